@@ -1,0 +1,223 @@
+"""The one way this package compiles code: flags, verbs and the cache in a single place.
+
+Why each flag is what it is:
+
+* ``error_model="numpy"``: a division that may raise stops LLVM from vectorising a loop.
+* fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
+  ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
+* ``nogil=True``: chains run in threads.
+
+Numba's own cache does not notice that a function called from another file has changed. The
+cache entries here carry a stamp that hashes every kernel source of the package, and of every
+module that registered an implementation of a verb, so an edit anywhere invalidates them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching, types
+from numba.extending import overload
+
+_FLAGS = {"contract", "nsz", "arcp"}
+_PACKAGE = Path(__file__).parent
+
+
+def _options(reassoc: bool = False, forceinline: bool = False) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
+    }
+    if forceinline:
+        options["forceinline"] = True
+    return options
+
+
+@functools.cache
+def _package_stamp() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if b"_jit" in text:
+            digest.update(path.name.encode())
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cache_directory() -> Path | None:
+    """Folder of the compiled code, or None where nothing can be written.
+
+    ``CAVITY_CACHE_DIR`` overrides the user's cache folder.
+    """
+    if os.environ.get("CAVITY_CACHE_DIR"):
+        base = Path(os.environ["CAVITY_CACHE_DIR"])
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cavity"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches" / "cavity"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
+    folder = base / "kernels" / _package_stamp()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return None
+    return folder
+
+
+class _StampedLocator(caching._CacheLocator):
+    """Places a function's cache in our folder, stamped by all sources it may call."""
+
+    extra_stamp = ""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file = py_file
+        self._name = f"{py_func.__module__}.{py_func.__qualname__}"
+
+    def get_cache_path(self) -> str:
+        return str(cache_directory())
+
+    def get_source_stamp(self) -> str:
+        return _package_stamp() + self.extra_stamp
+
+    def get_disambiguator(self) -> str:
+        return hashlib.sha256((self._name + self.extra_stamp).encode()).hexdigest()[:10]
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _StampedLocator:
+        return cls(py_func, py_file)
+
+
+def _enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
+    if cache_directory() is None:
+        return
+
+    locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
+    impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
+    cache = type("_Cache", (caching.FunctionCache,), {"_impl_class": impl})
+    dispatcher._cache = cache(dispatcher.py_func)
+
+
+def jit(func: Callable | None = None, **options: Any) -> Any:
+    """Compile a kernel with the package's flags and its stamped cache.
+
+    Parameters
+    ----------
+    func : callable
+        The kernel.
+    reassoc : bool
+        Let sums be reordered (for scalar reductions only).
+    forceinline : bool
+        Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
+        its own, so a small verb costs more to call than to run.
+    """
+    if func is None:
+        return functools.partial(jit, **options)
+    dispatcher = numba.njit(**_options(**options))(func)
+    # A function that is only ever inlined never needs a cache entry of its own.
+    if not options.get("forceinline"):
+        _enable_cache(dispatcher)
+    return dispatcher
+
+
+class Verb:
+    """A function that each model, family or collapse implements for its own NamedTuple.
+
+    Inside kernels a verb is an ordinary call, resolved at compile time from the class of its
+    first argument. ``register`` adds an implementation; one registered for `None` is the default.
+    """
+
+    def __init__(self, stub: Callable) -> None:
+        self.name = stub.__name__
+        self.__doc__ = stub.__doc__
+        self.signature = inspect.signature(stub)
+        self.implementations: dict[type | None, Callable] = {}
+
+
+_VERBS: dict[str, Verb] = {}
+_foreign_sources: dict[str, set[str]] = {}
+
+
+def verb(stub: Callable) -> Any:
+    """Declare a verb: a function without a body whose implementations are registered per class."""
+    record = Verb(stub)
+    _VERBS[f"{stub.__module__}.{stub.__name__}"] = record
+
+    def choose(*args: Any) -> Callable | None:
+        first = args[0]
+        cls = getattr(first, "instance_class", None)
+        return record.implementations.get(cls, record.implementations.get(None))
+
+    overload(stub, jit_options=_options(), strict=False)(choose)
+
+    def register(cls: type | None, **options: Any) -> Callable[[Callable], Callable]:
+        def decorate(implementation: Callable) -> Callable:
+            record.implementations[cls] = implementation
+            _note_source(implementation)
+            return implementation
+
+        return decorate
+
+    stub.register = register  # type: ignore[attr-defined]
+    stub.verb = record  # type: ignore[attr-defined]
+    return stub
+
+
+def _note_source(implementation: Callable) -> None:
+    """Remember the text of implementations that live outside the package, for the stamp."""
+    module = implementation.__module__ or ""
+    if module == "cavity" or module.startswith("cavity."):
+        return
+    try:
+        text = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError, KeyError):
+        text = repr(implementation.__code__.co_code) + repr(implementation.__code__.co_consts)
+    _foreign_sources.setdefault(module, set()).add(text)
+
+
+def _modules_of(value: Any) -> set[str]:
+    """Modules that define the classes in a (nested) NamedTuple."""
+    found: set[str] = set()
+    if isinstance(value, tuple):
+        found.add(type(value).__module__)
+        for item in value:
+            found |= _modules_of(item)
+    return found
+
+
+_entries: dict[tuple[Callable, str], Any] = {}
+
+
+def compiled(kernel: Callable, state: Any) -> Any:
+    """The compiled form of an engine kernel for a state that may hold classes of a user's module.
+
+    For classes of this package it is one dispatcher for all; for foreign ones a dispatcher of its
+    own whose cache is stamped with the text of the modules that implement its verbs.
+    """
+    texts = [
+        text
+        for module in sorted(_modules_of(state))
+        for text in sorted(_foreign_sources.get(module, ()))
+    ]
+    stamp = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+    key = (kernel, stamp)
+    if key not in _entries:
+        dispatcher = numba.njit(**_options())(kernel)
+        _enable_cache(dispatcher, stamp)
+        _entries[key] = dispatcher
+    return _entries[key]
+
+
+__all__ = ["cache_directory", "compiled", "jit", "types", "verb"]
