@@ -1,0 +1,210 @@
+r"""Losses between partitions, and their expectation over draws.
+
+With :math:`p_{kj}` the share of observations in cluster k of the estimate and cluster j of the
+truth, :math:`p_{k\cdot}` and :math:`p_{\cdot j}` its margins, and :math:`b = 2 - a`,
+
+.. math:: L = a \sum_j f(p_{\cdot j}) + b \sum_k f(p_{k\cdot}) - (a + b) \sum_{kj} f(p_{kj})
+
+is the (generalised) variation of information in nats for :math:`f(p) = p \log p`, and the
+(generalised) Binder loss, twice the weighted number of misjudged pairs over :math:`n^2`, for
+:math:`f(p) = p^2`. `a` is the cost of separating two observations that belong together, `2 - a`
+that of joining two that do not; larger `a` gives fewer clusters. The third loss is one minus the
+adjusted Rand index.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.posterior._draws import as_labels, canonical, iter_canonical
+
+LOSSES = ("vi", "binder", "omari")
+
+
+class Loss(NamedTuple):
+    """A loss and its cost of separating observations that belong together."""
+
+    name: str
+    a: float = 1.0
+
+    @property
+    def is_metric(self) -> bool:
+        """Whether it is a distance (equal costs, VI or Binder)."""
+        return self.name != "omari" and self.a == 1.0
+
+
+def as_loss(loss: str, a: float = 1.0) -> Loss:
+    """Check the name of a loss and its cost."""
+    name = str(loss).lower()
+    if name not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}; got {loss!r}")
+    a = float(a)
+    if not 0 < a < 2:
+        raise ValueError(
+            f"a must lie strictly between 0 and 2 (1 weighs both errors alike); got {a}"
+        )
+    if name == "omari" and a != 1.0:
+        raise ValueError("a has no meaning for loss='omari'; use loss='vi' or 'binder'")
+    return Loss(name, a)
+
+
+def loss_table(name: str, n: int) -> np.ndarray:
+    """Values of f at whole counts 0..n, unnormalised: m log m, or m squared."""
+    m = np.arange(n + 1, dtype=float)
+    if name == "vi":
+        return m * np.log(np.maximum(m, 1.0))
+    return m * m
+
+
+@jit(forceinline=True)
+def omari_value(together, pairs_c, pairs_z, pairs):
+    """One minus the adjusted Rand index from numbers of pairs."""
+    if pairs <= 0.0:
+        return 0.0
+    expected = pairs_c * pairs_z / pairs
+    span = 0.5 * (pairs_c + pairs_z) - expected
+    if span <= 1e-9 * pairs:
+        # Both are one cluster, or both all singletons: they agree.
+        return 0.0
+    return 1.0 - (together - expected) / span
+
+
+@jit
+def _loss_rows(c, n_c, rows, n_rows, table, kind, a, out):
+    """Loss between the estimate c and each canonical row; kind 0: table, 1: omARI."""
+    n = c.shape[0]
+    top = 1
+    for d in range(rows.shape[0]):
+        top = max(top, n_rows[d])
+    cross = np.zeros(n_c * top, np.int32)
+    size_c = np.zeros(n_c, np.int64)
+    size_z = np.zeros(top, np.int64)
+    for i in range(n):
+        size_c[c[i]] += 1
+    own = 0.0
+    for k in range(n_c):
+        if kind == 0:
+            own += table[size_c[k]]
+        else:
+            own += 0.5 * size_c[k] * (size_c[k] - 1)
+    dense = n_c * top <= 4 * n
+    for d in range(rows.shape[0]):
+        both = 0.0
+        if kind == 0:
+            # A running sum of increments needs no pass over the table of counts.
+            for i in range(n):
+                cell = c[i] * top + rows[d, i]
+                cross[cell] += 1
+                size_z[rows[d, i]] += 1
+                if not dense:
+                    both += table[cross[cell]] - table[cross[cell] - 1]
+        else:
+            for i in range(n):
+                cell = c[i] * top + rows[d, i]
+                both += cross[cell]
+                cross[cell] += 1
+                size_z[rows[d, i]] += 1
+        if kind == 0 and dense:
+            for k in range(n_c):
+                for j in range(n_rows[d]):
+                    both += table[cross[k * top + j]]
+        theirs = 0.0
+        for j in range(n_rows[d]):
+            if kind == 0:
+                theirs += table[size_z[j]]
+            else:
+                theirs += 0.5 * size_z[j] * (size_z[j] - 1)
+            size_z[j] = 0
+        if dense:
+            for cell in range(n_c * top):
+                cross[cell] = 0
+        else:
+            for i in range(n):
+                cross[c[i] * top + rows[d, i]] = 0
+        if kind == 0:
+            out[d] = a * theirs + (2.0 - a) * own - 2.0 * both
+        else:
+            out[d] = omari_value(both, own, theirs, 0.5 * n * (n - 1))
+
+
+def losses_to_rows(
+    labels: np.ndarray, rows: np.ndarray, n_rows: np.ndarray, loss: Loss
+) -> np.ndarray:
+    """Loss of one canonical partition against canonical rows."""
+    n = len(labels)
+    out = np.empty(len(rows))
+    kind = 1 if loss.name == "omari" else 0
+    table = loss_table(loss.name, n if kind == 0 else 0)
+    n_labels = int(labels.max()) + 1
+    if n_labels * int(n_rows.max()) > 50_000_000:
+        # Two partitions of very many clusters: count over their meet instead of a full table.
+        return np.array([_loss_pair_sparse(labels, row, loss) for row in rows])
+    _loss_rows(labels.astype(np.int32), n_labels, rows, n_rows, table, kind, loss.a, out)
+    if kind == 0:
+        out /= float(n) if loss.name == "vi" else float(n) ** 2
+    return np.maximum(out, 0.0)
+
+
+def _loss_pair_sparse(c: np.ndarray, z: np.ndarray, loss: Loss) -> float:
+    n = len(c)
+    size_c, size_z = np.bincount(c), np.bincount(z)
+    cell = c.astype(np.int64) * len(size_z) + z
+    cross = np.unique(cell, return_counts=True)[1]
+    if loss.name == "omari":
+        pairs = [0.5 * float(np.sum(s * (s - 1.0))) for s in (cross, size_c, size_z)]
+        return omari_value(*pairs, 0.5 * n * (n - 1))
+    table = loss_table(loss.name, n)
+    value = loss.a * table[size_z].sum() + (2 - loss.a) * table[size_c].sum()
+    return (value - 2.0 * table[cross].sum()) / (n if loss.name == "vi" else float(n) ** 2)
+
+
+def losses_to_draws(labels: Any, draws: Any, loss: Loss) -> np.ndarray:
+    """Loss of a partition as the estimate, against each of many draws (draw, n) as the truth."""
+    flat = as_labels(draws, ndim=(2, 3), what="draws")
+    flat = flat.reshape(-1, flat.shape[-1])
+    c = canonical(as_labels(labels, ndim=(1,)))
+    if len(c) != flat.shape[1]:
+        raise ValueError(f"labels has {len(c)} observations, the draws have {flat.shape[1]}")
+    out = np.empty(len(flat))
+    for start, rows, n_rows in iter_canonical(flat):
+        out[start : start + len(rows)] = losses_to_rows(c, rows, n_rows, loss)
+    return out
+
+
+def expected_loss(labels: Any, draws: Any, *, loss: str = "vi", a: float = 1.0) -> float:
+    """Posterior expected loss of a partition, from the draws themselves.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n,)
+        The partition.
+    draws : array of int, shape (draw, n) or (chain, draw, n)
+        Draws of partitions.
+    loss : {"vi", "binder", "omari"}
+        Variation of information (nats), Binder, or one minus the adjusted Rand index.
+    a : float
+        Cost of separating two observations that belong together; the other error costs 2 - a.
+
+    Examples
+    --------
+    >>> expected_loss([0, 0, 1], [[0, 0, 1], [5, 5, 2]])
+    0.0
+    >>> round(expected_loss([0, 0, 0], [[0, 0, 1]], loss="binder"), 4)
+    0.4444
+    """
+    return float(losses_to_draws(labels, draws, as_loss(loss, a)).mean())
+
+
+def partition_distance(first: Any, second: Any, *, loss: str = "vi", a: float = 1.0) -> float:
+    """Loss of one partition as an estimate of another; VI by default.
+
+    Examples
+    --------
+    >>> partition_distance([0, 0, 1, 1], [1, 1, 0, 0])
+    0.0
+    """
+    second = as_labels(second, ndim=(1,))
+    return float(losses_to_draws(first, second[None], as_loss(loss, a))[0])

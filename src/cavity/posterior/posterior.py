@@ -1,0 +1,308 @@
+"""Draws of partitions and what they say: the object every fit ends in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.posterior import _draws
+from cavity.posterior.losses import as_loss
+from cavity.posterior.partition import Partition, find_partition
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _finite_shape(value: Any, name: str, head: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numeric, got {array.dtype}")
+    if array.shape[: len(head)] != head:
+        raise ValueError(f"{name} must start with shape {head} as the labels do; got {array.shape}")
+    return array
+
+
+class Posterior:
+    """Draws of partitions, with whatever else was drawn, and the answers they give.
+
+    Parameters
+    ----------
+    labels : array of int, shape (chain, draw, n)
+        Cluster of each observation in each kept draw. The values are slots: they need not be
+        contiguous, and `parameters` with a cluster axis are indexed by them.
+    log_joint : array, shape (chain, draw), optional
+    sweep_seconds : array, shape (chain, sweep), optional
+        Wall time of every sweep, warm-up included.
+    labels_warmup : array of int, shape (chain, warm-up sweep, n), optional
+    parameters : mapping of str to array, optional
+        Each of shape (chain, draw, ...), or (chain, draw, cluster, ...) for the names in
+        `cluster_parameters`, NaN where a cluster is empty.
+    cluster_parameters : sequence of str
+        The names in `parameters` that have a cluster axis.
+    events : mapping of str to array of shape (chain,), optional
+        Counters of the sampler, such as ``invalid_cavities``.
+    point_log_lik : array, shape (chain, draw, n), optional
+        Log density of each observation given the draw's parameters, its label integrated out.
+    names : sequence, optional
+        Names of the observations.
+    info : mapping, optional
+        How the run was made; must be writable as JSON.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = Posterior.from_labels([[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
+    >>> p.partition().labels
+    array([0, 0, 1, 1])
+    >>> p.similarity()[0].round(2).tolist()
+    [1.0, 1.0, 0.33000001311302185, 0.0]
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        log_joint: Any = None,
+        sweep_seconds: Any = None,
+        labels_warmup: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        cluster_parameters: Iterable[str] = (),
+        events: Mapping[str, Any] | None = None,
+        point_log_lik: Any = None,
+        names: Sequence[Any] | np.ndarray | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.labels = _draws.as_labels(labels, ndim=(3,))
+        chains, draws, n = self.labels.shape
+        head = (chains, draws)
+        self.log_joint = None if log_joint is None else _finite_shape(log_joint, "log_joint", head)
+        if self.log_joint is not None and self.log_joint.shape != head:
+            raise ValueError(f"log_joint must have shape {head}; got {self.log_joint.shape}")
+        self.sweep_seconds = (
+            None
+            if sweep_seconds is None
+            else _finite_shape(sweep_seconds, "sweep_seconds", (chains,))
+        )
+        self.labels_warmup = None
+        if labels_warmup is not None and np.size(labels_warmup):
+            self.labels_warmup = _draws.as_labels(labels_warmup, ndim=(3,), what="labels_warmup")
+            if self.labels_warmup.shape[::2] != (chains, n):
+                raise ValueError(
+                    f"labels_warmup must have shape ({chains}, warm-up sweep, {n}); "
+                    f"got {self.labels_warmup.shape}"
+                )
+        self.parameters = {
+            str(name): _finite_shape(value, f"parameters[{name!r}]", head)
+            for name, value in (parameters or {}).items()
+        }
+        self.cluster_parameters = tuple(cluster_parameters)
+        self._check_cluster_parameters()
+        self.events = {
+            str(name): _finite_shape(value, f"events[{name!r}]", (chains,))
+            for name, value in (events or {}).items()
+        }
+        self.point_log_lik = (
+            None
+            if point_log_lik is None
+            else _finite_shape(point_log_lik, "point_log_lik", (chains, draws, n))
+        )
+        self.names = self._check_names(names, n)
+        self.info: dict[str, Any] = dict(info or {})
+        try:
+            json.dumps(self.info)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"info must be writable as JSON: {error}") from error
+        self._partitions: dict[tuple, Partition] = {}
+
+    def _check_cluster_parameters(self) -> None:
+        top = int(self.labels.max())
+        for name in self.cluster_parameters:
+            if name not in self.parameters:
+                raise ValueError(f"cluster_parameters names {name!r}, which parameters has not")
+            shape = self.parameters[name].shape
+            if len(shape) < 3 or shape[2] <= top:
+                raise ValueError(
+                    f"parameters[{name!r}] has shape {shape}; its third axis must be the cluster "
+                    f"slot and reach the largest label, {top}"
+                )
+
+    @staticmethod
+    def _check_names(names: Any, n: int) -> np.ndarray | None:
+        if names is None:
+            return None
+        array = np.asarray(names)
+        if array.ndim != 1:
+            # Rows named by tuples (a pandas MultiIndex) become text.
+            array = np.array([str(name) for name in names])
+        if array.dtype.kind not in "iu":
+            array = np.array([str(name) for name in array.tolist()])
+        if len(array) != n:
+            raise ValueError(f"names has {len(array)} entries for {n} observations")
+        return array
+
+    @classmethod
+    def from_labels(cls, draws: Any, **other: Any) -> Posterior:
+        """Take the draws of any sampler.
+
+        Parameters
+        ----------
+        draws : array of int, shape (draw, n) or (chain, draw, n)
+            Labels; each draw may use names of its own.
+        **other
+            Anything the constructor takes.
+
+        Examples
+        --------
+        >>> Posterior.from_labels([[3, 3, 9], [1, 1, 1]]).n_draws
+        2
+        """
+        if isinstance(draws, np.ndarray) and draws.ndim == 1 and draws.dtype != object:
+            raise ValueError(
+                f"draws must have shape (draw, n) or (chain, draw, n); got {draws.shape}. "
+                "One partition alone is draws[None, :]"
+            )
+        labels = _draws.as_labels(draws, ndim=(2, 3), what="draws")
+        return cls(labels[None] if labels.ndim == 2 else labels, **other)
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return self.labels.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Number of kept draws of each chain."""
+        return self.labels.shape[1]
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations."""
+        return self.labels.shape[2]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Posterior: {self.n_chains} chain(s) of {self.n_draws} draw(s), "
+            f"{self.n_observations} observation(s)>"
+        )
+
+    @property
+    def flat_labels(self) -> np.ndarray:
+        """Labels of all chains' draws, one after the other: (chain * draw, n)."""
+        return self.labels.reshape(-1, self.n_observations)
+
+    def canonical_labels(self) -> np.ndarray:
+        """Labels renamed in each draw by first appearance, so that equal partitions are equal."""
+        return _draws.canonical(self.labels)
+
+    @cached_property
+    def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        head = self.labels.shape[:2]
+        n_clusters, largest, entropy = _draws.size_summaries(self.flat_labels)
+        return n_clusters.reshape(head), largest.reshape(head), entropy.reshape(head)
+
+    @property
+    def n_clusters(self) -> np.ndarray:
+        """Number of occupied clusters in each draw, (chain, draw)."""
+        return self._sizes[0]
+
+    @property
+    def largest_cluster(self) -> np.ndarray:
+        """Size of the largest cluster in each draw, (chain, draw)."""
+        return self._sizes[1]
+
+    @property
+    def size_entropy(self) -> np.ndarray:
+        """Entropy of the cluster sizes in each draw (nats), (chain, draw)."""
+        return self._sizes[2]
+
+    def n_clusters_posterior(self) -> pd.Series:
+        """Posterior probability of each number of occupied clusters.
+
+        Examples
+        --------
+        >>> Posterior.from_labels([[0, 0], [0, 1], [1, 0], [0, 1]]).n_clusters_posterior().to_dict()
+        {1: 0.25, 2: 0.75}
+        """
+        import pandas as pd
+
+        values, counts = np.unique(self.n_clusters, return_counts=True)
+        index = pd.Index(values, name="n_clusters")
+        return pd.Series(counts / counts.sum(), index=index, name="probability")
+
+    def similarity(
+        self,
+        rows: Any = None,
+        *,
+        sparse: bool = False,
+        threshold: float = 0.05,
+        max_bytes: int | None = None,
+    ) -> Any:
+        """Posterior probability that two observations share a cluster.
+
+        Parameters
+        ----------
+        rows : array of int or mask, optional
+            Only these rows: the answer has shape (len(rows), n).
+        sparse : bool
+            Return a SciPy CSR matrix of the entries that reach `threshold`, computed by blocks.
+        threshold : float
+            Smallest similarity kept in the sparse form.
+        max_bytes : int, optional
+            Most memory a dense answer may take; 70% of what is free by default.
+
+        Returns
+        -------
+        array of float32 or scipy.sparse.csr_matrix
+
+        Raises
+        ------
+        MemoryError
+            If a dense answer does not fit; the message says what does.
+        """
+        from cavity.posterior.similarity import similarity
+
+        return similarity(
+            self.flat_labels, rows=rows, sparse=sparse, threshold=threshold, max_bytes=max_bytes
+        )
+
+    def partition(self, loss: str = "vi", *, a: float = 1.0, **options: Any) -> Partition:
+        """The partition that minimises posterior expected loss, searched over all partitions.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder", "omari"}
+            Variation of information, Binder's loss, or one minus the adjusted Rand index.
+        a : float
+            For VI and Binder: cost of separating two observations that belong together; joining
+            two that do not costs 2 - a. Above 1 gives fewer clusters, below 1 more.
+        **options
+            `random_state`, `n_restarts`, `max_clusters`: see
+            `cavity.posterior.partition.find_partition`.
+
+        Returns
+        -------
+        Partition
+        """
+        chosen = as_loss(loss, a)
+        key = (chosen, *sorted(options.items()))
+        if key not in self._partitions:
+            self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
+        return self._partitions[key]
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to one NetCDF4 file, all or nothing; see `load`."""
+        from cavity.posterior.storage import save
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Posterior:
+        """Read a file written by `save`; one that is not ours or is damaged is refused."""
+        from cavity.posterior.storage import load
+
+        return load(path)

@@ -1,0 +1,138 @@
+"""Posterior similarity: how often two observations share a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.posterior._draws import distinct
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+_BLOCK_CELLS = 8_000_000
+_FALLBACK_BYTES = 4 * 2**30
+
+
+@jit(reassoc=True)
+def _rows_similarity(by_item, counts, total, rows, out):
+    """out[r, j] = share of draws in which observation rows[r] sits with observation j."""
+    n, n_draws = by_item.shape
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for j in range(n):
+            together = 0
+            for d in range(n_draws):
+                if by_item[i, d] == by_item[j, d]:
+                    together += counts[d]
+            out[r, j] = together / total
+
+
+@jit(reassoc=True)
+def _all_similarity(by_item, counts, total, out):
+    """The whole symmetric matrix, each pair once."""
+    n, n_draws = by_item.shape
+    for i in range(n):
+        out[i, i] = 1.0
+        for j in range(i):
+            together = 0
+            for d in range(n_draws):
+                if by_item[i, d] == by_item[j, d]:
+                    together += counts[d]
+            out[i, j] = together / total
+            out[j, i] = out[i, j]
+
+
+def available_bytes() -> int:
+    """Memory that can be had now, or 4 GiB where the system does not tell."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return _FALLBACK_BYTES
+
+
+def readable_bytes(size: float) -> str:
+    """A size in words: 1.6 GB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _check_rows(rows: Any, n: int) -> np.ndarray:
+    chosen = np.asarray(rows)
+    if chosen.dtype == bool:
+        if chosen.shape != (n,):
+            raise ValueError(f"rows: a mask must have one entry per observation ({n})")
+        chosen = np.flatnonzero(chosen)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise TypeError("rows must be a one-dimensional array of positions or a mask")
+    if chosen.size and (chosen.min() < -n or chosen.max() >= n):
+        raise IndexError(f"rows: positions must lie in [0, {n - 1}]")
+    return (chosen.astype(np.int64) + n) % n
+
+
+def similarity(
+    flat: np.ndarray,
+    *,
+    rows: Any = None,
+    sparse: bool = False,
+    threshold: float = 0.05,
+    max_bytes: int | None = None,
+) -> np.ndarray | csr_matrix:
+    """Similarity from draws of shape (draw, n); see `Posterior.similarity`.
+
+    Examples
+    --------
+    >>> similarity(np.array([[0, 0, 1], [0, 1, 1]])).tolist()
+    [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
+    """
+    n = flat.shape[1]
+    chosen = np.arange(n) if rows is None else _check_rows(rows, n)
+    limit = max_bytes if max_bytes is not None else int(0.7 * available_bytes())
+    needed = 4 * len(chosen) * n
+    if not sparse and needed > limit:
+        raise MemoryError(
+            f"a dense similarity of {len(chosen):,} by {n:,} observations takes "
+            f"{readable_bytes(needed)} and {readable_bytes(limit)} may be used; ask for chosen "
+            "rows with similarity(rows=[...]), or for its large entries only with "
+            "similarity(sparse=True, threshold=0.05)"
+        )
+    draws = distinct(flat)
+    counts = np.bincount(draws.which, minlength=len(draws.labels)).astype(np.int32)
+    by_item = np.ascontiguousarray(draws.labels.T)
+    total = len(flat)
+    if sparse:
+        return _sparse_similarity(by_item, counts, total, chosen, threshold)
+    out = np.empty((len(chosen), n), np.float32)
+    if rows is None:
+        _all_similarity(by_item, counts, total, out)
+    else:
+        _rows_similarity(by_item, counts, total, chosen, out)
+    return out
+
+
+def _sparse_similarity(
+    by_item: np.ndarray, counts: np.ndarray, total: int, chosen: np.ndarray, threshold: float
+) -> csr_matrix:
+    from scipy.sparse import csr_matrix, vstack
+
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold must lie in (0, 1]; got {threshold}")
+    n = len(by_item)
+    step = max(1, _BLOCK_CELLS // n)
+    blocks = []
+    for start in range(0, len(chosen), step):
+        part = chosen[start : start + step]
+        block = np.empty((len(part), n), np.float32)
+        _rows_similarity(by_item, counts, total, part, block)
+        block[block < np.float32(threshold)] = 0.0
+        blocks.append(csr_matrix(block))
+    return vstack(blocks, format="csr")

@@ -1,0 +1,201 @@
+"""One NetCDF4 file per posterior, readable by other tools and refused when damaged.
+
+The groups are ArviZ's: ``posterior`` (labels and parameters), ``sample_stats`` (log joint),
+``warmup_posterior``, ``log_likelihood``; the root holds the names of the observations, events,
+sweep times and, as JSON attributes, how the run was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from cavity.posterior.posterior import Posterior
+
+FORMAT = "cavity.posterior"
+FORMAT_VERSION = 1
+_GROUPS = ("posterior", "sample_stats", "warmup_posterior", "log_likelihood")
+
+
+def _dataset(variables: dict[str, tuple[tuple[str, ...], np.ndarray]]) -> xr.Dataset:
+    import xarray as xr
+
+    return xr.Dataset(
+        {name: (dims, np.asarray(value)) for name, (dims, value) in variables.items()}
+    )
+
+
+def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
+    """The posterior as xarray datasets, by group; "" is the root."""
+    draws = ("chain", "draw")
+    root: dict[str, Any] = {}
+    if p.names is not None:
+        root["names"] = (
+            ("observation",),
+            p.names.astype(object) if p.names.dtype.kind == "U" else p.names,
+        )
+    if p.sweep_seconds is not None:
+        extra = tuple(f"sweep_{axis}" for axis in range(1, p.sweep_seconds.ndim - 1))
+        root["sweep_seconds"] = (("chain", "sweep", *extra), p.sweep_seconds)
+    for name, value in p.events.items():
+        extra = tuple(f"event_{name}_{axis}" for axis in range(value.ndim - 1))
+        root[f"event_{name}"] = (("chain", *extra), value)
+    posterior: dict[str, Any] = {"labels": ((*draws, "observation"), p.labels)}
+    for name, value in p.parameters.items():
+        extra = tuple(f"{name}_dim_{axis}" for axis in range(value.ndim - 2))
+        posterior[f"parameter_{name}"] = ((*draws, *extra), value)
+    groups = {"": _dataset(root), "posterior": _dataset(posterior)}
+    if p.log_joint is not None:
+        groups["sample_stats"] = _dataset({"lp": (draws, p.log_joint)})
+    if p.labels_warmup is not None:
+        dims = (*draws, "observation")
+        groups["warmup_posterior"] = _dataset({"labels": (dims, p.labels_warmup)})
+    if p.point_log_lik is not None:
+        dims = (*draws, "observation")
+        groups["log_likelihood"] = _dataset({"observations": (dims, p.point_log_lik)})
+    return groups
+
+
+def _checksum(groups: dict[str, xr.Dataset]) -> str:
+    digest = hashlib.sha256()
+    for group in sorted(groups):
+        for name in sorted(map(str, groups[group].data_vars)):
+            values = groups[group][name].values
+            digest.update(f"{group}/{name}{values.shape}".encode())
+            if values.dtype.kind in "OUT":
+                digest.update("\0".join(map(str, values.tolist())).encode())
+            else:
+                digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def save(p: Posterior, path: str | Path) -> Path:
+    """Write `p` to one file: beside it first, then renamed, so an earlier file is never harmed."""
+    from cavity import __version__
+
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot save {target}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot save {target}: it is a folder; name a file such as run.nc")
+    groups = to_datasets(p)
+    groups[""].attrs = {
+        "cavity_format": FORMAT,
+        "cavity_format_version": FORMAT_VERSION,
+        "cavity_version": __version__,
+        "cluster_parameters": json.dumps(list(p.cluster_parameters)),
+        "info": json.dumps(p.info),
+        "names_kind": "" if p.names is None else p.names.dtype.kind,
+        "checksum": _checksum(groups),
+    }
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        for position, (group, dataset) in enumerate(groups.items()):
+            dataset.to_netcdf(
+                temporary,
+                mode="w" if position == 0 else "a",
+                group=group or None,
+                engine="h5netcdf",
+                encoding={
+                    variable: {"zlib": True, "complevel": 1, "shuffle": True}
+                    for variable in dataset.data_vars
+                    if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
+                },
+            )
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        # mkstemp makes the file private; a saved run has the permissions of any other file.
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def _open_group(path: Path, group: str) -> xr.Dataset | None:
+    import xarray as xr
+
+    try:
+        with xr.open_dataset(
+            path, group=group or None, engine="h5netcdf", mask_and_scale=False, decode_times=False
+        ) as dataset:
+            return dataset.load()
+    except OSError as error:
+        if group and "group not found" in str(error):
+            return None
+        raise
+
+
+def load(path: str | Path) -> Posterior:
+    """Read a file of `save`."""
+    from cavity.posterior.posterior import Posterior
+
+    source = Path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"there is no file {source}")
+    foreign = f"{source} is not a posterior saved by cavity"
+    damaged = f"{source} is damaged (cut short or altered); use another copy or run again"
+    with source.open("rb") as stream:
+        head = stream.read(8)
+    if head != b"\x89HDF\r\n\x1a\n":
+        raise ValueError(foreign)
+    groups: dict[str, xr.Dataset] = {}
+    try:
+        for group in ("", *_GROUPS):
+            dataset = _open_group(source, group)
+            if dataset is not None:
+                groups[group] = dataset
+    except (OSError, ValueError, RuntimeError, KeyError, UnicodeDecodeError) as error:
+        raise ValueError(damaged) from error
+    attrs = groups[""].attrs
+    if attrs.get("cavity_format") != FORMAT:
+        raise ValueError(foreign)
+    if int(attrs["cavity_format_version"]) > FORMAT_VERSION:
+        raise ValueError(
+            f"{source} was written by cavity {attrs['cavity_version']}, in a newer format; "
+            "update cavity to read it"
+        )
+    if "posterior" not in groups or _checksum(groups) != attrs["checksum"]:
+        raise ValueError(damaged)
+    root, posterior = groups[""], groups["posterior"]
+    names = None
+    if attrs["names_kind"]:
+        names = root["names"].values
+        names = names.astype(str) if attrs["names_kind"] == "U" else names
+
+    def _values(group: str, name: str) -> np.ndarray | None:
+        return groups[group][name].values if group in groups else None
+
+    return Posterior(
+        posterior["labels"].values,
+        log_joint=_values("sample_stats", "lp"),
+        sweep_seconds=root["sweep_seconds"].values if "sweep_seconds" in root else None,
+        labels_warmup=_values("warmup_posterior", "labels"),
+        parameters={
+            str(name).removeprefix("parameter_"): posterior[name].values
+            for name in posterior.data_vars
+            if name != "labels"
+        },
+        cluster_parameters=json.loads(attrs["cluster_parameters"]),
+        events={
+            str(name).removeprefix("event_"): root[name].values
+            for name in root.data_vars
+            if str(name).startswith("event_")
+        },
+        point_log_lik=_values("log_likelihood", "observations"),
+        names=names,
+        info=json.loads(attrs["info"]),
+    )
