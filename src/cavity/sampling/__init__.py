@@ -1,0 +1,1 @@
+"""Sweeps, the chains that repeat them, and the checkpoints from which they continue."""

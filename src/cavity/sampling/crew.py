@@ -1,0 +1,187 @@
+"""The threads of a run and the chains that they take turns over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cavity.sampling.checkpoint import Snapshot
+from cavity.sampling.draws import Draws
+
+if TYPE_CHECKING:
+    from cavity.sampling.chains import Sampler
+
+# How long a thread stays with one chain where there are fewer threads than chains.
+_TURN_SECONDS = 0.25
+TICK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many sweeps each chain does, and which of them are kept."""
+
+    n_warmup: int
+    n_draws: int
+    thin: int
+    keep_warmup: bool
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of one chain, warm-up included."""
+        return self.n_warmup + self.n_draws * self.thin
+
+
+class Chain:
+    """One chain and all it has drawn; touched by one thread at a time."""
+
+    def __init__(
+        self,
+        index: int,
+        rng: np.random.Generator,
+        make_sampler: Callable[[int, np.random.Generator], Sampler],
+        schedule: Schedule,
+        saved: Snapshot | None,
+    ) -> None:
+        self.index = index
+        self.sampler: Sampler | None = None
+        self.draws: Draws | None = None
+        self.snapshot_wanted = False
+        self.snapshot = saved
+        self.n_sweeps = saved.n_sweeps if saved is not None else 0
+        self._rng = rng
+        self._make_sampler = make_sampler
+        self._schedule = schedule
+        self._saved = saved
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.n_sweeps >= self._schedule.n_sweeps
+
+    @property
+    def n_draws(self) -> int:
+        """Draws at hand."""
+        return self.draws.n_draws if self.draws is not None else 0
+
+    def begin(self) -> None:
+        """Start the sampler, or take it over from a checkpoint."""
+        schedule, saved = self._schedule, self._saved
+        self.sampler = self._make_sampler(self.index, self._rng)
+        self.draws = Draws(
+            len(self.sampler.labels()),
+            n_warmup=schedule.n_warmup,
+            n_draws=schedule.n_draws,
+            thin=schedule.thin,
+            keep_warmup=schedule.keep_warmup,
+            cluster_parameters=self.sampler.cluster_parameters,
+        )
+        if saved is not None:
+            self.sampler.restore(saved.state)
+            self._rng.bit_generator.state = saved.rng
+            self.draws.load(saved.draws)
+            self._saved = None
+
+    def sweep(self) -> None:
+        """Do one sweep and keep what is to be kept."""
+        assert self.sampler is not None
+        assert self.draws is not None
+        sampler, draws, schedule = self.sampler, self.draws, self._schedule
+        start = time.perf_counter()
+        sampler.sweep(self._rng)
+        draws.add_sweep(time.perf_counter() - start)
+        self.n_sweeps += 1
+        if self.n_sweeps <= schedule.n_warmup:
+            draws.add_warmup(sampler.labels())
+        elif (self.n_sweeps - schedule.n_warmup) % schedule.thin == 0:
+            draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
+            sampler.keep()
+
+    def take_snapshot(self) -> None:
+        """Note the state between two sweeps."""
+        self.snapshot_wanted = False
+        if self.sampler is not None and self.draws is not None:
+            self.snapshot = Snapshot(
+                self.n_sweeps,
+                dict(self._rng.bit_generator.state),
+                dict(self.sampler.state()),
+                self.draws.arrays(),
+            )
+
+
+class Crew:
+    """Threads that take turns over the chains until all are done, or until told to stop."""
+
+    def __init__(self, chains: Sequence[Chain], n_threads: int, keep_snapshots: bool) -> None:
+        self._waiting = list(chains)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._all_left = threading.Event()
+        self._n_working = n_threads
+        self._keep_snapshots = keep_snapshots
+        self._take_turns = n_threads < len(chains)
+        self.failure: tuple[int, int, BaseException] | None = None
+        self._threads = [
+            threading.Thread(target=self._work, name=f"cavity-{i}", daemon=True)
+            for i in range(n_threads)
+        ]
+
+    def start(self) -> None:
+        """Begin the work."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a while; True once no thread works any more."""
+        return self._all_left.wait(seconds)
+
+    def stop(self) -> None:
+        """Let every thread leave after the sweep it is in."""
+        self._stop.set()
+        for thread in self._threads:
+            # Waiting in pieces lets a second Ctrl-C through on every system.
+            while thread.is_alive():
+                thread.join(TICK_SECONDS)
+
+    def _next(self) -> Chain | None:
+        with self._lock:
+            if not self._waiting or self._stop.is_set():
+                return None
+            chain = min(self._waiting, key=lambda c: c.n_sweeps)
+            self._waiting.remove(chain)
+            return chain
+
+    def _work(self) -> None:
+        try:
+            while (chain := self._next()) is not None:
+                try:
+                    self._turn(chain)
+                except BaseException as error:
+                    with self._lock:
+                        self.failure = self.failure or (chain.index, chain.n_sweeps, error)
+                    self._stop.set()
+                if not chain.finished:
+                    with self._lock:
+                        self._waiting.append(chain)
+        finally:
+            with self._lock:
+                self._n_working -= 1
+                if self._n_working == 0:
+                    self._all_left.set()
+
+    def _turn(self, chain: Chain) -> None:
+        if chain.sampler is None:
+            chain.begin()
+        end = time.perf_counter() + _TURN_SECONDS
+        while not (chain.finished or self._stop.is_set()):
+            chain.sweep()
+            if chain.snapshot_wanted:
+                chain.take_snapshot()
+            if self._take_turns and time.perf_counter() > end:
+                break
+        if chain.finished and self._keep_snapshots:
+            chain.take_snapshot()
