@@ -240,9 +240,16 @@ def test_error_at_the_start():
 def test_interrupt_keeps_the_draws_so_far(n_jobs, monkeypatch):
     monkeypatch.setattr("cavity.sampling.crew._TURN_SECONDS", 0.0)
     settings = {**SHORT, "n_draws": 100_000, "n_jobs": n_jobs, "n_chains": 2}
+    other_has_drawn = threading.Event()
+
+    def interrupt():
+        assert other_has_drawn.wait(30)
+        _thread.interrupt_main()
 
     def make(chain, rng):
-        return Scripted(40, rng, 60 if chain == 0 else -1, _thread.interrupt_main)
+        if chain == 0:
+            return Scripted(40, rng, 60, interrupt)
+        return Scripted(40, rng, 20, other_has_drawn.set)
 
     with pytest.warns(UserWarning, match=r"Stopped early: \d+ of 100000 draws exist in each of 2"):
         run = run_chains(make, **settings)
