@@ -260,7 +260,10 @@ def test_interrupt_keeps_the_draws_so_far(n_jobs, monkeypatch):
     assert run.sweep_seconds.shape == (2, 5 + n_draws)
     whole = run_chains(make_walk(), **{**settings, "n_draws": n_draws})
     np.testing.assert_array_equal(run.labels, whole.labels)
-    np.testing.assert_array_equal(run.parameters["centre"], whole.parameters["centre"])
+    # A chain that was ahead when stopped may have met more clusters than the draws returned.
+    got, expected = run.parameters["centre"], whole.parameters["centre"]
+    np.testing.assert_array_equal(got[:, :, : expected.shape[2]], expected)
+    assert np.isnan(got[:, :, expected.shape[2] :]).all()
 
 
 def test_interrupt_before_any_draw():
