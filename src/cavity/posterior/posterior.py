@@ -17,6 +17,8 @@ from cavity.posterior.partition import Partition, find_partition
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.posterior.relabel import Relabelling
+
 
 def _finite_shape(value: Any, name: str, head: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(value)
@@ -118,6 +120,7 @@ class Posterior:
         except (TypeError, ValueError) as error:
             raise TypeError(f"info must be writable as JSON: {error}") from error
         self._partitions: dict[tuple, Partition] = {}
+        self._relabelling: tuple[bytes, Relabelling] | None = None
 
     def _check_cluster_parameters(self) -> None:
         top = int(self.labels.max())
@@ -293,6 +296,119 @@ class Posterior:
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
         return self._partitions[key]
+
+    def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
+        """Labels of the partition asked about; the VI estimate by default."""
+        if partition is None:
+            return self.partition().labels
+        labels = _draws.as_labels(np.asarray(partition), ndim=(1,), what="partition")
+        if len(labels) != self.n_observations:
+            raise ValueError(
+                f"partition has {len(labels)} observations, the draws have {self.n_observations}"
+            )
+        if isinstance(partition, Partition):
+            return labels.astype(np.int64)
+        return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+    def relabel(self, partition: Any = None) -> Relabelling:
+        """Match every draw's clusters to those of a partition (the VI estimate by default).
+
+        Returns
+        -------
+        Relabelling
+            ``labels`` (chain * draw, n) in the partition's names, -1 where a draw's cluster
+            matches none; ``slots`` the draw's own label of each cluster.
+        """
+        from cavity.posterior.relabel import relabel
+
+        c = self._estimate(partition)
+        key = c.tobytes()
+        if self._relabelling is None or self._relabelling[0] != key:
+            self._relabelling = (key, relabel(self.flat_labels, c))
+        return self._relabelling[1]
+
+    def allocation_probabilities(self, partition: Any = None) -> np.ndarray:
+        """Probability of each observation in each cluster of a partition, (n, K).
+
+        From relabelled draws; a row sums to less than one where some draws put the observation
+        in a cluster that matches none.
+        """
+        from cavity.posterior.certainty import allocation_probabilities
+
+        relabelling = self.relabel(partition)
+        return allocation_probabilities(relabelling.labels, relabelling.n_clusters)
+
+    def parameter_summary(
+        self, name: str, partition: Any = None, *, probability: float = 0.95
+    ) -> dict[str, np.ndarray]:
+        """Posterior mean, sd and interval of a cluster parameter, per cluster of a partition.
+
+        Returns
+        -------
+        dict
+            ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...).
+        """
+        from cavity.posterior.relabel import relabelled_parameter
+
+        if name not in self.cluster_parameters:
+            known = ", ".join(self.cluster_parameters) or "none were kept"
+            raise KeyError(f"{name!r} is not a cluster parameter; there are: {known}")
+        values = self.parameters[name]
+        flat = values.reshape(-1, *values.shape[2:])
+        return relabelled_parameter(flat, self.relabel(partition), probability)
+
+    def certainty(self, partition: Any = None) -> pd.DataFrame:
+        """How sure the posterior is of each observation's place.
+
+        Returns
+        -------
+        DataFrame
+            One row per observation: ``cluster``; ``certainty``, the probability of sharing a
+            cluster with a member of its own cluster chosen at random (of being alone, for a
+            cluster of one); ``probability`` of its cluster in relabelled draws; ``alternative``,
+            the other cluster it is most similar to (-1: none), with ``alternative_similarity`` and
+            ``alternative_probability``.
+
+        Examples
+        --------
+        >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+        >>> p.certainty()["certainty"].round(2).tolist()
+        [0.83, 0.83, 0.67, 1.0, 1.0]
+        """
+        from cavity.posterior.summary import certainty_frame
+
+        return certainty_frame(self, self._estimate(partition))
+
+    def doubtful(self, threshold: float = 0.8, partition: Any = None) -> pd.DataFrame:
+        """Observations whose place is in doubt, the least certain first, with the alternatives.
+
+        Parameters
+        ----------
+        threshold : float
+            Listed are observations whose probability of their cluster, or whose certainty relative
+            to that of the alternative, certainty / (certainty + alternative_similarity), is below.
+        partition : Partition or labels, optional
+            The VI estimate by default.
+        """
+        from cavity.posterior.summary import doubtful_frame
+
+        return doubtful_frame(self.certainty(partition), threshold)
+
+    def summary(self, partition: Any = None, *, probability: float = 0.95) -> pd.DataFrame:
+        """One row per cluster of a partition (the VI estimate by default).
+
+        Returns
+        -------
+        DataFrame
+            ``size``, ``share``; ``certainty``, the mean over members; ``presence``, the share of
+            draws with a matching cluster; posterior mean and interval of the size; and of each
+            cluster parameter of up to 12 components (larger ones: `parameter_summary`).
+        """
+        from cavity.posterior.summary import cluster_frame
+
+        return cluster_frame(self, self._estimate(partition), probability)
+
+    cluster_summary = summary
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one NetCDF4 file, all or nothing; see `load`."""

@@ -1,0 +1,147 @@
+"""Relabelling: each draw's clusters matched to those of one reference partition.
+
+For every draw the one-to-one matching that shares most observations with the reference is found
+(Hungarian algorithm), the equivalence-classes-representatives idea of Papastamoulis & Iliopoulos
+(2010). A draw's cluster that is matched to none keeps the label -1: "elsewhere".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cavity.posterior._draws import as_labels, iter_canonical
+
+_DENSE_CELLS = 250_000
+
+
+@dataclass(frozen=True)
+class Relabelling:
+    """How the clusters of each draw correspond to the reference partition.
+
+    Attributes
+    ----------
+    reference : array of int, shape (n,)
+    labels : array of int, shape (draw, n)
+        Each draw in the reference's names; -1 where the draw's cluster matches none.
+    slots : array of int, shape (draw, cluster)
+        The draw's own label of each reference cluster, -1 where it has none.
+    """
+
+    reference: np.ndarray
+    labels: np.ndarray
+    slots: np.ndarray
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters of the reference."""
+        return self.slots.shape[1]
+
+    def select(self, values: np.ndarray) -> np.ndarray:
+        """Values of shape (draw, slot, ...) reordered to (draw, cluster, ...), NaN if absent."""
+        index = np.maximum(self.slots, 0)
+        chosen = values[np.arange(len(values))[:, None], index].astype(float)
+        chosen[self.slots < 0] = np.nan
+        return chosen
+
+
+def match(overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One-to-one matching of rows to columns that shares most; pairs that share none left out."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    shared = overlap[rows, columns] > 0
+    return rows[shared], columns[shared]
+
+
+def _match_labels(z: np.ndarray, n_z: int, c: np.ndarray, n_c: int) -> tuple[np.ndarray, ...]:
+    cell = z.astype(np.int64) * n_c + c
+    if n_z * n_c <= _DENSE_CELLS:
+        return match(np.bincount(cell, minlength=n_z * n_c).reshape(n_z, n_c))
+    # Very many clusters: clusters that are not linked by shared observations match independently.
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    cells, counts = np.unique(cell, return_counts=True)
+    row, column = np.divmod(cells, n_c)
+    graph = coo_matrix((counts, (row, column + n_z)), shape=(n_z + n_c, n_z + n_c))
+    component = connected_components(graph, directed=False)[1][row]
+    order = np.argsort(component, kind="stable")
+    bounds = np.flatnonzero(np.diff(component[order])) + 1
+    rows_out, columns_out = [], []
+    for part in np.split(order, bounds):
+        r, r_at = np.unique(row[part], return_inverse=True)
+        k, k_at = np.unique(column[part], return_inverse=True)
+        overlap = np.zeros((len(r), len(k)), np.int64)
+        overlap[r_at, k_at] = counts[part]
+        rows, columns = match(overlap)
+        rows_out.append(r[rows])
+        columns_out.append(k[columns])
+    return np.concatenate(rows_out), np.concatenate(columns_out)
+
+
+def relabel(draws: Any, reference: Any) -> Relabelling:
+    """Match the clusters of each draw to those of a reference partition.
+
+    Parameters
+    ----------
+    draws : array of int, shape (draw, n)
+    reference : array of int, shape (n,), labels 0..K-1
+
+    Examples
+    --------
+    >>> relabel([[4, 4, 0, 0], [1, 1, 1, 0]], [0, 0, 1, 1]).labels.tolist()
+    [[0, 0, 1, 1], [0, 0, 0, 1]]
+    """
+    flat = as_labels(draws, ndim=(2,), what="draws")
+    c = as_labels(reference, ndim=(1,), what="reference").astype(np.int64)
+    if len(c) != flat.shape[1]:
+        raise ValueError(f"reference has {len(c)} observations, the draws have {flat.shape[1]}")
+    n_c = int(c.max()) + 1
+    labels = np.empty(flat.shape, np.min_scalar_type(-max(n_c, 2)))
+    slots = np.full((len(flat), n_c), -1, np.int64)
+    for start, rows, n_rows in iter_canonical(flat):
+        for d, (z, n_z) in enumerate(zip(rows, n_rows, strict=True), start):
+            own, matched = _match_labels(z, n_z, c, n_c)
+            names = np.full(n_z, -1, np.int64)
+            names[own] = matched
+            labels[d] = names[z]
+            value = np.empty(n_z, np.int64)
+            value[z] = flat[d]
+            slots[d, matched] = value[own]
+    return Relabelling(c, labels, slots)
+
+
+def relabelled_parameter(
+    values: np.ndarray, relabelling: Relabelling, probability: float = 0.95
+) -> dict[str, np.ndarray]:
+    """Posterior mean, standard deviation and equal-tailed interval per cluster.
+
+    Parameters
+    ----------
+    values : array, shape (draw, slot, ...)
+    relabelling : Relabelling
+    probability : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    dict
+        ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...), over the draws in
+        which the cluster has a match.
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"probability must lie strictly between 0 and 1; got {probability}")
+    chosen = relabelling.select(values)
+    out = {key: np.full(chosen.shape[1:], np.nan) for key in ("mean", "sd", "lower", "upper")}
+    tail = 0.5 * (1 - probability)
+    for k in range(chosen.shape[1]):
+        present = chosen[relabelling.slots[:, k] >= 0, k]
+        present = present[np.isfinite(present).reshape(len(present), -1).all(axis=1)]
+        if len(present):
+            out["mean"][k] = present.mean(axis=0)
+            out["sd"][k] = present.std(axis=0)
+            out["lower"][k], out["upper"][k] = np.quantile(present, [tail, 1 - tail], axis=0)
+    return out
