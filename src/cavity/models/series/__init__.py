@@ -1,0 +1,1 @@
+"""Kernels of the clustered factor model for time series."""

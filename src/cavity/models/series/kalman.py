@@ -1,0 +1,347 @@
+"""Kalman filters of one series: likelihoods for all clusters at once, tilted moments, state draws.
+
+Coordinates. The state is measured from the data: with c_t the observed cell mean (or a c_{t-1}
+where nothing is observed), the filter follows x_t - c_t, whose observations are all zero and
+whose drift is ``loading * mu_t - (c_t - a c_{t-1})``. Nothing large is then subtracted from
+something large, whatever the level of the series.
+
+Division-free filter. Writing the filtered variance as n/d and mean as M/d, and adding the two
+further quantities E and U, the whole recursion is linear::
+
+    n <- a^2 n + q d            b = drift, q = var_x + loading^2 v_t
+    E <- a^2 E + b (2 a M + b d) + q U
+    M <- a M + b d
+    U <- U + w E                w = precision of the cell (0 where nothing is observed)
+    d <- d + w n
+
+and ends in ``-2 log p(y) = log d + U / d`` up to terms that do not depend on the cluster. One
+logarithm and one division per series and cluster remain, unless d would overflow.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cavity._jit import jit
+from cavity.models.series.lanes import WIDTH, load, splat, store
+from cavity.models.series.state import CENTRE, DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
+
+LOG_2PI = math.log(2.0 * math.pi)
+_HEADROOM = 300.0  # d may grow to exp(300) before it is rescaled
+
+
+@jit(forceinline=True)
+def residual(m, i, t):
+    """Cell mean of series i at time t in the model's units, less its regression."""
+    r = (m.y[i, t] - m.unit[0]) * m.unit[1]
+    for j in range(m.beta.shape[1]):
+        r -= m.beta[i, j] * m.covariates[i, t, j]
+    return r
+
+
+@jit
+def prepare(m, i):
+    """Fill the scratch rows of series i: cell precisions, reference path c_t, its drift."""
+    a = m.a[i]
+    precision = 1.0 / m.var_y[i]
+    weight = m.row[WEIGHT]
+    drift = m.row[DRIFT]
+    centre = m.row[CENTRE]
+    before = 0.0
+    for t in range(m.y.shape[1]):
+        n_obs = m.count[i, t]
+        weight[t] = n_obs * precision
+        c = a * before
+        centre[t] = residual(m, i, t) if n_obs > 0 else c
+        drift[t] = centre[t] - c
+        before = centre[t]
+
+
+@jit
+def observation_constant(m, i):
+    """The part of series i's log likelihood that no cluster changes.
+
+    It makes the likelihood a density (in the model's units) of every observation, not only of
+    the cells' means.
+    """
+    return -0.5 * (
+        m.totals[i, 0] * (LOG_2PI + math.log(m.var_y[i])) + within_scatter(m, i) / m.var_y[i]
+    )
+
+
+@jit
+def within_scatter(m, i):
+    """Sum of squares of series i's regression residuals about their cells' means."""
+    p = m.beta.shape[1]
+    total = m.scatter[i, p, p]
+    for j in range(p):
+        total -= 2.0 * m.beta[i, j] * m.scatter[i, j, p]
+        for k in range(p):
+            total += m.beta[i, j] * m.scatter[i, j, k] * m.beta[i, k]
+    return max(total, 0.0)
+
+
+# --------------------------------------------------------------------------- all clusters at once
+
+
+@jit
+def segment_length(m, i, v_max):
+    """Number of time steps after which d of the division-free filter must be rescaled.
+
+    No predicted variance exceeds that of a series without data and with factor variance `v_max`.
+    """
+    q = m.var_x[0] + m.loading[i] * m.loading[i] * v_max
+    n_times = m.y.shape[1]
+    spread = 1.0 - m.a[i] * m.a[i]
+    variance = m.var_x0 + (q / spread if q < spread * q * n_times else q * n_times)
+    growth = math.log1p(m.totals[i, 1] / m.var_y[i] * variance)
+    return max(1, int(_HEADROOM / growth)) if growth * n_times > _HEADROOM else n_times
+
+
+@jit
+def _advance_two(m, i, mean, variance, k, start, stop):
+    """Run sixteen filters from lane k on through times start..stop-1."""
+    slots = mean.shape[1]
+    size = m.lanes.size // 5
+    means = mean.reshape(mean.size)
+    variances = variance.reshape(variance.size)
+    s = m.lanes
+    weight = m.row[WEIGHT]
+    drift = m.row[DRIFT]
+    a = splat(m.a[i])
+    a2 = splat(m.a[i] * m.a[i])
+    b1 = splat(m.loading[i])
+    b2 = splat(m.loading[i] * m.loading[i])
+    var_x = splat(m.var_x[0])
+    j = k + WIDTH
+    n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
+    e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
+    n1, d1, m1 = load(s, j), load(s, size + j), load(s, 2 * size + j)
+    e1, u1 = load(s, 3 * size + j), load(s, 4 * size + j)
+    for t in range(start, stop):
+        w = splat(weight[t])
+        shift = splat(drift[t])
+        at = t * slots + k
+        drift0 = b1 * load(means, at) - shift
+        drift1 = b1 * load(means, at + WIDTH) - shift
+        q0 = var_x + b2 * load(variances, at)
+        q1 = var_x + b2 * load(variances, at + WIDTH)
+        n0 = a2 * n0 + q0 * d0
+        n1 = a2 * n1 + q1 * d1
+        am0 = a * m0
+        am1 = a * m1
+        m0 = am0 + drift0 * d0
+        m1 = am1 + drift1 * d1
+        e0 = a2 * e0 + drift0 * (am0 + m0) + q0 * u0
+        e1 = a2 * e1 + drift1 * (am1 + m1) + q1 * u1
+        u0 = u0 + w * e0
+        u1 = u1 + w * e1
+        d0 = d0 + w * n0
+        d1 = d1 + w * n1
+    store(s, k, n0)
+    store(s, size + k, d0)
+    store(s, 2 * size + k, m0)
+    store(s, 3 * size + k, e0)
+    store(s, 4 * size + k, u0)
+    store(s, j, n1)
+    store(s, size + j, d1)
+    store(s, 2 * size + j, m1)
+    store(s, 3 * size + j, e1)
+    store(s, 4 * size + j, u1)
+
+
+@jit
+def _advance_one(m, i, mean, variance, k, start, stop):
+    """Run eight filters from lane k on through times start..stop-1."""
+    slots = mean.shape[1]
+    size = m.lanes.size // 5
+    means = mean.reshape(mean.size)
+    variances = variance.reshape(variance.size)
+    s = m.lanes
+    weight = m.row[WEIGHT]
+    drift = m.row[DRIFT]
+    a = splat(m.a[i])
+    a2 = splat(m.a[i] * m.a[i])
+    b1 = splat(m.loading[i])
+    b2 = splat(m.loading[i] * m.loading[i])
+    var_x = splat(m.var_x[0])
+    n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
+    e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
+    for t in range(start, stop):
+        at = t * slots + k
+        drift0 = b1 * load(means, at) - splat(drift[t])
+        q0 = var_x + b2 * load(variances, at)
+        n0 = a2 * n0 + q0 * d0
+        am0 = a * m0
+        m0 = am0 + drift0 * d0
+        e0 = a2 * e0 + drift0 * (am0 + m0) + q0 * u0
+        w = splat(weight[t])
+        u0 = u0 + w * e0
+        d0 = d0 + w * n0
+    store(s, k, n0)
+    store(s, size + k, d0)
+    store(s, 2 * size + k, m0)
+    store(s, 3 * size + k, e0)
+    store(s, 4 * size + k, u0)
+
+
+@jit
+def score_lanes(m, i, mean, variance, v_max, out):
+    """Log likelihood of prepared series i, less ``observation_constant``, for every cluster.
+
+    Parameters
+    ----------
+    m : FactorSeries
+        Prepared for series i, with scratch for at least as many lanes as `mean` has columns.
+    mean, variance : (T, slots) arrays
+        Mean and variance of eta_t per cluster, the slots padded to a multiple of ``WIDTH``.
+    v_max : float
+        No element of `variance` is larger.
+    out : array
+        Filled; its length may be less than the number of padded slots.
+    """
+    n_times = mean.shape[0]
+    size = m.lanes.size // 5
+    used = -(-out.shape[0] // WIDTH) * WIDTH
+    for k in range(used):
+        m.lanes[k] = m.var_x0
+        m.lanes[size + k] = 1.0
+        m.lanes[2 * size + k] = 0.0
+        m.lanes[3 * size + k] = 0.0
+        m.lanes[4 * size + k] = 0.0
+    for k in range(out.shape[0]):
+        out[k] = 0.0
+    length = segment_length(m, i, v_max)
+    start = 0
+    while start < n_times:
+        stop = min(start + length, n_times)
+        k = 0
+        while k < used:
+            if k + WIDTH < used:
+                _advance_two(m, i, mean, variance, k, start, stop)
+                k += 2 * WIDTH
+            else:
+                _advance_one(m, i, mean, variance, k, start, stop)
+                k += WIDTH
+        if stop < n_times:
+            for k in range(out.shape[0]):
+                out[k] -= 0.5 * math.log(m.lanes[size + k])
+            for k in range(used):
+                scale = 1.0 / m.lanes[size + k]
+                m.lanes[k] *= scale
+                m.lanes[size + k] = 1.0
+                m.lanes[2 * size + k] *= scale
+                m.lanes[3 * size + k] *= scale
+                m.lanes[4 * size + k] *= scale
+        start = stop
+    for k in range(out.shape[0]):
+        d = m.lanes[size + k]
+        out[k] -= 0.5 * (math.log(d) + m.lanes[4 * size + k] / d)
+
+
+# --------------------------------------------------------------------------- one cluster
+
+
+@jit
+def filter_forward(m, i, mean, variance, k):
+    """Filter prepared series i against column k; returns the log likelihood.
+
+    Leaves in the scratch rows: SHRINK 1/(1 + w p), which is one minus the gain, PULL the
+    innovation over its variance, STATE and VARIANCE the filtered moments (STATE measured from
+    the CENTRE). ``observation_constant`` is left out.
+    """
+    a = m.a[i]
+    b = m.loading[i]
+    var_x = m.var_x[0]
+    weight = m.row[WEIGHT]
+    drift = m.row[DRIFT]
+    shrink = m.row[SHRINK]
+    pull = m.row[PULL]
+    state = m.row[STATE]
+    var = m.row[VARIANCE]
+    x = 0.0
+    p = m.var_x0
+    log_det = 0.0
+    quad = 0.0
+    product = 1.0
+    for t in range(m.y.shape[1]):
+        x = a * x + (b * mean[t, k] - drift[t])
+        p = a * a * p + var_x + b * b * variance[t, k]
+        w = weight[t]
+        d = 1.0 + w * p
+        inverse = 1.0 / d
+        shrink[t] = inverse
+        pull[t] = -x * w * inverse
+        quad -= x * pull[t]
+        x *= inverse
+        p *= inverse
+        state[t] = x
+        var[t] = p
+        product *= d
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    return -0.5 * (log_det + quad)
+
+
+@jit
+def log_likelihood(m, i, mean, variance, k):
+    """Log density of every observation of series i given moments of its cluster's factor."""
+    prepare(m, i)
+    return filter_forward(m, i, mean, variance, k) + observation_constant(m, i)
+
+
+@jit
+def tilted_site(m, i, mean, variance, k, precision, shift):
+    """Site of series i against the cavity in column k, by the backward disturbance recursion.
+
+    Needs the scratch rows of ``filter_forward``. Writes the site's natural parameters: adding
+    them to the cavity's gives the marginal means and variances of the tilted distribution.
+    """
+    a = m.a[i]
+    b = m.loading[i]
+    var_x = m.var_x[0]
+    weight = m.row[WEIGHT]
+    shrink = m.row[SHRINK]
+    pull = m.row[PULL]
+    r = 0.0
+    info = 0.0
+    for t in range(m.y.shape[1] - 1, -1, -1):
+        g = shrink[t]
+        r = pull[t] + g * r
+        info = weight[t] * g + g * g * info
+        v = variance[t, k]
+        known = b * b * info
+        # info <= 1/(var_x + b^2 v): the bound keeps rounding from making the site improper.
+        left = max(1.0 - known * v, var_x / (var_x + b * b * v))
+        precision[t] = known / left
+        shift[t] = (b * r + known * mean[t, k]) / left
+        r *= a
+        info *= a * a
+
+
+@jit
+def draw_states(m, i, mean, variance, k, x, rng):
+    """Draw x_i0..x_iT given a factor path (variance 0) after ``filter_forward``: x has T + 1.
+
+    With a positive `variance` the draw has the factor integrated out.
+    """
+    a = m.a[i]
+    b = m.loading[i]
+    drift = m.row[DRIFT]
+    state = m.row[STATE]
+    var = m.row[VARIANCE]
+    centre = m.row[CENTRE]
+    last = m.y.shape[1] - 1
+    later = state[last] + math.sqrt(var[last]) * rng.standard_normal()
+    x[last + 1] = later + centre[last]
+    for t in range(last - 1, -2, -1):
+        filtered = state[t] if t >= 0 else 0.0
+        p = var[t] if t >= 0 else m.var_x0
+        q = m.var_x[0] + b * b * variance[t + 1, k]
+        predicted = a * a * p + q
+        share = a * p / predicted
+        step = later - a * filtered - (b * mean[t + 1, k] - drift[t + 1])
+        later = filtered + share * step + math.sqrt(p * q / predicted) * rng.standard_normal()
+        x[t + 1] = later + (centre[t] if t >= 0 else 0.0)
