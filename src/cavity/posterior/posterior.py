@@ -17,6 +17,7 @@ from cavity.posterior.partition import Partition, find_partition
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.relabel import Relabelling
 
 
@@ -409,6 +410,62 @@ class Posterior:
         return cluster_frame(self, self._estimate(partition), probability)
 
     cluster_summary = summary
+
+    def diagnostics(
+        self,
+        *,
+        n_pairs: int = 100,
+        n_rows: int = 200,
+        rhat_max: float = 1.01,
+        ess_min: float | None = None,
+        random_state: int = 0,
+    ) -> Diagnostics:
+        """Whether the draws can be trusted, on quantities that relabelling cannot change.
+
+        Parameters
+        ----------
+        n_pairs : int
+            Pairs of observations, fixed and random, whose co-clustering is checked.
+        n_rows : int
+            Observations, fixed and random, on which the chains' similarities are compared.
+        rhat_max : float
+            Rank-normalised R-hat allowed.
+        ess_min : float, optional
+            Effective draws needed; 100 per chain by default.
+        random_state : int
+            Seed of the fixed random sets.
+
+        Returns
+        -------
+        Diagnostics
+            ``converged``, ``verdict`` in plain words, ``table``, ``events`` and more; print it.
+        """
+        from cavity.posterior.diagnostics import diagnose
+
+        return diagnose(
+            self,
+            n_pairs=n_pairs,
+            n_rows=n_rows,
+            rhat_max=rhat_max,
+            ess_min=ess_min,
+            random_state=random_state,
+        )
+
+    def loo(self, **options: Any) -> Any:
+        """PSIS-LOO of the observations through ArviZ, from `point_log_lik`."""
+        from cavity.posterior.arviz import loo
+
+        return loo(self, **options)
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ: InferenceData with ArviZ 0.x, xarray DataTree with 1.x.
+
+        Labels and cluster parameters are relabelled to the VI estimate, so that a cluster means
+        the same in every draw.
+        """
+        from cavity.posterior.arviz import to_arviz
+
+        return to_arviz(self)
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one NetCDF4 file, all or nothing; see `load`."""
