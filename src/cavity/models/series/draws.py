@@ -1,0 +1,223 @@
+"""Conditional draws of the series model's parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.models.series.kalman import residual, within_scatter
+
+
+class SeriesPriors(NamedTuple):
+    """Hyper-parameters, in the model's units; a precision of 0 makes a uniform on (-1, 1)."""
+
+    a_mean: float
+    a_precision: float
+    loading_mean: float
+    loading_precision: float
+    var_x_shape: float
+    var_x_scale: float
+    var_y_shape: float
+    var_y_scale: float
+    beta_mean: np.ndarray  # (p,) mean of the hyper-mean of each coefficient
+    beta_precision: np.ndarray  # (p,) its precision
+    beta_shape: np.ndarray  # (p,) inverse-gamma prior of the hyper-variance
+    beta_scale: np.ndarray  # (p,)
+
+
+class Moving(NamedTuple):
+    """Which parameters are drawn; the others keep the value they have."""
+
+    a: bool
+    loading: bool
+    var_x: bool
+    var_y: bool
+    beta: bool
+
+
+@jit
+def _tail(rng, low, high):
+    """Standard normal given low < Z < high, low > 0: an exponential proposal (Robert 1995)."""
+    rate = 0.5 * (low + math.sqrt(low * low + 4.0))
+    width = -math.expm1(-rate * (high - low))
+    while True:
+        z = low - math.log1p(-rng.random() * width) / rate
+        if rng.random() <= math.exp(-0.5 * (z - rate) * (z - rate)):
+            return z
+
+
+@jit
+def truncated_normal(rng, mean, sd, low, high):
+    """Draw from N(mean, sd^2) given low < value < high; exact however far out the interval is."""
+    alpha = (low - mean) / sd
+    beta = (high - mean) / sd
+    if alpha > 0.3 and beta - alpha > 1.0 / alpha:
+        z = _tail(rng, alpha, beta)
+    elif beta < -0.3 and beta - alpha > -1.0 / beta:
+        z = -_tail(rng, -beta, -alpha)
+    elif beta - alpha < 1.5 or alpha > 0.3 or beta < -0.3:
+        # The density varies little over the interval: a uniform proposal.
+        nearest = alpha if alpha > 0.0 else (beta if beta < 0.0 else 0.0)
+        while True:
+            z = alpha + (beta - alpha) * rng.random()
+            if rng.random() <= math.exp(0.5 * (nearest * nearest - z * z)):
+                break
+    else:
+        while True:
+            z = rng.standard_normal()
+            if alpha < z < beta:
+                break
+    value = mean + sd * z
+    # A sum may round onto the end of the interval, where a unit root would divide by zero.
+    return min(max(value, np.nextafter(low, high)), np.nextafter(high, low))
+
+
+@jit
+def inverse_gamma(rng, shape, scale):
+    """Draw from the inverse gamma distribution with density ~ v^(-shape-1) exp(-scale/v)."""
+    return scale / rng.standard_gamma(shape)
+
+
+@jit
+def draw_dynamics(m, i, x, mean, k, prior, moving, rng):
+    """Draw (a_i, loading_i) given the states x_i0..x_iT and its factor; returns the residual sum.
+
+    A regression of x_t on (x_{t-1}, eta_t) with a truncated to (-1, 1): the marginal of `a` is a
+    truncated normal, and the loading given `a` is normal.
+    """
+    sxx = 0.0
+    sxe = 0.0
+    see = 0.0
+    sxy = 0.0
+    sey = 0.0
+    n_times = m.y.shape[1]
+    for t in range(n_times):
+        before = x[t]
+        now = x[t + 1]
+        eta = mean[t, k]
+        sxx += before * before
+        sxe += before * eta
+        see += eta * eta
+        sxy += before * now
+        sey += eta * now
+    noise = 1.0 / m.var_x[0]
+    paa = sxx * noise + prior.a_precision
+    pal = sxe * noise
+    pll = see * noise + prior.loading_precision
+    ha = sxy * noise + prior.a_precision * prior.a_mean
+    hl = sey * noise + prior.loading_precision * prior.loading_mean
+    if moving.a:
+        if moving.loading:
+            information = paa - pal * pal / pll
+            shift = ha - pal * hl / pll
+        else:
+            information = paa
+            shift = ha - pal * m.loading[i]
+        m.a[i] = truncated_normal(rng, shift / information, 1.0 / math.sqrt(information), -1.0, 1.0)
+    if moving.loading:
+        m.loading[i] = (hl - pal * m.a[i]) / pll + rng.standard_normal() / math.sqrt(pll)
+    a = m.a[i]
+    b = m.loading[i]
+    total = 0.0
+    for t in range(n_times):
+        e = x[t + 1] - a * x[t] - b * mean[t, k]
+        total += e * e
+    return total
+
+
+@jit
+def draw_noise(m, i, x, prior, rng):
+    """Draw var_y_i given the states."""
+    total = within_scatter(m, i)
+    for t in range(m.y.shape[1]):
+        if m.count[i, t] > 0:
+            e = residual(m, i, t) - x[t + 1]
+            total += m.count[i, t] * e * e
+    m.var_y[i] = inverse_gamma(
+        rng, prior.var_y_shape + 0.5 * m.totals[i, 0], prior.var_y_scale + 0.5 * total
+    )
+
+
+@jit
+def draw_regression(m, i, mean, k, centre, spread, work, rng):
+    """Draw beta_i given the factor of its cluster, with the states x integrated out.
+
+    The filter is run on the data and on every covariate (they share gains), which gives the
+    generalised least squares equations; within-cell scatter adds its own.
+
+    Parameters
+    ----------
+    centre, spread : (p,) arrays
+        Hyper-mean and hyper-variance of each coefficient.
+    work : (p + 3, p + 1) array
+        Scratch.
+    """
+    p = m.beta.shape[1]
+    a = m.a[i]
+    b = m.loading[i]
+    precision = 1.0 / m.var_y[i]
+    for j in range(p):
+        for c in range(j + 1):
+            work[j, c] = m.scatter[i, j, c] * precision
+        work[j, j] += 1.0 / spread[j]
+        work[p, j] = m.scatter[i, j, p] * precision + centre[j] / spread[j]
+    state = work[p + 1]
+    innovation = work[p + 2]
+    for j in range(p + 1):
+        state[j] = 0.0
+    var = m.var_x0
+    for t in range(m.y.shape[1]):
+        for j in range(p + 1):
+            state[j] *= a
+        state[p] += b * mean[t, k]
+        var = a * a * var + m.var_x[0]
+        if m.count[i, t] == 0:
+            continue
+        w = m.count[i, t] * precision
+        d = 1.0 + w * var
+        gain = w * var / d
+        for j in range(p):
+            innovation[j] = m.covariates[i, t, j] - state[j]
+        innovation[p] = (m.y[i, t] - m.unit[0]) * m.unit[1] - state[p]
+        for j in range(p):
+            scaled = innovation[j] * w / d
+            for c in range(j + 1):
+                work[j, c] += scaled * innovation[c]
+            work[p, j] += scaled * innovation[p]
+        for j in range(p + 1):
+            state[j] += gain * innovation[j]
+        var /= d
+    # Cholesky factor in place, then L^{-1} h + noise, then the transposed solve.
+    for j in range(p + 1):
+        for c in range(min(j + 1, p)):
+            value = work[j, c]
+            for o in range(c):
+                value -= work[j, o] * work[c, o]
+            work[j, c] = math.sqrt(value) if j == c else value / work[c, c]
+    for j in range(p - 1, -1, -1):
+        value = work[p, j] + rng.standard_normal()
+        for c in range(j + 1, p):
+            value -= work[c, j] * m.beta[i, c]
+        m.beta[i, j] = value / work[j, j]
+
+
+@jit
+def draw_hyper(beta, centre, spread, prior, rng):
+    """Draw the hyper-mean and hyper-variance of every coefficient given the series' values."""
+    n = beta.shape[0]
+    for j in range(beta.shape[1]):
+        total = 0.0
+        for i in range(n):
+            total += beta[i, j]
+        precision = n / spread[j] + prior.beta_precision[j]
+        shift = total / spread[j] + prior.beta_precision[j] * prior.beta_mean[j]
+        centre[j] = shift / precision + rng.standard_normal() / math.sqrt(precision)
+        square = 0.0
+        for i in range(n):
+            square += (beta[i, j] - centre[j]) ** 2
+        spread[j] = inverse_gamma(
+            rng, prior.beta_shape[j] + 0.5 * n, prior.beta_scale[j] + 0.5 * square
+        )

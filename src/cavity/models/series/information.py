@@ -1,0 +1,234 @@
+"""A cluster's factor with every state integrated out, exactly: the T x T information form.
+
+Given its parameters, series i tells about eta exactly what the Gaussian factor
+``exp(-eta' J eta / 2 + h' eta + c)`` tells, with h = loading * r and J = loading^2 Cov(r), where r
+is the disturbance smoother's vector at eta = 0 and c the log likelihood there. In the notation
+of the filter at eta = 0, with phi_t = a (1 - gain_t) and N_t the information recursion,
+
+    J_st = loading^2 N_t phi_s phi_{s+1} ... phi_{t-1}        for s <= t
+
+a product form in which nothing cancels, so it holds for tiny var_x where Q - QBH^{-1}B'Q loses
+its digits. A cluster is P = I + sum of J, h = sum of h: its evidence, the exact score of a
+series and exact draws of eta all come from one Cholesky factor of P, whatever the cluster's size.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba.np.linalg  # noqa: F401  (makes the LAPACK wrapper below known to the compiler)
+from numba.core import types
+
+from cavity._jit import jit
+from cavity.models.series.kalman import observation_constant, prepare
+from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
+
+_NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
+
+_potrf = types.ExternalFunction(
+    "numba_xxpotrf",
+    types.intc(types.char, types.char, types.intp, types.CPointer(types.float64), types.intp),
+)
+_DOUBLE = ord("d")
+_UPPER = ord("U")  # LAPACK counts columns first: its upper triangle is our lower one
+
+
+@jit
+def describe(m, i):
+    """Filter series i at eta = 0 and keep what determines (J, h); returns c.
+
+    Leaves in the scratch rows: SHRINK phi_t, VARIANCE the diagonal of J, STATE h.
+    """
+    prepare(m, i)
+    a = m.a[i]
+    b = m.loading[i]
+    weight = m.row[WEIGHT]
+    drift = m.row[DRIFT]
+    shrink = m.row[SHRINK]
+    pull = m.row[PULL]
+    diagonal = m.row[VARIANCE]
+    h = m.row[STATE]
+    n_times = m.y.shape[1]
+    x = 0.0
+    p = m.var_x0
+    log_det = 0.0
+    quad = 0.0
+    product = 1.0
+    for t in range(n_times):
+        x = a * x - drift[t]
+        p = a * a * p + m.var_x[0]
+        w = weight[t]
+        d = 1.0 + w * p
+        inverse = 1.0 / d
+        shrink[t] = inverse
+        pull[t] = -x * w * inverse
+        quad -= x * pull[t]
+        x *= inverse
+        p *= inverse
+        product *= d
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    r = 0.0
+    info = 0.0
+    for t in range(n_times - 1, -1, -1):
+        g = shrink[t]
+        r = pull[t] + g * r
+        info = weight[t] * g + g * g * info
+        h[t] = b * r
+        diagonal[t] = b * b * info
+        shrink[t] = a * g
+        r *= a
+        info *= a * a
+    return observation_constant(m, i) - 0.5 * (log_det + quad)
+
+
+@jit
+def add_information(m, target, source, sign, products):
+    """Write source + sign * (J, h) of the described series into the lower triangle of target.
+
+    Both are (T + 1, T + 1): rows 0..T-1 hold the matrix, row T the vector h. They may be the
+    same array. `products` is scratch of length T.
+    """
+    phi = m.row[SHRINK]
+    diagonal = m.row[VARIANCE]
+    h = m.row[STATE]
+    n_times = phi.shape[0]
+    first = 0
+    for t in range(n_times):
+        factor = phi[t - 1] if t > 0 else 0.0
+        level = sign * diagonal[t]
+        while first < t and abs(products[first] * factor) < _NEGLIGIBLE:
+            first += 1
+        row = target[t]
+        old = source[t]
+        for s in range(first):
+            row[s] = old[s]
+        for s in range(first, t):
+            products[s] *= factor
+            row[s] = old[s] + level * products[s]
+        products[t] = 1.0
+        row[t] = old[t] + level
+    row = target[n_times]
+    old = source[n_times]
+    for t in range(n_times):
+        row[t] = old[t] + sign * h[t]
+
+
+@jit
+def factorise(matrix):
+    """Cholesky factor L of P in place, and L^{-1} h in the last row; returns the log evidence.
+
+    That is ``h' P^{-1} h / 2 - log|P| / 2``; NaN if P is not positive definite. The vector rides
+    along as one more row of the matrix; since P >= I, the corner h'h + 1 keeps it definite.
+    """
+    size = matrix.shape[0]
+    last = matrix[size - 1]
+    square = 1.0
+    for t in range(size - 1):
+        square += last[t] * last[t]
+    last[size - 1] = square
+    if _potrf(_DOUBLE, _UPPER, size, matrix.ctypes, size) != 0:
+        return math.nan
+    quad = 0.0
+    log_det = 0.0
+    product = 1.0
+    for t in range(size - 1):
+        quad += last[t] * last[t]
+        product *= matrix[t, t]
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    return 0.5 * quad - log_det
+
+
+@jit
+def draw_factor(matrix, eta, rng):
+    """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor that ``factorise`` left.
+
+    The last row of `matrix` is used up.
+    """
+    n_times = matrix.shape[0] - 1
+    rest = matrix[n_times]
+    for t in range(n_times):
+        rest[t] += rng.standard_normal()
+    for t in range(n_times - 1, -1, -1):
+        row = matrix[t]
+        value = rest[t] / row[t]
+        eta[t] = value
+        for s in range(t):
+            rest[s] -= row[s] * value
+
+
+@jit
+def start_information(target):
+    """Set a cluster to the prior: P = I, h = 0."""
+    size = target.shape[0]
+    for t in range(size):
+        for s in range(t):
+            target[t, s] = 0.0
+        target[t, t] = 1.0
+
+
+@jit
+def joint_filter(m, members, n_members, y, work):
+    """Log evidence of the observations of some series in one cluster, by one Kalman filter.
+
+    The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
+    one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
+    Agrees with the information form: evidence = sum of c + ``factorise``.
+    """
+    n_times = m.y.shape[1]
+    n = n_members
+    mean = work[n]
+    gain = work[n + 1]
+    total = 0.0
+    for j in range(n):
+        i = members[j]
+        prepare(m, i)
+        total += observation_constant(m, i)
+        # The reference path of each series is its origin, as in the filter of one series.
+        for t in range(n_times):
+            y[j, t] = m.row[DRIFT, t]
+        mean[j] = 0.0
+        for c in range(n):
+            work[j, c] = 0.0
+        work[j, j] = m.var_x0
+    product = 1.0
+    log_det = 0.0
+    quad = 0.0
+    for t in range(n_times):
+        for j in range(n):
+            aj = m.a[members[j]]
+            bj = m.loading[members[j]]
+            row = work[j]
+            for c in range(j + 1):
+                row[c] = aj * m.a[members[c]] * row[c] + bj * m.loading[members[c]]
+            row[j] += m.var_x[0]
+            mean[j] = aj * mean[j] - y[j, t]
+        for j in range(n):
+            w = m.count[members[j], t] / m.var_y[members[j]]
+            if w == 0.0:
+                continue
+            for c in range(j):
+                gain[c] = work[j, c]
+            for c in range(j, n):
+                gain[c] = work[c, j]
+            d = 1.0 + w * max(gain[j], 0.0)
+            pull = w * mean[j] / d
+            quad += pull * mean[j]
+            product *= d
+            if product > 1e200:
+                log_det += math.log(product)
+                product = 1.0
+            shrink = w / d
+            for c in range(n):
+                mean[c] -= gain[c] * pull
+                row = work[c]
+                scaled = gain[c] * shrink
+                for o in range(c + 1):
+                    row[o] -= scaled * gain[o]
+    log_det += math.log(product)
+    return total - 0.5 * (log_det + quad)

@@ -1,0 +1,147 @@
+"""The exact collapse: information form and joint filter against one dense Gaussian."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import series_oracle as oracle
+
+from cavity._jit import jit
+from cavity.models.series import information, kalman
+from cavity.models.series.state import SHRINK, STATE, VARIANCE
+
+CASES = {
+    "several per cell and gaps": {},
+    "covariates": {"p": 2},
+    "one time": {"n_times": 1, "missing": 0.0},
+    "no data at all": {"missing": 1.1},
+    "one observation": {"missing": 0.92, "most": 1},
+    "tiny own noise": {"var_x": 1e-9},
+    "long": {"n_times": 90, "missing": 0.1},
+}
+
+
+@pytest.fixture(params=CASES, ids=list(CASES))
+def case(request):
+    return oracle.model_of(np.random.default_rng(21), n=5, **CASES[request.param])
+
+
+def information_of(m, members):
+    """Sum of c, and the (T + 1)-square array of a cluster."""
+    n_times = m.y.shape[1]
+    target, products = np.zeros((n_times + 1, n_times + 1)), np.empty(n_times)
+    information.start_information(target)
+    total = 0.0
+    for i in members:
+        total += information.describe(m, i)
+        information.add_information(m, target, target, 1.0, products)
+    return total, target
+
+
+def filter_evidence(m, members):
+    n = len(members)
+    y, work = np.empty((n, m.y.shape[1])), np.empty((n + 3, n))
+    return information.joint_filter(m, np.array(members), n, y, work)
+
+
+@pytest.mark.parametrize("members", [[0], [2, 4], [0, 1, 2, 3, 4]])
+def test_both_routes_equal_the_dense_evidence(case, members):
+    m, rows = case
+    n_times = m.y.shape[1]
+    expected = oracle.joint_loglik(m, rows, members, np.zeros(n_times), np.eye(n_times))
+    constant, target = information_of(m, members)
+    by_information = constant + information.factorise(target)
+    by_filter = filter_evidence(m, members)
+    tolerance = 1e-10 if m.var_x[0] > 1e-6 else 1e-8
+    assert by_information == pytest.approx(expected, rel=tolerance, abs=tolerance)
+    assert by_filter == pytest.approx(expected, rel=tolerance, abs=tolerance)
+    assert by_information == pytest.approx(by_filter, rel=1e-8, abs=1e-8)
+
+
+def test_information_is_that_of_the_textbook_formula():
+    m, _ = oracle.model_of(np.random.default_rng(3), n=1, n_times=9)
+    a, b, var_x = m.a[0], m.loading[0], m.var_x[0]
+    B = np.eye(9) - a * np.eye(9, k=-1)
+    Q = np.diag(np.r_[1 / (var_x + a**2 * m.var_x0), np.full(8, 1 / var_x)])
+    w = m.count[0] / m.var_y[0]
+    inverse = np.linalg.inv(B.T @ Q @ B + np.diag(w))
+    J = b**2 * (Q - Q @ B @ inverse @ B.T @ Q)
+    h = b * Q @ B @ inverse @ (w * np.nan_to_num(m.y[0]))
+    _, target = information_of(m, [0])
+    np.testing.assert_allclose(np.tril(target[:9, :9]), np.tril(np.eye(9) + J), atol=1e-11)
+    np.testing.assert_allclose(target[9, :9], h, atol=1e-11)
+
+
+def test_taking_out_undoes_putting_in(case):
+    m, _ = case
+    n_times = m.y.shape[1]
+    _, without = information_of(m, [1, 2])
+    _, target = information_of(m, [1, 2, 3])
+    information.describe(m, 3)
+    products = np.empty(n_times)
+    information.add_information(m, target, target, -1.0, products)
+    scale = max(1.0, np.abs(without).max())
+    np.testing.assert_allclose(np.tril(target), np.tril(without), atol=1e-12 * scale * 100)
+
+
+def test_negligible_products_are_dropped_and_nothing_else():
+    # a strongly observed series forgets within a few steps: most of J is below the threshold
+    m, rows = oracle.model_of(np.random.default_rng(4), n=2, n_times=60, missing=0.0, var_x=50.0)
+    expected = oracle.joint_loglik(m, rows, [0, 1], np.zeros(60), np.eye(60))
+    constant, target = information_of(m, [0, 1])
+    assert (np.tril(target, -40) == 0).any()
+    assert constant + information.factorise(target) == pytest.approx(expected, rel=1e-11)
+
+
+def test_indefinite_information_is_reported():
+    target = np.diag([1.0, -0.5, 1.0])
+    assert math.isnan(information.factorise(target))
+
+
+def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
+    m, _ = case
+    n_times = m.y.shape[1]
+    for i in range(3):
+        constant, target = information_of(m, [i])
+        alone = kalman.log_likelihood(m, i, np.zeros((n_times, 1)), np.ones((n_times, 1)), 0)
+        assert constant + information.factorise(target) == pytest.approx(alone, rel=1e-9, abs=1e-9)
+
+
+@jit
+def _many_factors(matrix, out, rng):
+    information.factorise(matrix)
+    kept = matrix[matrix.shape[0] - 1].copy()
+    for s in range(out.shape[0]):
+        for t in range(kept.shape[0]):
+            matrix[matrix.shape[0] - 1, t] = kept[t]
+        information.draw_factor(matrix, out[s], rng)
+
+
+def test_factor_draws_have_the_exact_posterior():
+    # 10 means, 10 variances, 9 lag-one correlations at 4.5 sigma: false alarm below 3e-4
+    rng = np.random.default_rng(8)
+    m, rows = oracle.model_of(rng, n=3, n_times=10)
+    expected, cov = oracle.eta_posterior(m, rows, [0, 1, 2], np.zeros(10), np.eye(10))
+    _, target = information_of(m, [0, 1, 2])
+    n = 20_000
+    draws = np.empty((n, 10))
+    _many_factors(target, draws, rng)
+    sd = np.sqrt(np.diag(cov))
+    assert np.abs((draws.mean(0) - expected) / sd * math.sqrt(n)).max() < 4.5
+    assert np.abs((draws.var(0) / sd**2 - 1) / math.sqrt(2 / n)).max() < 4.5
+    for t in range(9):
+        got = np.corrcoef(draws[:, t], draws[:, t + 1])[0, 1]
+        want = cov[t, t + 1] / (sd[t] * sd[t + 1])
+        assert abs(math.atanh(got) - math.atanh(want)) * math.sqrt(n) < 4.5
+
+
+def test_scratch_rows_hold_what_the_docstring_says():
+    m, _ = oracle.model_of(np.random.default_rng(1), n=1, n_times=5, missing=0.0)
+    _, target = information_of(m, [0])
+    information.describe(m, 0)
+    np.testing.assert_allclose(np.diag(target)[:5] - 1, m.row[VARIANCE], atol=1e-14)
+    np.testing.assert_allclose(target[5, :5], m.row[STATE], rtol=1e-12)
+    phi = np.array([target[t + 1, t] / m.row[VARIANCE, t + 1] for t in range(4)])
+    np.testing.assert_allclose(phi, m.row[SHRINK, :4], rtol=1e-12)
