@@ -1,0 +1,1 @@
+"""The paper's experiments, each one command: ``cavity reproduce NAME``."""

@@ -1,0 +1,135 @@
+"""The estimator recovers the truth of simulated sales and refuses bad tables with a reason."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from cavity.hedonic import HedonicIndex
+
+
+def simulate(n=3000, n_regions=8, seed=0):
+    rng = np.random.default_rng(seed)
+    region = rng.integers(0, n_regions, n)
+    months = rng.integers(0, 36, n)
+    level = np.linspace(-0.4, 0.4, n_regions)
+    slope = rng.normal(0, 0.2, n_regions)
+    sqft = rng.lognormal(7.4, 0.35, n)
+    log_price = (
+        12.5
+        + 0.005 * months
+        + 0.03 * np.sin(2 * np.pi * months / 12)
+        + (0.7 + slope[region]) * (np.log(sqft) - 7.4)
+        + level[region]
+        + 0.15 * rng.standard_normal(n)
+    )
+    sales = pd.DataFrame(
+        {
+            "region": [f"tract {r}" for r in region],
+            "sale_date": pd.PeriodIndex(
+                [pd.Period(ordinal=480 + int(m), freq="M") for m in months]
+            ).to_timestamp(),
+            "sqft": sqft,
+        }
+    )
+    return sales, np.exp(log_price), level
+
+
+def fitted(local="regression", **kwargs):
+    sales, price, level = simulate()
+    kwargs = {"features": ["sqft"], "random_state": 0, "progress": False, **kwargs}
+    model = HedonicIndex(local, **kwargs)
+    return model.fit(sales[:2000], price[:2000]), sales[2000:], price[2000:], level
+
+
+def test_local_regressions_predict_better_and_their_intervals_cover():
+    flat, sales, price, _ = fitted("none")
+    local, _, _, level = fitted("regression")
+
+    def error(model):
+        return np.std(np.log(model.predict(sales) / price))
+
+    assert error(local) < 0.16 < 0.25 < error(flat)
+    for probability in (0.5, 0.9):  # 1,000 sales: four standard errors are 0.063 and 0.038
+        interval = local.predict_interval(sales, probability)
+        covered = np.mean((interval[:, 0] <= price) & (price <= interval[:, 1]))
+        assert covered == pytest.approx(probability, abs=0.063)
+    levels = local.local_.draws.beta[:, :, 0].mean(axis=0)
+    assert np.abs(levels - levels.mean() - level).max() < 0.05
+
+
+def test_without_a_level_the_regression_cannot_hold_it():
+    local, sales, price, _ = fitted("regression")
+    without, _, _, _ = fitted("regression", region_level=False)
+    spread = [np.std(np.log(m.predict(sales) / price)) for m in (local, without)]
+    assert spread[0] < spread[1]
+
+
+def test_index_is_the_price_of_one_house():
+    model, _, _, level = fitted()
+    index = model.price_index(["tract 0", "tract 7"], season=False)
+    assert len(index) == 72
+    assert ((index["lower"] < index["price"]) & (index["price"] < index["upper"])).all()
+    ratio = index["price"].to_numpy()[36:] / index["price"].to_numpy()[:36]
+    assert np.log(ratio).mean() == pytest.approx(level[7] - level[0], abs=0.1)
+    growth = np.log(index["price"].iloc[35] / index["price"].iloc[0])
+    assert growth == pytest.approx(0.005 * 35, abs=0.15)
+    larger = model.price_index(["tract 0"], house={"sqft": 5000.0})
+    assert (larger["price"].to_numpy() > index["price"].to_numpy()[:36]).all()
+    seasonal = model.price_index(["tract 0"], season=True)["price"].to_numpy()
+    assert np.ptp(np.log(seasonal / index["price"].to_numpy()[:36])) > 0.03
+
+
+def test_a_region_never_seen_gets_the_mean_with_more_doubt():
+    model, sales, _, _ = fitted()
+    new = sales.head(20).assign(region="elsewhere")
+    assert np.isfinite(model.predict(new)).all()
+
+    def width(table):
+        interval = model.predict_interval(table)
+        return np.log(interval[:, 1] / interval[:, 0])
+
+    assert (width(new) > width(sales.head(20))).all()
+
+
+def test_estimator_can_be_cloned_and_repeated():
+    first, sales, _, _ = fitted()
+    again = clone(first).fit(*simulate()[:2])
+    assert again.get_params()["features"] == ["sqft"]
+    same, _, _, _ = fitted()
+    assert np.array_equal(first.predict(sales), same.predict(sales))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s, p: (s.drop(columns="sqft"), p), "lack the column.s. 'sqft'"),
+        (lambda s, p: (s, p[:-1]), "y must have one price per sale"),
+        (lambda s, p: (s, -p), "Prices must be positive and finite; row 0"),
+        (lambda s, p: (s.assign(sqft=0.0), p), "column 'sqft', row 0"),
+        (
+            lambda s, p: (s.assign(region=[None, *s["region"][1:]]), p),
+            "'region' has no value in row 0",
+        ),
+        (lambda s, p: (s.iloc[:0], p[:0]), "no sales"),
+    ],
+)
+def test_bad_tables_are_refused(change, message):
+    sales, price, _ = simulate(100)
+    with pytest.raises(ValueError, match=message):
+        HedonicIndex("none", features=["sqft"]).fit(*change(sales, price))
+
+
+def test_bad_arguments_are_refused():
+    sales, price, _ = simulate(100)
+    with pytest.raises(TypeError, match="pandas DataFrame; got ndarray"):
+        HedonicIndex("none", features=["sqft"]).fit(sales.to_numpy(), price)
+    with pytest.raises(ValueError, match="local must be one of"):
+        HedonicIndex("global", features=["sqft"]).fit(sales, price)
+    model = HedonicIndex("none", features=["sqft"]).fit(sales, price)
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
+        model.predict_interval(sales, 1.0)
+    with pytest.raises(ValueError, match=r"No sales were seen in the region\(s\) tract 99"):
+        model.price_index(["tract 99"])
+    with pytest.raises(ValueError, match=r"unknown feature\(s\) rooms"):
+        model.price_index(house={"rooms": 3})
