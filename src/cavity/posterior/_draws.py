@@ -38,7 +38,7 @@ def _canonical_rows(rows, lookup, out, n_clusters):
         n_clusters[d] = k
 
 
-@jit
+@jit(allocates=True)
 def _rows_sizes(rows, n_clusters, largest, entropy):
     """Largest cluster and entropy of sizes of canonical rows."""
     n = rows.shape[1]

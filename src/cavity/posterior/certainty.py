@@ -32,7 +32,7 @@ class ClusterSimilarity(NamedTuple):
     to_alternative: np.ndarray
 
 
-@jit
+@jit(allocates=True)
 def _add_overlap(c, n_c, rows, n_rows, totals, alone):
     """totals[i, k] += members of estimate cluster k in i's cluster, for each draw."""
     top = 1
@@ -56,7 +56,7 @@ def _add_overlap(c, n_c, rows, n_rows, totals, alone):
                 totals[i, k] += table[j, k]
 
 
-@jit
+@jit(allocates=True)
 def _overlap_by_members(c, size_c, rows, n_rows, total_draws, own, best, to_best, alone):
     """The same, an observation at a time over the members of its clusters: no (n, K) table."""
     n_draws, n = rows.shape

@@ -72,7 +72,7 @@ def omari_value(together, pairs_c, pairs_z, pairs):
     return 1.0 - (together - expected) / span
 
 
-@jit
+@jit(allocates=True)
 def _loss_rows(c, n_c, rows, n_rows, table, kind, a, out):
     """Loss between the estimate c and each canonical row; kind 0: table, 1: omARI."""
     n = c.shape[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity._jit import jit
-from cavity.posterior._draws import distinct
+from cavity.posterior._draws import Draws, distinct
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -79,6 +79,19 @@ def _check_rows(rows: Any, n: int) -> np.ndarray:
     return (chosen.astype(np.int64) + n) % n
 
 
+def _prepare(draws: Draws) -> tuple[np.ndarray, np.ndarray, int]:
+    counts = np.bincount(draws.which, minlength=len(draws.labels)).astype(np.int32)
+    return np.ascontiguousarray(draws.labels.T), counts, len(draws.which)
+
+
+def similarity_of_distinct(draws: Draws) -> np.ndarray:
+    """Dense similarity of draws whose repeats are already merged."""
+    by_item, counts, total = _prepare(draws)
+    out = np.empty((len(by_item), len(by_item)), np.float32)
+    _all_similarity(by_item, counts, total, out)
+    return out
+
+
 def similarity(
     flat: np.ndarray,
     *,
@@ -105,10 +118,7 @@ def similarity(
             "rows with similarity(rows=[...]), or for its large entries only with "
             "similarity(sparse=True, threshold=0.05)"
         )
-    draws = distinct(flat)
-    counts = np.bincount(draws.which, minlength=len(draws.labels)).astype(np.int32)
-    by_item = np.ascontiguousarray(draws.labels.T)
-    total = len(flat)
+    by_item, counts, total = _prepare(distinct(flat))
     if sparse:
         return _sparse_similarity(by_item, counts, total, chosen, threshold)
     out = np.empty((len(chosen), n), np.float32)
