@@ -113,6 +113,8 @@ def test_bars_inside_bars(monkeypatch):
             reporter.update(0, 3)
     assert "study" in terminal.getvalue()
     assert "fit" in terminal.getvalue()
+    assert "steps" in terminal.getvalue()
+    assert "sweeps" in terminal.getvalue()
     assert not _progress._open
 
 

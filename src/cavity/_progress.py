@@ -85,17 +85,22 @@ class Bar(Silent):
     ) -> None:
         # A terminal has one live region: work inside work adds its bars to the one that is there.
         self._inside = inside
-        self._rich: Any = inside._rich if inside is not None else _rich_progress(unit)
+        self._rich: Any = inside._rich if inside is not None else _rich_progress()
         self._names = list(names)
         self._tasks = [
-            self._rich.add_task(name, total=total)
+            self._rich.add_task(name, total=total, unit=unit)
             for name, total in zip(names, totals, strict=True)
         ]
+        self._unseen = set(range(len(self._tasks)))
         if inside is None:
             self._rich.start()
 
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done."""
+        if task in self._unseen:
+            # Work that an earlier run did must not make this one look fast.
+            self._unseen.remove(task)
+            self._rich.reset(self._tasks[task], completed=done)
         name = f"{self._names[task]} {note}" if note else self._names[task]
         self._rich.update(self._tasks[task], completed=done, description=name)
 
@@ -112,7 +117,7 @@ class Bar(Silent):
                 self._rich.remove_task(task)
 
 
-def _rich_progress(unit: str) -> Any:
+def _rich_progress() -> Any:
     from rich import progress
     from rich.console import Console
 
@@ -120,7 +125,7 @@ def _rich_progress(unit: str) -> Any:
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        progress.TextColumn(unit),
+        progress.TextColumn("{task.fields[unit]}"),
         progress.TimeElapsedColumn(),
         progress.TextColumn("left"),
         progress.TimeRemainingColumn(),

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import _thread
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,3 +290,32 @@ def test_interrupt_leaves_out_chains_without_draws():
     with pytest.warns(UserWarning, match=r"each of 1 chain \(1 more had none yet"):
         run = run_chains(make, **settings)
     assert run.labels.shape[0] == len(run.samplers) == len(run.events["moves"]) == 1
+
+
+def test_a_real_signal_stops_a_real_process(tmp_path):
+    code = f"""
+        import sys, warnings
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from toy_runs import run
+        print("sampling", flush=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            part = run("a", n_draws=10**5, n_chains=2)
+        assert part.interrupted
+        whole = run(None, n_draws=part.labels.shape[1], n_chains=2)
+        assert (part.labels == whole.labels).all()
+        print(caught[0].message)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "sampling\n"
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.startswith("Stopped early:")
+    assert "The checkpoint a holds its state" in out
