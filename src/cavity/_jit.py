@@ -6,6 +6,8 @@ Why each flag is what it is:
 * fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
   ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
 * ``nogil=True``: chains run in threads.
+* no reference counts, unless a kernel allocates: reading one field of a NamedTuple would
+  otherwise count every array in it, atomically, and cost ten times the arithmetic.
 
 Numba's own cache does not notice that a function called from another file has changed. The
 cache entries here carry a stamp that hashes every kernel source of the package, and of every
@@ -26,17 +28,20 @@ from typing import Any
 
 import numba
 from numba.core import caching, types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 _FLAGS = {"contract", "nsz", "arcp"}
 _PACKAGE = Path(__file__).parent
 
 
-def _options(reassoc: bool = False, forceinline: bool = False) -> dict[str, Any]:
+def _options(
+    reassoc: bool = False, forceinline: bool = False, allocates: bool = False
+) -> dict[str, Any]:
     options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
+        "_nrt": allocates,
     }
     if forceinline:
         options["forceinline"] = True
@@ -119,6 +124,8 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         The kernel.
     reassoc : bool
         Let sums be reordered (for scalar reductions only).
+    allocates : bool
+        The kernel creates arrays. Others work in room that they are given.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
         its own, so a small verb costs more to call than to run.
@@ -130,6 +137,22 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
     if not options.get("forceinline"):
         _enable_cache(dispatcher)
     return dispatcher
+
+
+@intrinsic
+def wide_vectors(typingctx: Any) -> Any:
+    """Ask LLVM for 512-bit vectors in the calling kernel, where the processor has them.
+
+    LLVM prefers 256-bit vectors by default; loops of polynomials run 1.6 times faster with the
+    full width. The request has no effect on processors without them, nor on results.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # llvmlite knows only plain attribute names; this one is a key and a value.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 class Verb:
@@ -160,9 +183,9 @@ def verb(stub: Callable) -> Any:
         cls = getattr(first, "instance_class", None)
         return record.implementations.get(cls, record.implementations.get(None))
 
-    overload(stub, jit_options=_options(), strict=False)(choose)
+    overload(stub, jit_options=_options(forceinline=True), strict=False)(choose)
 
-    def register(cls: type | None, **options: Any) -> Callable[[Callable], Callable]:
+    def register(cls: type | None) -> Callable[[Callable], Callable]:
         def decorate(implementation: Callable) -> Callable:
             record.implementations[cls] = implementation
             _note_source(implementation)
@@ -220,4 +243,4 @@ def compiled(kernel: Callable, state: Any) -> Any:
     return _entries[key]
 
 
-__all__ = ["cache_directory", "compiled", "jit", "types", "verb"]
+__all__ = ["cache_directory", "compiled", "jit", "verb", "wide_vectors"]

@@ -1,0 +1,1 @@
+"""Ways of dealing with cluster parameters: naive, conjugate (collapsed, blocked), EP."""

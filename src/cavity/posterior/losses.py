@@ -90,40 +90,35 @@ def _loss_rows(c, n_c, rows, n_rows, table, kind, a, out):
             own += table[size_c[k]]
         else:
             own += 0.5 * size_c[k] * (size_c[k] - 1)
-    dense = n_c * top <= 4 * n
+    # With few clusters the table of counts is small and summed as a whole; with many, its entries
+    # are met one by one while counting, and cleared the same way.
+    dense = n_c * top <= 2 * n
     for d in range(rows.shape[0]):
         both = 0.0
-        if kind == 0:
-            # A running sum of increments needs no pass over the table of counts.
-            for i in range(n):
-                cell = c[i] * top + rows[d, i]
-                cross[cell] += 1
-                size_z[rows[d, i]] += 1
-                if not dense:
-                    both += table[cross[cell]] - table[cross[cell] - 1]
-        else:
-            for i in range(n):
-                cell = c[i] * top + rows[d, i]
-                both += cross[cell]
-                cross[cell] += 1
-                size_z[rows[d, i]] += 1
-        if kind == 0 and dense:
-            for k in range(n_c):
-                for j in range(n_rows[d]):
-                    both += table[cross[k * top + j]]
         theirs = 0.0
-        for j in range(n_rows[d]):
-            if kind == 0:
-                theirs += table[size_z[j]]
-            else:
-                theirs += 0.5 * size_z[j] * (size_z[j] - 1)
-            size_z[j] = 0
         if dense:
-            for cell in range(n_c * top):
-                cross[cell] = 0
+            for i in range(n):
+                cross[c[i] * top + rows[d, i]] += 1
+            for j in range(n_rows[d]):
+                size = 0
+                for k in range(n_c):
+                    m = cross[k * top + j]
+                    cross[k * top + j] = 0
+                    size += m
+                    both += table[m] if kind == 0 else 0.5 * m * (m - 1)
+                theirs += table[size] if kind == 0 else 0.5 * size * (size - 1)
         else:
+            for i in range(n):
+                cell = c[i] * top + rows[d, i]
+                m = cross[cell]
+                size = size_z[rows[d, i]]
+                both += table[m + 1] - table[m] if kind == 0 else float(m)
+                theirs += table[size + 1] - table[size] if kind == 0 else float(size)
+                cross[cell] = m + 1
+                size_z[rows[d, i]] = size + 1
             for i in range(n):
                 cross[c[i] * top + rows[d, i]] = 0
+                size_z[rows[d, i]] = 0
         if kind == 0:
             out[d] = a * theirs + (2.0 - a) * own - 2.0 * both
         else:

@@ -1,0 +1,178 @@
+"""Exact collapse: cluster parameters integrated out through sufficient statistics.
+
+The same state serves the fully collapsed sampler and the blocked one, which integrates the
+parameters given auxiliary variables that it draws after each scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._jit import compiled, jit
+from cavity.collapse.selection import draw_by_evidence
+from cavity.collapse.update import Update
+from cavity.families.common import draw_from, load_from, to_prior
+from cavity.sampling.arrays import declare, flatten, grown, rebuilt
+from cavity.verbs import accumulate, choose, insert, load, log_partition, observe, remove
+
+
+class Conjugate(NamedTuple):
+    """State of the exact collapse."""
+
+    model: Any
+    family: Any
+    scores: np.ndarray  # (slots,)
+    mass: np.ndarray  # (slots,)
+    visited: np.ndarray  # (slots,)
+
+
+declare(Conjugate, slots={"scores": 0, "mass": 0, "visited": 0})
+
+
+def conjugate_state(model: Any, family: Any) -> Conjugate:
+    """State with every slot at its prior."""
+    n_slots = family.natural.shape[0]
+    return Conjugate(
+        model, family, np.zeros(n_slots), np.zeros(n_slots), np.zeros(n_slots, dtype=np.int64)
+    )
+
+
+@jit
+def gather(state, z, k):
+    """Slot k from its members' statistics, afresh."""
+    q = state.family
+    for p in range(q.natural.shape[1]):
+        q.natural[k, p] = q.prior[p]
+    for j in range(z.shape[0]):
+        if z[j] == k:
+            accumulate(state.model, q, k, j)
+    load(q, k)
+
+
+@remove.register(Conjugate)
+def _(state, z, counts, i, k):
+    if counts[k] == 0:
+        to_prior(state.family, k)
+    elif not observe(state.model, state.family, k, i, -1.0):
+        # Rounding made the difference improper: sum the others' statistics instead.
+        label = z[i]
+        z[i] = -1
+        gather(state, z, k)
+        z[i] = label
+
+
+@choose.register(Conjugate)
+def _(state, i, weights, rng):
+    return draw_by_evidence(
+        state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng
+    )
+
+
+@insert.register(Conjugate)
+def _(state, i, k):
+    observe(state.model, state.family, k, i, 1.0)
+
+
+def rebuild(state, z):
+    """Statistics of every cluster from its members, afresh."""
+    q = state.family
+    n_slots, width = q.natural.shape
+    for k in range(n_slots):
+        for p in range(width):
+            q.natural[k, p] = q.prior[p]
+    for i in range(z.shape[0]):
+        accumulate(state.model, q, z[i], i)
+    for k in range(n_slots):
+        load(q, k)
+
+
+def log_evidence(state, z, counts):
+    """Sum over occupied clusters of A(posterior) - A(prior), base measures apart."""
+    q = state.family
+    total = 0.0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += log_partition(q, k)
+            n_clusters += 1
+    # The first slot lends its room to the prior for a moment.
+    to_prior(q, 0)
+    total -= n_clusters * log_partition(q, 0)
+    gather(state, z, 0)
+    return total
+
+
+class ConjugateCollapse:
+    """Drives the exact collapse of one chain: collapsed, or blocked with auxiliary variables.
+
+    Parameters
+    ----------
+    model, family, parameters : NamedTuple
+        The likelihood with its data, the conjugate family with every slot at its prior, and room
+        for one draw of every cluster's parameters.
+    update : Update, optional
+        Draws auxiliary and other variables given
+        the cluster parameters, in place.
+    base_measure : callable, optional
+        ``base_measure(model, z)``: the part of the log likelihood outside the family.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        family: Any,
+        parameters: Any,
+        *,
+        update: Update | None = None,
+        base_measure: Callable[..., float] | None = None,
+    ) -> None:
+        self.state: Any = conjugate_state(model, family)
+        self.parameters = parameters
+        self.update = update
+        self.base_measure = base_measure
+
+    def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """Gather every cluster's statistics and draw what is not integrated out."""
+        self.refresh(z, counts, rng)
+
+    def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """After a sweep: clean sums, parameters, auxiliary variables, and sums under those."""
+        compiled(rebuild, self.state)(self.state, z)
+        compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
+        if self.update is not None:
+            self.update.draw(self.state.model, self.parameters, z, counts, rng)
+            compiled(rebuild, self.state)(self.state, z)
+
+    def grow(self, n_slots: int, rng: np.random.Generator) -> None:
+        """Make room for more clusters; the new slots are at the prior."""
+        old = self.state.family.natural.shape[0]
+        self.state = grown(self.state, n_slots)
+        self.parameters = grown(self.parameters, n_slots)
+        self.state.family.natural[old:] = self.state.family.prior
+        compiled(load_from, self.state)(self.state.family, old)
+        compiled(draw_from, self.state)(self.state.family, self.parameters, old, rng)
+        if self.update is not None:
+            self.update.renew(self.state.model, old, rng)
+
+    def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
+        """Log marginal likelihood of the partition, given the auxiliary variables."""
+        value = float(compiled(log_evidence, self.state)(self.state, z, counts))
+        if self.base_measure is not None:
+            value += self.base_measure(self.state.model, z)
+        return value
+
+    def events(self) -> dict[str, float]:
+        """Nothing can go wrong here that rounding does not explain."""
+        return {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that changes, for a checkpoint."""
+        return {**flatten(self.state, "state."), **flatten(self.parameters, "parameters.")}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from ``arrays``."""
+        self.state = rebuilt(self.state, arrays, "state.")
+        self.parameters = rebuilt(self.parameters, arrays, "parameters.")

@@ -1,0 +1,398 @@
+"""Approximate collapse by expectation propagation: one site per observation.
+
+Slot k of the family is the prior times the sites of cluster k's members. Taking a site out gives
+the *cavity*; a model scores an observation against it (``evidence``) and ``project`` gives the
+family member nearest to cavity times likelihood, whose ratio to the cavity is the new site.
+
+A difference of natural parameters need not be a distribution. When a cavity is improper, the
+sites of that cluster are refitted: set flat, then inserted one after the other, which only ever
+projects proper distributions. Every such event is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._jit import compiled, jit
+from cavity.collapse.selection import draw_by_evidence
+from cavity.collapse.update import Update
+from cavity.families.common import draw_from, load_from, to_prior
+from cavity.sampling.arrays import copied, declare, flatten, grown, rebuilt
+from cavity.verbs import choose, divergence, evidence, insert, load, log_partition, project, remove
+
+# Places in the array of counters.
+UPDATES, INVALID, REFITTED, LIMITED = 0, 1, 2, 3
+
+
+class EP(NamedTuple):
+    """State of the approximate collapse."""
+
+    model: Any
+    family: Any
+    sites: np.ndarray  # (n, P)
+    fraction: float  # power EP; 1 is plain EP
+    damping: float  # 1 is undamped
+    scores: np.ndarray  # (slots,)
+    mass: np.ndarray  # (slots,)
+    visited: np.ndarray  # (slots,)
+    kept: np.ndarray  # (3, P)
+    counters: np.ndarray  # (4,)
+
+
+declare(EP, slots={"scores": 0, "mass": 0, "visited": 0})
+
+
+def ep_state(
+    model: Any,
+    family: Any,
+    n: int,
+    fraction: float = 1.0,
+    damping: float = 1.0,
+    site_type: type = np.float64,
+) -> EP:
+    """State with flat sites and every slot at its prior."""
+    n_slots, width = family.natural.shape
+    return EP(
+        model=model,
+        family=family,
+        sites=np.zeros((n, width), dtype=site_type),
+        fraction=float(fraction),
+        damping=float(damping),
+        scores=np.zeros(n_slots),
+        mass=np.zeros(n_slots),
+        visited=np.zeros(n_slots, dtype=np.int64),
+        kept=np.zeros((3, width)),
+        counters=np.zeros(4, dtype=np.int64),
+    )
+
+
+@jit
+def add_site(state, i, k):
+    """Project observation i into slot k, which holds its cavity, and store the new site."""
+    q = state.family
+    width = q.natural.shape[1]
+    old = state.kept[0]
+    for p in range(width):
+        old[p] = q.natural[k, p]
+    project(state.model, q, k, i, state.fraction)
+    state.counters[UPDATES] += 1
+    if state.fraction == 1.0 and state.damping == 1.0:
+        for p in range(width):
+            state.sites[i, p] = q.natural[k, p] - old[p]
+        return
+    step = state.damping / state.fraction
+    nearest = state.kept[1]
+    for p in range(width):
+        nearest[p] = q.natural[k, p]
+        q.natural[k, p] = old[p] + step * (nearest[p] - old[p])
+    if not load(q, k):
+        # Dividing by the fraction overshot: keep the fraction's own, proper, change.
+        state.counters[LIMITED] += 1
+        for p in range(width):
+            q.natural[k, p] = nearest[p]
+        load(q, k)
+    for p in range(width):
+        state.sites[i, p] = q.natural[k, p] - old[p]
+
+
+@jit
+def refit(state, z, k, without):
+    """Set cluster k's sites flat and insert its members again, all but `without`."""
+    to_prior(state.family, k)
+    state.counters[INVALID] += 1
+    for j in range(z.shape[0]):
+        if z[j] == k and j != without:
+            add_site(state, j, k)
+            state.counters[REFITTED] += 1
+
+
+@remove.register(EP)
+def _(state, z, counts, i, k):
+    q = state.family
+    if counts[k] == 0:
+        to_prior(q, k)
+        return
+    for p in range(q.natural.shape[1]):
+        q.natural[k, p] -= state.sites[i, p]
+    if not load(q, k):
+        refit(state, z, k, i)
+
+
+@choose.register(EP)
+def _(state, i, weights, rng):
+    return draw_by_evidence(
+        state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng
+    )
+
+
+@insert.register(EP)
+def _(state, i, k):
+    add_site(state, i, k)
+
+
+def rebuild(state, z):
+    """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
+
+    A site kept in single precision, or a sum that had drifted, may leave a slot improper; it is
+    refitted.
+    """
+    q = state.family
+    n_slots, width = q.natural.shape
+    for k in range(n_slots):
+        for p in range(width):
+            q.natural[k, p] = q.prior[p]
+    for i in range(z.shape[0]):
+        for p in range(width):
+            q.natural[z[i], p] += state.sites[i, p]
+    for k in range(n_slots):
+        if not load(q, k):
+            refit(state, z, k, -1)
+
+
+def insert_all(state, z, order):
+    """Start: put every observation into its cluster, in the given order."""
+    for k in range(state.family.natural.shape[0]):
+        to_prior(state.family, k)
+    for position in range(order.shape[0]):
+        i = order[position]
+        add_site(state, i, z[i])
+
+
+def full_pass(state, z, counts, order):
+    """One pass of ordinary EP at a fixed partition; returns the largest change of a site.
+
+    The change is relative to the natural parameters of the site's cluster. A site whose cavity
+    is improper is left alone in this pass.
+    """
+    q = state.family
+    width = q.natural.shape[1]
+    largest = 0.0
+    kept = state.kept[2]
+    for position in range(order.shape[0]):
+        i = order[position]
+        k = z[i]
+        for p in range(width):
+            kept[p] = q.natural[k, p]
+        if counts[k] == 1 and state.fraction == 1.0:
+            for p in range(width):
+                q.natural[k, p] = q.prior[p]
+        else:
+            for p in range(width):
+                q.natural[k, p] -= state.fraction * state.sites[i, p]
+        if not load(q, k):
+            for p in range(width):
+                q.natural[k, p] = kept[p]
+            load(q, k)
+            continue
+        project(state.model, q, k, i, state.fraction)
+        state.counters[UPDATES] += 1
+        change = 0.0
+        size = 0.0
+        for p in range(width):
+            # New minus old natural parameters are fraction times the change of the site.
+            difference = (q.natural[k, p] - kept[p]) / state.fraction * state.damping
+            change += abs(difference)
+            size += abs(kept[p])
+            state.sites[i, p] += difference
+            q.natural[k, p] = kept[p] + difference
+        if (state.fraction != 1.0 or state.damping != 1.0) and not load(q, k):
+            state.counters[LIMITED] += 1
+            for p in range(width):
+                difference = q.natural[k, p] - kept[p]
+                state.sites[i, p] -= difference
+                q.natural[k, p] = kept[p]
+            load(q, k)
+            continue
+        largest = max(largest, change / size)
+    return largest
+
+
+def log_evidence(state, z, counts):
+    """EP's approximation of the log marginal likelihood of the data given the partition.
+
+    log Z = sum over clusters of A(q) - A(prior), plus for every site
+    log Z_i + A(cavity_i) - A(q); a site with an improper cavity contributes its evidence under
+    the full approximation.
+    """
+    q = state.family
+    n_slots, width = q.natural.shape
+    kept = state.kept[0]
+    full = state.scores
+    total = 0.0
+    spare = -1
+    for k in range(n_slots):
+        full[k] = log_partition(q, k)
+        if counts[k] == 0:
+            spare = k
+    prior_term = 0.0
+    if spare >= 0:
+        prior_term = full[spare]
+    else:
+        for p in range(width):
+            kept[p] = q.natural[0, p]
+        to_prior(q, 0)
+        prior_term = log_partition(q, 0)
+        for p in range(width):
+            q.natural[0, p] = kept[p]
+        load(q, 0)
+    for k in range(n_slots):
+        if counts[k] > 0:
+            total += full[k] - prior_term
+    for i in range(z.shape[0]):
+        k = z[i]
+        for p in range(width):
+            kept[p] = q.natural[k, p]
+            q.natural[k, p] -= state.sites[i, p]
+        if counts[k] == 1:
+            for p in range(width):
+                q.natural[k, p] = q.prior[p]
+        if load(q, k):
+            total += evidence(state.model, q, k, i) + log_partition(q, k) - full[k]
+        else:
+            for p in range(width):
+                q.natural[k, p] = kept[p]
+            load(q, k)
+            total += evidence(state.model, q, k, i)
+        for p in range(width):
+            q.natural[k, p] = kept[p]
+        load(q, k)
+    return total
+
+
+def staleness(state, other, counts):
+    """Mean over occupied clusters of KL(other, state): how far the running sites have fallen."""
+    total = 0.0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += divergence(other.family, k, state.family, k)
+            n_clusters += 1
+    return total / max(n_clusters, 1) if n_clusters else math.nan
+
+
+class EPCollapse:
+    """Drives the approximate collapse of one chain: start, refresh after a sweep, diagnose.
+
+    Parameters
+    ----------
+    model, family, parameters : NamedTuple
+        The likelihood with its data, the approximating family with every slot at its prior, and
+        room for one draw of every cluster's parameters.
+    update : Update, optional
+        Draws what the likelihood has beyond cluster
+        parameters (degrees of freedom, say), in place.
+    fraction, damping : float
+        Power-EP fraction and damping of site updates; 1 is plain EP.
+    pass_every, pass_tolerance, max_passes : int, float, int
+        Full EP passes every so many sweeps (0: never), until no site changes by more than the
+        tolerance, relatively, and at most so many.
+    staleness_every : int
+        Every so many sweeps a copy is run to convergence and the divergence of the running
+        approximation from it is recorded. The chain itself is not changed.
+    site_type : type
+        Floating-point type of the stored sites.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        family: Any,
+        parameters: Any,
+        *,
+        n: int,
+        update: Update | None = None,
+        fraction: float = 1.0,
+        damping: float = 1.0,
+        pass_every: int = 0,
+        pass_tolerance: float = 1e-6,
+        max_passes: int = 20,
+        staleness_every: int = 100,
+        site_type: type = np.float64,
+    ) -> None:
+        self.state: Any = ep_state(model, family, n, fraction, damping, site_type)
+        self.parameters = parameters
+        self.update = update
+        self.pass_every = pass_every
+        self.pass_tolerance = pass_tolerance
+        self.max_passes = max_passes
+        self.staleness_every = staleness_every
+        self.history = np.zeros(3)  # sweeps, sum of staleness, number of times measured
+
+    def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """Insert every observation into its cluster and draw the parameters."""
+        compiled(insert_all, self.state)(self.state, z, rng.permutation(z.size))
+        self._draw(z, counts, rng)
+
+    def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """After a sweep: clean sums, full passes and diagnosis when due, the other variables."""
+        compiled(rebuild, self.state)(self.state, z)
+        self.history[0] += 1
+        if self.pass_every and self.history[0] % self.pass_every == 0:
+            self._converge(self.state, z, counts)
+        if self.staleness_every and self.history[0] % self.staleness_every == 0:
+            self.history[1] += self.staleness(z, counts)
+            self.history[2] += 1
+        self._draw(z, counts, rng)
+
+    def _draw(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
+        if self.update is not None:
+            self.update.draw(self.state.model, self.parameters, z, counts, rng)
+
+    def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray) -> None:
+        order = np.arange(z.size)
+        for _ in range(self.max_passes):
+            if compiled(full_pass, state)(state, z, counts, order) < self.pass_tolerance:
+                break
+
+    def staleness(self, z: np.ndarray, counts: np.ndarray) -> float:
+        """Mean divergence of the clusters' running approximations from converged ones."""
+        other = copied(self.state)
+        self._converge(other, z, counts)
+        return float(compiled(staleness, self.state)(self.state, other, counts))
+
+    def grow(self, n_slots: int, rng: np.random.Generator) -> None:
+        """Make room for more clusters; the new slots are at the prior."""
+        old = self.state.family.natural.shape[0]
+        self.state = grown(self.state, n_slots)
+        self.parameters = grown(self.parameters, n_slots)
+        self.state.family.natural[old:] = self.state.family.prior
+        compiled(load_from, self.state)(self.state.family, old)
+        compiled(draw_from, self.state)(self.state.family, self.parameters, old, rng)
+        if self.update is not None:
+            self.update.renew(self.state.model, old, rng)
+
+    def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
+        """EP's log evidence of the partition."""
+        return float(compiled(log_evidence, self.state)(self.state, z, counts))
+
+    def events(self) -> dict[str, float]:
+        """Counts of numerical events, and the mean staleness where it was measured."""
+        updates, invalid, refitted, limited = (int(c) for c in self.state.counters)
+        out: dict[str, float] = {
+            "updates": updates,
+            "invalid_cavities": invalid,
+            "refitted_sites": refitted,
+            "limited_sites": limited,
+        }
+        if self.history[2]:
+            out["staleness_kl"] = float(self.history[1] / self.history[2])
+        return out
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that changes, for a checkpoint."""
+        return {
+            **flatten(self.state, "state."),
+            **flatten(self.parameters, "parameters."),
+            "history": self.history.copy(),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from ``arrays``."""
+        self.state = rebuilt(self.state, arrays, "state.")
+        self.parameters = rebuilt(self.parameters, arrays, "parameters.")
+        self.history = np.array(arrays["history"])

@@ -1,0 +1,27 @@
+"""What a likelihood has beyond cluster parameters, and draws given them after each sweep."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Update(Protocol):
+    """Draws degrees of freedom, scale variables and the like, in place."""
+
+    def draw(
+        self,
+        model: Any,
+        parameters: Any,
+        z: np.ndarray,
+        counts: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw them given the cluster parameters and the assignments."""
+
+    def renew(self, model: Any, start: int, rng: np.random.Generator) -> None:
+        """Draw those of the new, empty slots from `start` on from their prior."""
+
+    def record(self, model: Any) -> dict[str, np.ndarray]:
+        """What a kept draw should show of them; a cluster axis comes first."""

@@ -1,0 +1,26 @@
+"""What every family shares, written over its verbs."""
+
+from __future__ import annotations
+
+from cavity._jit import jit
+from cavity.verbs import draw, load
+
+
+@jit
+def to_prior(q, k):
+    """Set slot k to the prior."""
+    for p in range(q.natural.shape[1]):
+        q.natural[k, p] = q.prior[p]
+    load(q, k)
+
+
+def load_from(q, start):
+    """Load every slot from `start` on."""
+    for k in range(start, q.natural.shape[0]):
+        load(q, k)
+
+
+def draw_from(q, parameters, start, rng):
+    """Draw the parameters of every slot from `start` on; an empty slot holds the prior."""
+    for k in range(start, q.natural.shape[0]):
+        draw(q, k, parameters, rng)

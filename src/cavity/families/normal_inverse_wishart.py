@@ -1,0 +1,397 @@
+"""The normal-inverse-Wishart family: mean and covariance of a multivariate normal cluster.
+
+A slot holds NIW(mean, kappa, nu, Psi): mean ~ N(m, Sigma / kappa), Sigma ~ IW(nu, Psi).
+Natural parameters, packed in a row: kappa, nu, kappa m, lower triangle of Psi + kappa m m'.
+Working parameters keep the inverse Cholesky factor W of Psi (Psi^-1 = W'W) laid out with the
+slots last, so that quadratic forms for all clusters run side by side in vector lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity._numerics import digamma
+from cavity.sampling.arrays import declare
+from cavity.verbs import divergence, draw, load, log_partition
+
+
+class NormalInverseWishart(NamedTuple):
+    """One normal-inverse-Wishart distribution per slot."""
+
+    prior: np.ndarray  # (P,)
+    natural: np.ndarray  # (slots, P)
+    kappa: np.ndarray  # (slots,)
+    nu: np.ndarray  # (slots,)
+    mean: np.ndarray  # (d, slots)
+    whiten: np.ndarray  # (d, d, slots), lower triangular, Psi^-1 = W'W
+    half_log_det: np.ndarray  # (slots,), half the log determinant of Psi
+    log_ratio: np.ndarray  # (slots,), lnGamma((nu+1)/2) - lnGamma((nu-d+1)/2)
+    work: np.ndarray  # (2 + d, d)
+
+
+declare(
+    NormalInverseWishart,
+    slots={
+        "natural": 0,
+        "kappa": 0,
+        "nu": 0,
+        "mean": 1,
+        "whiten": 2,
+        "half_log_det": 0,
+        "log_ratio": 0,
+    },
+)
+
+
+class GaussianParameters(NamedTuple):
+    """One mean and covariance per slot, as drawn by the samplers that condition on them."""
+
+    mean: np.ndarray  # (d, slots)
+    whiten: np.ndarray  # (d, d, slots), lower triangular, Sigma^-1 = B'B
+    half_log_det: np.ndarray  # (slots,), half the log determinant of Sigma
+
+
+declare(GaussianParameters, slots={"mean": 1, "whiten": 2, "half_log_det": 0})
+
+
+def pack(mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray) -> np.ndarray:
+    """Natural parameters of NIW(mean, kappa, nu, psi), packed."""
+    mean = np.asarray(mean, dtype=float)
+    second = np.asarray(psi, dtype=float) + kappa * np.outer(mean, mean)
+    return np.concatenate(
+        [[kappa, nu], kappa * mean, second[np.tril_indices(mean.size)]], dtype=float
+    )
+
+
+def unpack(natural: np.ndarray, dim: int) -> tuple[np.ndarray, float, float, np.ndarray]:
+    """The (mean, kappa, nu, psi) of packed natural parameters."""
+    kappa, nu = float(natural[0]), float(natural[1])
+    mean = natural[2 : 2 + dim] / kappa
+    second = np.zeros((dim, dim))
+    second[np.tril_indices(dim)] = natural[2 + dim :]
+    second = second + np.tril(second, -1).T
+    return mean, kappa, nu, second - kappa * np.outer(mean, mean)
+
+
+def normal_inverse_wishart(
+    mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray, n_slots: int
+) -> NormalInverseWishart:
+    """A family with every slot at the prior NIW(mean, kappa, nu, psi)."""
+    mean = np.asarray(mean, dtype=float)
+    d = mean.size
+    prior = pack(mean, kappa, nu, psi)
+    q = NormalInverseWishart(
+        prior=prior,
+        natural=np.tile(prior, (n_slots, 1)),
+        kappa=np.empty(n_slots),
+        nu=np.empty(n_slots),
+        mean=np.empty((d, n_slots)),
+        whiten=np.zeros((d, d, n_slots)),
+        half_log_det=np.empty(n_slots),
+        log_ratio=np.empty(n_slots),
+        work=np.zeros((2 + d, d)),
+    )
+    load_all(q)
+    return q
+
+
+def gaussian_parameters(dim: int, n_slots: int) -> GaussianParameters:
+    """Storage for one mean and covariance per slot, at the standard normal."""
+    whiten = np.zeros((dim, dim, n_slots))
+    for j in range(dim):
+        whiten[j, j] = 1.0
+    return GaussianParameters(np.zeros((dim, n_slots)), whiten, np.zeros(n_slots))
+
+
+@jit(forceinline=True)
+def log_gamma_ratio(x, d):
+    """``lnGamma(x) - lnGamma(x - d/2)`` for x > d/2, with a single logarithm for most of it.
+
+    Whole steps of the argument are factors of a product; an odd d leaves one half step, done
+    by the asymptotic series of lnGamma(y + 1/2) - lnGamma(y) after shifting y upwards.
+    """
+    product = 1.0
+    total = 0.0
+    y = x
+    for _ in range(d // 2):
+        y -= 1.0
+        product *= y
+        if product > 1e200:
+            total += math.log(product)
+            product = 1.0
+    if d % 2 == 1:
+        y -= 0.5
+        while y < 12.0:
+            product *= y / (y + 0.5)
+            y += 1.0
+        w = 1.0 / (y * y)
+        total += (
+            0.5 * math.log(y)
+            - (
+                0.125
+                - w * (1.0 / 192.0 - w * (1.0 / 640.0 - w * (17.0 / 14336.0 - w * 31.0 / 18432.0)))
+            )
+            / y
+        )
+        # lnGamma(y+1/2) - lnGamma(y) after shifting; the product undoes the shift.
+    return total + math.log(product)
+
+
+@load.register(NormalInverseWishart)
+def _(q, k):
+    return load_niw(
+        q.natural, q.kappa, q.nu, q.mean, q.whiten, q.half_log_det, q.log_ratio, q.work, k
+    )
+
+
+@jit(forceinline=True)
+def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, work, k):
+    """Natural to working parameters of slot k; False, and nothing changed, if improper."""
+    d = mean.shape[0]
+    kappa = natural[k, 0]
+    nu = natural[k, 1]
+    if not (kappa > 0.0 and nu > d - 1.0):
+        return False
+    inverse_kappa = 1.0 / kappa
+    # Cholesky factor of Psi = second moment - kappa m m', row by row.
+    log_det = 1.0
+    log_sum = 0.0
+    position = 2 + d
+    for r in range(d):
+        b_r = natural[k, 2 + r]
+        for c in range(r):
+            s = natural[k, position] - b_r * natural[k, 2 + c] * inverse_kappa
+            position += 1
+            for j in range(c):
+                s -= work[r, j] * work[c, j]
+            work[r, c] = s * work[d, c]
+        s = natural[k, position] - b_r * b_r * inverse_kappa
+        position += 1
+        for j in range(r):
+            s -= work[r, j] * work[r, j]
+        if not s > 0.0:
+            return False
+        root = math.sqrt(s)
+        work[r, r] = root
+        work[d, r] = 1.0 / root
+        log_det *= root
+        if log_det > 1e100 or log_det < 1e-100:
+            log_sum += math.log(log_det)
+            log_det = 1.0
+    log_sum += math.log(log_det)
+    if log_sum - log_sum != 0.0:  # infinite or NaN
+        return False
+    kappa_of[k] = kappa
+    nu_of[k] = nu
+    half_log_det[k] = log_sum
+    log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
+    for r in range(d):
+        mean[r, k] = natural[k, 2 + r] * inverse_kappa
+        # Row r of the inverse factor by forward substitution.
+        inverse_root = work[d, r]
+        for c in range(r):
+            s = 0.0
+            for j in range(c, r):
+                s -= work[r, j] * whiten[j, c, k]
+            whiten[r, c, k] = s * inverse_root
+        whiten[r, r, k] = inverse_root
+    return True
+
+
+@jit
+def load_all(q):
+    """Load every slot (they are known to be proper); False if one is not."""
+    proper = True
+    for k in range(q.natural.shape[0]):
+        proper = load(q, k) and proper
+    return proper
+
+
+@jit(forceinline=True)
+def rank_one(q, k, kappa, nu, shift, scale, weight, y):
+    """Move slot k to NIW(m + shift e, kappa, nu, scale (Psi + weight e e')), e = y - m.
+
+    Costs d^2: with p = W e, the Cholesky factor of I + weight p p' has the closed form behind
+    the loop below. False, and nothing changed, if the result is not positive definite.
+    """
+    d = q.mean.shape[0]
+    e = q.work[d]
+    p = q.work[d + 1]
+    t_last = 1.0
+    for r in range(d):
+        e[r] = y[r] - q.mean[r, k]
+    for r in range(d):
+        s = 0.0
+        for c in range(r + 1):
+            s += q.whiten[r, c, k] * e[c]
+        p[r] = s
+        t_last += weight * s * s
+    if not (t_last > 0.0 and kappa > 0.0 and nu > d - 1.0 and scale > 0.0):
+        return False
+    old_kappa = q.kappa[k]
+    natural = q.natural[k]
+    position = 2 + d
+    for r in range(d):
+        m_r = q.mean[r, k]
+        new_r = m_r + shift * e[r]
+        for c in range(r + 1):
+            m_c = q.mean[c, k]
+            psi = natural[position] - old_kappa * m_r * m_c
+            natural[position] = scale * (psi + weight * e[r] * e[c]) + kappa * new_r * (
+                m_c + shift * e[c]
+            )
+            position += 1
+    # Rows of the inverse factor; work rows 0..d-1 are free here, row 0 holds the running sum.
+    running = q.work[0]
+    for c in range(d):
+        running[c] = 0.0
+    inverse_root_scale = 1.0 / math.sqrt(scale)
+    t = 1.0
+    for r in range(d):
+        t_next = t + weight * p[r] * p[r]
+        factor = math.sqrt(t / t_next) * inverse_root_scale
+        pull = weight * p[r] / t
+        for c in range(r + 1):
+            w = q.whiten[r, c, k]
+            q.whiten[r, c, k] = factor * (w - pull * running[c])
+            running[c] += p[r] * w
+        t = t_next
+    for r in range(d):
+        q.mean[r, k] += shift * e[r]
+        natural[2 + r] = kappa * q.mean[r, k]
+    natural[0] = kappa
+    natural[1] = nu
+    q.kappa[k] = kappa
+    q.nu[k] = nu
+    q.half_log_det[k] += 0.5 * (d * math.log(scale) + math.log(t_last))
+    q.log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
+    return True
+
+
+@jit(forceinline=True)
+def mahalanobis(q, k, y):
+    """Squared length of the whitened residual of y in slot k."""
+    d = q.mean.shape[0]
+    total = 0.0
+    for r in range(d):
+        s = 0.0
+        for c in range(r + 1):
+            s += q.whiten[r, c, k] * (y[c] - q.mean[c, k])
+        total += s * s
+    return total
+
+
+@jit(forceinline=True)
+def mahalanobis_all(q, y, residual, out):
+    """``mahalanobis`` for every slot at once; the slots are the vector lanes."""
+    d = q.mean.shape[0]
+    n_slots = out.shape[0]
+    for c in range(d):
+        for k in range(n_slots):
+            residual[c, k] = y[c] - q.mean[c, k]
+    for k in range(n_slots):
+        s = q.whiten[0, 0, k] * residual[0, k]
+        out[k] = s * s
+    for r in range(1, d):
+        row = residual[d]
+        for k in range(n_slots):
+            row[k] = q.whiten[r, 0, k] * residual[0, k]
+        for c in range(1, r + 1):
+            for k in range(n_slots):
+                row[k] += q.whiten[r, c, k] * residual[c, k]
+        for k in range(n_slots):
+            out[k] += row[k] * row[k]
+
+
+@jit
+def log_multigamma(x, d):
+    """Logarithm of the multivariate gamma function of dimension d at x."""
+    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(d):
+        total += math.lgamma(x - 0.5 * j)
+    return total
+
+
+@log_partition.register(NormalInverseWishart)
+def _(q, k):
+    d = q.mean.shape[0]
+    nu = q.nu[k]
+    return (
+        log_multigamma(0.5 * nu, d)
+        + 0.5 * nu * d * math.log(2.0)
+        - nu * q.half_log_det[k]
+        + 0.5 * d * math.log(2.0 * math.pi / q.kappa[k])
+    )
+
+
+@divergence.register(NormalInverseWishart)
+def _(q, k, r, j):
+    # KL of the Sigma marginals (inverse Wishart) plus the expected KL of the means given Sigma.
+    d = q.mean.shape[0]
+    nu, nu_r = q.nu[k], r.nu[j]
+    expected_log_det = d * math.log(2.0) - 2.0 * q.half_log_det[k]  # of Sigma^-1
+    for i in range(d):
+        expected_log_det += digamma(0.5 * (nu - i))
+    # trace(Psi_r Psi_q^-1) = || L_r' W_q' ||^2 with L_r the inverse of r's whitener.
+    trace = 0.0
+    column = q.work[d]
+    for row in range(d):
+        # Solve W_r x = W_q' row: accumulates || W_q L_r ||^2 by columns of L_r.
+        for i in range(d):
+            s = 1.0 if i == row else 0.0
+            for c in range(row, i):
+                s -= r.whiten[i, c, j] * column[c]
+            column[i] = s / r.whiten[i, i, j] if i >= row else 0.0
+        for i in range(d):
+            s = 0.0
+            for c in range(row, i + 1):
+                s += q.whiten[i, c, k] * column[c]
+            trace += s * s
+    distance = 0.0
+    for i in range(d):
+        s = 0.0
+        for c in range(i + 1):
+            s += q.whiten[i, c, k] * (q.mean[c, k] - r.mean[c, j])
+        distance += s * s
+    ratio = r.kappa[j] / q.kappa[k]
+    means = 0.5 * (nu * r.kappa[j] * distance + d * (ratio - 1.0 - math.log(ratio)))
+    log_z = log_multigamma(0.5 * nu, d) + 0.5 * nu * d * math.log(2.0) - nu * q.half_log_det[k]
+    log_z_r = (
+        log_multigamma(0.5 * nu_r, d) + 0.5 * nu_r * d * math.log(2.0) - nu_r * r.half_log_det[j]
+    )
+    scales = 0.5 * (nu - nu_r) * expected_log_det + 0.5 * nu * (trace - d) - log_z + log_z_r
+    return means + scales
+
+
+@draw.register(NormalInverseWishart)
+def _(q, k, parameters, rng):
+    # Sigma^-1 = W' C'C W with C lower triangular, C'C a standard Wishart (Bartlett, reversed).
+    d = q.mean.shape[0]
+    c = q.work
+    log_det = 0.0
+    for r in range(d):
+        for j in range(r):
+            c[r, j] = rng.standard_normal()
+        c[r, r] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (q.nu[k] - (d - 1 - r))))
+    for r in range(d):
+        for col in range(r + 1):
+            s = 0.0
+            for j in range(col, r + 1):
+                s += c[r, j] * q.whiten[j, col, k]
+            parameters.whiten[r, col, k] = s
+        log_det -= math.log(parameters.whiten[r, r, k])
+    parameters.half_log_det[k] = log_det
+    # mean = m + B^-1 x / sqrt(kappa), by forward substitution.
+    x = q.work[d]
+    scale = 1.0 / math.sqrt(q.kappa[k])
+    for r in range(d):
+        s = rng.standard_normal() * scale
+        for j in range(r):
+            s -= parameters.whiten[r, j, k] * x[j]
+        x[r] = s / parameters.whiten[r, r, k]
+    for r in range(d):
+        parameters.mean[r, k] = q.mean[r, k] + x[r]

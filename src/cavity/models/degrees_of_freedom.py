@@ -1,0 +1,145 @@
+"""Degrees of freedom and scale variables of Student-t clusters, drawn given cluster parameters.
+
+The degrees of freedom have a Gamma(2, 0.1) prior by default (mean 20: it allows both heavy tails
+and near-Gaussian clusters), cut to [0.5, 200]. They are drawn with the scale variables integrated
+out, by a slice step on their logarithm; scale variables are drawn afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity._numerics import fast_log
+from cavity.models.scaled_gaussian import ScaledGaussian, distances, draw_scales
+from cavity.models.student_t import set_rules
+
+LOWEST, HIGHEST = 0.5, 200.0
+
+
+@jit(reassoc=True)
+def _log_tail(distance, z, k, df):
+    """Sum of log(1 + distance / df) over cluster k, or over all observations for k = -1."""
+    total = 0.0
+    inverse = 1.0 / df
+    if k < 0:
+        for i in range(distance.shape[0]):
+            total += fast_log(1.0 + distance[i] * inverse)
+    else:
+        for i in range(distance.shape[0]):
+            total += fast_log(1.0 + distance[i] * inverse) if z[i] == k else 0.0
+    return total
+
+
+@jit
+def log_density_of_log_df(log_df, distance, z, k, n, d, shape, rate):
+    """Log posterior density of log(df) given the distances of n observations."""
+    df = math.exp(log_df)
+    if df < LOWEST or df > HIGHEST:
+        return -math.inf
+    value = shape * log_df - rate * df
+    if n > 0:
+        constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * log_df
+        value += n * constant - 0.5 * (df + d) * _log_tail(distance, z, k, df)
+    return value
+
+
+@jit
+def slice_df(df, distance, z, k, n, d, shape, rate, rng):
+    """One slice-sampling step on log(df), with stepping out."""
+    x = math.log(df)
+    level = log_density_of_log_df(x, distance, z, k, n, d, shape, rate)
+    level += math.log(1.0 - rng.random())
+    width = 0.5
+    left = x - width * rng.random()
+    right = left + width
+    while log_density_of_log_df(left, distance, z, k, n, d, shape, rate) > level:
+        left -= width
+    while log_density_of_log_df(right, distance, z, k, n, d, shape, rate) > level:
+        right += width
+    while True:
+        proposal = left + rng.random() * (right - left)
+        if log_density_of_log_df(proposal, distance, z, k, n, d, shape, rate) > level:
+            return math.exp(proposal)
+        if proposal < x:
+            left = proposal
+        else:
+            right = proposal
+
+
+class TailUpdate:
+    """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
+
+    Parameters
+    ----------
+    learn : {None, "shared", "each"}
+        Keep the degrees of freedom, learn one value for all clusters, or one per cluster.
+    shape, rate : float
+        Gamma prior of the degrees of freedom.
+    fraction : float
+        Power-EP fraction, for the quadrature rules that depend on the degrees of freedom.
+    """
+
+    def __init__(
+        self, learn: str | None, shape: float = 2.0, rate: float = 0.1, fraction: float = 1.0
+    ) -> None:
+        self.learn = learn
+        self.shape = shape
+        self.rate = rate
+        self.fraction = fraction
+
+    def draw(
+        self,
+        model: Any,
+        parameters: Any,
+        z: np.ndarray,
+        counts: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Degrees of freedom given cluster parameters, then scales given both."""
+        n, d = model.y.shape
+        distance = np.empty(n)
+        distances(model.y, parameters, z, distance)
+        if self.learn == "shared":
+            model.alpha[:] = 0.5 * slice_df(
+                2.0 * model.alpha[0], distance, z, -1, n, d, self.shape, self.rate, rng
+            )
+        elif self.learn == "each":
+            for k in range(model.alpha.size):
+                model.alpha[k] = 0.5 * slice_df(
+                    2.0 * model.alpha[k], distance, z, k, counts[k], d, self.shape, self.rate, rng
+                )
+        if isinstance(model, ScaledGaussian):
+            draw_scales(model.scale, model.alpha, distance, z, d, rng)
+        elif self.learn is not None:
+            self._set_rules(model)
+
+    def renew(self, model: Any, start: int, rng: np.random.Generator) -> None:
+        """Degrees of freedom of new slots from their prior, where each cluster has its own."""
+        if self.learn != "each":
+            return
+        for k in range(start, model.alpha.size):
+            df = 0.0
+            while not LOWEST <= df <= HIGHEST:
+                df = rng.gamma(self.shape, 1.0 / self.rate)
+            model.alpha[k] = 0.5 * df
+        if not isinstance(model, ScaledGaussian):
+            self._set_rules(model)
+
+    def record(self, model: Any) -> dict[str, np.ndarray]:
+        """Degrees of freedom per cluster."""
+        return {"df": 2.0 * model.alpha}
+
+    def _set_rules(self, model: Any) -> None:
+        set_rules(
+            model.alpha,
+            model.y.shape[1],
+            self.fraction,
+            model.score_rule,
+            model.score_grid,
+            model.project_rule,
+            model.project_grid,
+        )

@@ -1,0 +1,102 @@
+"""Series of one cluster share a latent factor: the likelihood, as the framework sees it.
+
+The cluster's parameter is the path eta_k1..eta_kT of its factor. Under expectation propagation it
+is approximated by independent normals (:class:`~cavity.families.diagonal_normal.DiagonalNormal`);
+the states of a series are always integrated out by a Kalman filter. Sites have non-negative
+precision whatever the data, so no cavity can be improper here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.families.diagonal_normal import DiagonalNormal, diagonal_normal
+from cavity.models.series.kalman import (
+    filter_forward,
+    observation_constant,
+    prepare,
+    score_lanes,
+    tilted_site,
+)
+from cavity.models.series.state import DRIFT, PULL, SHRINK, FactorSeries, padded
+from cavity.verbs import evidence, evidences, log_densities, log_density, project
+
+_V_MAX = 1.001  # a cavity's variance is the prior's, 1, or less; sites are kept in single precision
+
+
+class FactorPaths(NamedTuple):
+    """One drawn factor path per slot, with the zero variance of what is known."""
+
+    value: np.ndarray  # (T, padded slots)
+    none: np.ndarray  # (T, padded slots)
+
+
+def factor_paths(n_times: int, n_slots: int) -> FactorPaths:
+    """Paths at zero."""
+    shape = (n_times, padded(n_slots))
+    return FactorPaths(np.zeros(shape), np.zeros(shape))
+
+
+def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
+    """Independent standard normals for each time, in a whole number of vectors of slots."""
+    return diagonal_normal(np.zeros(n_times), np.ones(n_times), padded(n_slots))
+
+
+@evidences.register(FactorSeries)
+def _(model, q, i, out):
+    prepare(model, i)
+    score_lanes(model, i, q.mean, q.variance, _V_MAX, out)
+    constant = observation_constant(model, i)
+    for k in range(out.shape[0]):
+        out[k] += constant
+
+
+@evidence.register(FactorSeries)
+def _(model, q, k, i):
+    prepare(model, i)
+    return filter_forward(model, i, q.mean, q.variance, k) + observation_constant(model, i)
+
+
+@project.register(FactorSeries)
+def _(model, q, k, i, fraction):
+    prepare(model, i)
+    n_times = q.mean.shape[0]
+    loading = model.loading[i]
+    if fraction != 1.0:
+        # The likelihood to a power is, as a function of eta, that of a series whose loading and
+        # data are both multiplied by the root of the power.
+        root = math.sqrt(fraction)
+        model.loading[i] = root * loading
+        for t in range(n_times):
+            model.row[DRIFT, t] *= root
+    filter_forward(model, i, q.mean, q.variance, k)
+    precision = model.row[SHRINK]
+    shift = model.row[PULL]
+    tilted_site(model, i, q.mean, q.variance, k, precision, shift)
+    model.loading[i] = loading
+    for t in range(n_times):
+        q.natural[k, t] += precision[t]
+        q.natural[k, n_times + t] += shift[t]
+        variance = 1.0 / q.natural[k, t]
+        q.variance[t, k] = variance
+        q.mean[t, k] = q.natural[k, n_times + t] * variance
+
+
+@log_densities.register(FactorSeries)
+def _(model, parameters, i, out):
+    prepare(model, i)
+    score_lanes(model, i, parameters.value, parameters.none, 0.0, out)
+    constant = observation_constant(model, i)
+    for k in range(out.shape[0]):
+        out[k] += constant
+
+
+@log_density.register(FactorSeries)
+def _(model, parameters, k, i):
+    prepare(model, i)
+    return filter_forward(model, i, parameters.value, parameters.none, k) + observation_constant(
+        model, i
+    )

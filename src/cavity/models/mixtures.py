@@ -1,0 +1,87 @@
+"""The Gaussian and Student-t mixtures: which collapses each supports, put together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._jit import compiled
+from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.ep import EPCollapse
+from cavity.collapse.naive import NaiveCollapse
+from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
+from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.scaled_gaussian import (
+    ScaledGaussian,
+    base_measure,
+    gather_statistics,
+    scaled_gaussian,
+    total_log_student_t,
+)
+from cavity.models.student_t import student_t
+
+
+class NIWPrior(NamedTuple):
+    """Prior of a cluster's mean and covariance: NIW(mean, kappa, nu, psi)."""
+
+    mean: np.ndarray
+    kappa: float
+    nu: float
+    psi: np.ndarray
+
+
+def _base(model: ScaledGaussian, z: np.ndarray) -> float:
+    return float(base_measure(model.scale, model.alpha, z, model.y.shape[1]))
+
+
+def _gather(model: ScaledGaussian, family: Any, z: np.ndarray) -> None:
+    compiled(gather_statistics, model)(model, family, z)
+
+
+def _log_student_t(model: ScaledGaussian, parameters: Any, z: np.ndarray) -> float:
+    return float(total_log_student_t(model.y, parameters, model.alpha, z))
+
+
+def gaussian_collapse(y: np.ndarray, prior: NIWPrior, n_slots: int, collapse: str) -> Any:
+    """The Gaussian mixture under ``"collapsed"`` or ``"naive"``."""
+    model = scaled_gaussian(y, np.full(n_slots, np.inf))
+    family = normal_inverse_wishart(*prior, n_slots)
+    parameters = gaussian_parameters(y.shape[1], n_slots)
+    if collapse == "collapsed":
+        return ConjugateCollapse(model, family, parameters, base_measure=_base)
+    return NaiveCollapse(model, family, parameters, gather=_gather, log_likelihood=_log_student_t)
+
+
+def student_t_collapse(
+    y: np.ndarray,
+    prior: NIWPrior,
+    n_slots: int,
+    collapse: str,
+    df: float,
+    learn_df: str | None = None,
+    df_prior: tuple[float, float] = (2.0, 0.1),
+    **ep_options: Any,
+) -> Any:
+    """The Student-t mixture under ``"ep"``, ``"blocked"`` or ``"naive"``."""
+    alpha = np.full(n_slots, 0.5 * df)
+    family = normal_inverse_wishart(*prior, n_slots)
+    parameters = gaussian_parameters(y.shape[1], n_slots)
+    fraction = ep_options.get("fraction", 1.0)
+    update = TailUpdate(learn_df, *df_prior, fraction=fraction)
+    if collapse == "ep":
+        model = student_t(y, alpha, fraction)
+        return EPCollapse(
+            model,
+            family,
+            parameters,
+            n=len(y),
+            update=update if learn_df is not None else None,
+            **ep_options,
+        )
+    scaled = scaled_gaussian(y, alpha)
+    if collapse == "blocked":
+        return ConjugateCollapse(scaled, family, parameters, update=update, base_measure=_base)
+    return NaiveCollapse(
+        scaled, family, parameters, gather=_gather, update=update, log_likelihood=_log_student_t
+    )

@@ -1,0 +1,104 @@
+"""A Gaussian of unknown mean contaminated by a wider one: the convergence study's likelihood.
+
+p(y | phi) = (1 - r) N(y; phi, s2) + r N(y; phi, C s2), one dimension, s2 known; the approximating
+family is a normal for phi.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.families.diagonal_normal import set_moments
+from cavity.sampling.arrays import declare
+from cavity.verbs import evidence, log_density, project
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+class ScaleMixture(NamedTuple):
+    """Data and the known constants of the contaminated Gaussian."""
+
+    y: np.ndarray  # (n,)
+    variance: float
+    contamination: float  # r
+    inflation: float  # C
+
+
+declare(ScaleMixture, slots={}, constant=("y",))
+
+
+@jit(forceinline=True)
+def _log_mixture(model, e, spread):
+    """Log density of a residual when `spread` is added to both variances."""
+    narrow = model.variance + spread
+    wide = model.inflation * model.variance + spread
+    a = math.log1p(-model.contamination) - 0.5 * (math.log(narrow) + e * e / narrow)
+    b = math.log(model.contamination) - 0.5 * (math.log(wide) + e * e / wide)
+    top = max(a, b)
+    return top + math.log(math.exp(a - top) + math.exp(b - top)) - 0.5 * _LOG_2PI
+
+
+@evidence.register(ScaleMixture)
+def _(model, q, k, i):
+    return _log_mixture(model, model.y[i] - q.mean[0, k], q.variance[0, k])
+
+
+@log_density.register(ScaleMixture)
+def _(model, parameters, k, i):
+    return _log_mixture(model, model.y[i] - parameters.value[0, k], 0.0)
+
+
+@project.register(ScaleMixture)
+def _(model, q, k, i, fraction):
+    if fraction == 1.0:
+        _project_whole(model, q, k, i)
+    else:
+        _project_power(model, q, k, i, fraction)
+
+
+@jit
+def _project_whole(model, q, k, i):
+    """The tilted distribution is a mixture of two normals: its moments in closed form."""
+    m, v = q.mean[0, k], q.variance[0, k]
+    e = model.y[i] - m
+    narrow = v + model.variance
+    wide = v + model.inflation * model.variance
+    a = math.log1p(-model.contamination) - 0.5 * (math.log(narrow) + e * e / narrow)
+    b = math.log(model.contamination) - 0.5 * (math.log(wide) + e * e / wide)
+    share = 1.0 / (1.0 + math.exp(a - b))  # of the wide component
+    shift_narrow, shift_wide = v / narrow * e, v / wide * e
+    shift = (1.0 - share) * shift_narrow + share * shift_wide
+    gap = shift_wide - shift_narrow
+    variance = (
+        (1.0 - share) * v * (1.0 - v / narrow)
+        + share * v * (1.0 - v / wide)
+        + share * (1.0 - share) * gap * gap
+    )
+    set_moments(q, k, 0, m + shift, variance)
+
+
+@jit
+def _project_power(model, q, k, i, fraction):
+    """Moments of cavity times likelihood to a power, by the trapezoid rule over the parameter."""
+    m, v = q.mean[0, k], q.variance[0, k]
+    step = 0.125 * math.sqrt(min(v, model.variance))
+    half = min(int(10.0 * math.sqrt(v) / step), 20000)
+    top = -math.inf
+    for j in range(-half, half + 1):
+        x = step * j
+        value = -0.5 * x * x / v + fraction * _log_mixture(model, model.y[i] - m - x, 0.0)
+        top = max(top, value)
+    total = first = second = 0.0
+    for j in range(-half, half + 1):
+        x = step * j
+        value = -0.5 * x * x / v + fraction * _log_mixture(model, model.y[i] - m - x, 0.0)
+        w = math.exp(value - top)
+        total += w
+        first += w * x
+        second += w * x * x
+    shift = first / total
+    set_moments(q, k, 0, m + shift, second / total - shift * shift)

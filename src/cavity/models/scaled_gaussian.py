@@ -1,0 +1,199 @@
+"""Gaussian observations with a known scale each: y_i ~ N(mean_k, Sigma_k / u_ik).
+
+With every scale at one this is the Gaussian mixture. With scales drawn from Gamma(df/2, df/2) it
+is the Student-t mixture conditioned on its scale variables, as the naive and the blocked sampler
+see it. The scale u_ik of an observation in a cluster that is not its own has its prior for
+conditional distribution, whatever the rest; so it is drawn afresh when the observation is
+visited, and only the scale in the present cluster is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity._numerics import fast_log
+from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis_all, rank_one
+from cavity.sampling.arrays import declare
+from cavity.verbs import (
+    accumulate,
+    evidence,
+    evidences,
+    load,
+    log_densities,
+    log_density,
+    observe,
+    settle,
+    visit,
+)
+
+_LOG_PI = math.log(math.pi)
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+class ScaledGaussian(NamedTuple):
+    """Data, and the scale variables of the present assignments."""
+
+    y: np.ndarray  # (n, d)
+    alpha: np.ndarray  # (slots,), half the degrees of freedom; infinite for Gaussian data
+    scale: np.ndarray  # (n,), u_i in the present cluster
+    scales: np.ndarray  # (slots,), u_ik of the observation being visited
+    residual: np.ndarray  # (d + 1, slots)
+
+
+declare(ScaledGaussian, slots={"alpha": 0, "scales": 0, "residual": 1}, constant=("y",))
+
+
+def scaled_gaussian(y: np.ndarray, alpha: np.ndarray) -> ScaledGaussian:
+    """Model with every scale at one."""
+    n, d = y.shape
+    n_slots = alpha.size
+    return ScaledGaussian(
+        y, np.array(alpha, dtype=float), np.ones(n), np.ones(n_slots), np.zeros((d + 1, n_slots))
+    )
+
+
+@visit.register(ScaledGaussian)
+def _(model, i, k, rng):
+    for j in range(model.alpha.shape[0]):
+        if model.alpha[j] < math.inf:
+            model.scales[j] = rng.standard_gamma(model.alpha[j]) / model.alpha[j]
+    model.scales[k] = model.scale[i]
+
+
+@settle.register(ScaledGaussian)
+def _(model, i, k):
+    model.scale[i] = model.scales[k]
+
+
+@evidence.register(ScaledGaussian)
+def _(model, q, k, i):
+    d = model.y.shape[1]
+    u = model.scales[k]
+    kappa = q.kappa[k]
+    shrink = kappa / (kappa + u)
+    delta = mahalanobis(q, k, model.y[i])
+    return (
+        0.5 * d * (math.log(u * shrink) - _LOG_PI)
+        + q.log_ratio[k]
+        - q.half_log_det[k]
+        - 0.5 * (q.nu[k] + 1.0) * math.log1p(u * shrink * delta)
+    )
+
+
+@evidences.register(ScaledGaussian)
+def _(model, q, i, out):
+    d = model.y.shape[1]
+    mahalanobis_all(q, model.y[i], model.residual, out)
+    for k in range(out.shape[0]):
+        c = model.scales[k] * q.kappa[k] / (q.kappa[k] + model.scales[k])
+        out[k] = (
+            0.5 * d * (fast_log(c) - _LOG_PI)
+            + q.log_ratio[k]
+            - q.half_log_det[k]
+            - 0.5 * (q.nu[k] + 1.0) * fast_log(1.0 + c * out[k])
+        )
+
+
+@log_density.register(ScaledGaussian)
+def _(model, parameters, k, i):
+    d = model.y.shape[1]
+    u = model.scales[k]
+    delta = mahalanobis(parameters, k, model.y[i])
+    return 0.5 * (d * (math.log(u) - _LOG_2PI) - u * delta) - parameters.half_log_det[k]
+
+
+@log_densities.register(ScaledGaussian)
+def _(model, parameters, i, out):
+    d = model.y.shape[1]
+    mahalanobis_all(parameters, model.y[i], model.residual, out)
+    for k in range(out.shape[0]):
+        u = model.scales[k]
+        out[k] = 0.5 * (d * (fast_log(u) - _LOG_2PI) - u * out[k]) - parameters.half_log_det[k]
+
+
+@observe.register(ScaledGaussian)
+def _(model, q, k, i, sign):
+    # Adding weight w = sign * u moves the mean by w / (kappa + w) and Psi by c e e'.
+    w = sign * model.scale[i]
+    kappa = q.kappa[k] + w
+    return rank_one(q, k, kappa, q.nu[k] + sign, w / kappa, 1.0, w * q.kappa[k] / kappa, model.y[i])
+
+
+@accumulate.register(ScaledGaussian)
+def _(model, q, k, i):
+    d = model.y.shape[1]
+    u = model.scale[i]
+    natural = q.natural[k]
+    natural[0] += u
+    natural[1] += 1.0
+    position = 2 + d
+    for r in range(d):
+        weighted = u * model.y[i, r]
+        natural[2 + r] += weighted
+        for c in range(r + 1):
+            natural[position] += weighted * model.y[i, c]
+            position += 1
+
+
+@jit
+def distances(y, parameters, z, out):
+    """Squared Mahalanobis distance of every observation under its own cluster's parameters."""
+    for i in range(y.shape[0]):
+        out[i] = mahalanobis(parameters, z[i], y[i])
+
+
+@jit
+def draw_scales(scale, alpha, distance, z, d, rng):
+    """Draw every scale in its present cluster given the cluster's parameters."""
+    for i in range(z.shape[0]):
+        a = alpha[z[i]]
+        scale[i] = rng.standard_gamma(a + 0.5 * d) / (a + 0.5 * distance[i])
+
+
+@jit
+def base_measure(scale, alpha, z, d):
+    """Log density of the scales, and the factor u^(d/2) (2 pi)^(-d/2) of each observation."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        a = alpha[z[i]]
+        u = scale[i]
+        total += 0.5 * d * (math.log(u) - _LOG_2PI)
+        if a < math.inf:
+            total += a * math.log(a) - math.lgamma(a) + (a - 1.0) * math.log(u) - a * u
+    return total
+
+
+def gather_statistics(model, q, z):
+    """Every slot of the family from the prior and its members' statistics."""
+    n_slots, width = q.natural.shape
+    for k in range(n_slots):
+        for p in range(width):
+            q.natural[k, p] = q.prior[p]
+    for i in range(z.shape[0]):
+        accumulate(model, q, z[i], i)
+    for k in range(n_slots):
+        load(q, k)
+
+
+@jit
+def total_log_student_t(y, parameters, alpha, z):
+    """Log likelihood given cluster parameters, scale variables integrated out."""
+    n, d = y.shape
+    total = 0.0
+    for i in range(n):
+        k = z[i]
+        delta = mahalanobis(parameters, k, y[i])
+        a = alpha[k]
+        if a < math.inf:
+            total += (
+                math.lgamma(a + 0.5 * d) - math.lgamma(a) - 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+            )
+            total -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+        else:
+            total -= 0.5 * (d * _LOG_2PI + delta)
+        total -= parameters.half_log_det[k]
+    return total

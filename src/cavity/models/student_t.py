@@ -1,0 +1,383 @@
+"""Multivariate Student-t observations with a normal-inverse-Wishart approximation.
+
+y_i ~ t_df(mean_k, Sigma_k), a Gaussian with scale u ~ Gamma(alpha, alpha), alpha = df/2. Against
+a cavity NIW(m, kappa, nu, Psi) everything is a one-dimensional integral over u:
+
+    score = const + log I,   I = integral of u^(a-1) exp(-alpha u) F(u) du,   a = alpha + d/2,
+    F(u)  = A^((n1-d)/2) B^(-n1/2),  A = 1 + u/kappa,  B = 1 + u/kappa + u delta,  n1 = nu + 1,
+
+with delta the Mahalanobis distance under Psi. F is completely monotone, hence a mixture of
+exp(-s u); so the trapezoid rule in log u has the relative error of the gamma function's Fourier
+transform whatever kappa, nu and delta are, and the window's ends follow from gamma tails.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity._numerics import fast_exp, fast_log
+from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis_all, rank_one
+from cavity.sampling.arrays import declare
+from cavity.verbs import bounds, evidence, project
+
+_LOG_PI = math.log(math.pi)
+
+# Rows of the table of quadrature constants.
+SHAPE, STEP, RISE, LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(8)
+N_CONSTANTS = 8
+N_NODES = 512
+SCORE_TOLERANCE = 1e-9
+PROJECTION_TOLERANCE = 1e-11
+
+
+class StudentT(NamedTuple):
+    """Data, degrees of freedom and the quadrature rules they imply."""
+
+    y: np.ndarray  # (n, d)
+    alpha: np.ndarray  # (slots,), half the degrees of freedom
+    score_rule: np.ndarray  # (constants, slots)
+    score_grid: np.ndarray  # (slots, nodes), exp(step * j)
+    project_rule: np.ndarray  # (constants, slots)
+    project_grid: np.ndarray  # (slots, nodes)
+    residual: np.ndarray  # (d + 1, slots)
+
+
+declare(
+    StudentT,
+    slots={
+        "alpha": 0,
+        "score_rule": 1,
+        "score_grid": 0,
+        "project_rule": 1,
+        "project_grid": 0,
+        "residual": 1,
+    },
+    constant=("y",),
+)
+
+
+def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> StudentT:
+    """Model with one value of alpha (half the degrees of freedom) per slot.
+
+    ``fraction`` is the power-EP fraction that the projection will be asked for.
+    """
+    d = y.shape[1]
+    n_slots = alpha.size
+    model = StudentT(
+        y=y,
+        alpha=np.array(alpha, dtype=float),
+        score_rule=np.zeros((N_CONSTANTS, n_slots)),
+        score_grid=np.zeros((n_slots, N_NODES)),
+        project_rule=np.zeros((N_CONSTANTS, n_slots)),
+        project_grid=np.zeros((n_slots, N_NODES)),
+        residual=np.zeros((d + 1, n_slots)),
+    )
+    set_rules(
+        model.alpha,
+        d,
+        fraction,
+        model.score_rule,
+        model.score_grid,
+        model.project_rule,
+        model.project_grid,
+    )
+    return model
+
+
+@jit
+def _log_abs_gamma(a, y):
+    """Logarithm of ``|Gamma(a + i y)|``, by Stirling's series after a shift upwards."""
+    shift = 0.0
+    while a < 8.0:
+        shift -= 0.5 * math.log(a * a + y * y)
+        a += 1.0
+    log_modulus = 0.5 * math.log(a * a + y * y)
+    return (
+        shift
+        + (a - 0.5) * log_modulus
+        - y * math.atan2(y, a)
+        - a
+        + 0.5 * math.log(2.0 * math.pi)
+        + a / (12.0 * (a * a + y * y))
+    )
+
+
+@jit
+def quadrature_rule(alpha, a, d, tolerance, rule, k):
+    """Step, window and constants of the trapezoid rule for one shape a of the integrand.
+
+    The step h makes 2 |Gamma(a + 2 pi i / h)| / Gamma(a) the tolerance; the lower end cuts off
+    at most a fraction `tolerance` of any integrand, as does the upper one.
+    """
+    log_tolerance = math.log(tolerance)
+    goal = log_tolerance - math.log(2.0) + math.lgamma(a)
+    low, high = 0.1, 200.0 + 20.0 * a
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if _log_abs_gamma(a, middle) > goal:
+            low = middle
+        else:
+            high = middle
+    step = 2.0 * math.pi / high
+    # Upper end x = alpha u with gamma tail below the tolerance, by fixed-point iteration on
+    # the bound  Q(a, x) <= x^(a-1) exp(-x) / (Gamma(a) (1 - (a-1)/x)).
+    x = a - log_tolerance + 2.0 * math.sqrt(-a * log_tolerance)
+    for _ in range(30):
+        slack = max(1.0 - (a - 1.0) / x, 0.05)
+        x = max((a - 1.0) * math.log(x) - math.lgamma(a) - log_tolerance - math.log(slack), a + 1.0)
+    rule[SHAPE, k] = a
+    rule[STEP, k] = step
+    rule[RISE, k] = a * step
+    rule[LOW, k] = (log_tolerance + math.lgamma(a + 1.0)) / a
+    rule[HIGH, k] = math.log(x / alpha)
+    constant = alpha * math.log(alpha) - math.lgamma(alpha) - 0.5 * d * _LOG_PI
+    rule[BASE, k] = constant + math.log(step)
+    rule[BOUND, k] = constant + math.lgamma(a)
+    rule[LOG_ALPHA, k] = math.log(alpha)
+
+
+@jit
+def set_rules(alpha, d, fraction, score_rule, score_grid, project_rule, project_grid):
+    """Fill the quadrature tables for these degrees of freedom."""
+    for k in range(alpha.shape[0]):
+        if k > 0 and alpha[k] == alpha[k - 1]:
+            for j in range(N_CONSTANTS):
+                score_rule[j, k] = score_rule[j, k - 1]
+                project_rule[j, k] = project_rule[j, k - 1]
+            for j in range(score_grid.shape[1]):
+                score_grid[k, j] = score_grid[k - 1, j]
+                project_grid[k, j] = project_grid[k - 1, j]
+            continue
+        a = alpha[k] + 0.5 * d
+        quadrature_rule(alpha[k], a, d, SCORE_TOLERANCE, score_rule, k)
+        quadrature_rule(alpha[k], a * fraction, d, PROJECTION_TOLERANCE, project_rule, k)
+        for j in range(score_grid.shape[1]):
+            score_grid[k, j] = math.exp(score_rule[STEP, k] * j)
+            project_grid[k, j] = math.exp(project_rule[STEP, k] * j)
+
+
+@jit(forceinline=True)
+def _window(rule, k, n_max, rate):
+    """Lowest node and number of nodes (a multiple of 8) for an integrand of this initial rate."""
+    log_rate = math.log(rate)
+    span = rule[HIGH, k] - rule[LOW, k] + log_rate
+    n = (int(span / rule[STEP, k]) + 9) // 8 * 8
+    return log_rate, math.exp(rule[LOW, k]) / rate, min(max(n, 8), n_max)
+
+
+@jit(reassoc=True)
+def _integral(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
+    power_a = 0.5 * (n1 - d)
+    power_b = 0.5 * n1
+    slope = inverse_kappa + delta
+    total = 0.0
+    for j in range(n):
+        u = u0 * grid[j]
+        log_a = fast_log(1.0 + u * inverse_kappa)
+        log_b = fast_log(1.0 + u * slope)
+        total += fast_exp(start + rise * j - alpha * u + power_a * log_a - power_b * log_b)
+    return total
+
+
+@evidence.register(StudentT)
+def _(model, q, k, i):
+    d = model.y.shape[1]
+    delta = mahalanobis(q, k, model.y[i])
+    alpha = model.alpha[k]
+    inverse_kappa = 1.0 / q.kappa[k]
+    n1 = q.nu[k] + 1.0
+    rule = model.score_rule
+    shape = rule[SHAPE, k]
+    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
+    log_rate, u0, n = _window(rule, k, model.score_grid.shape[1], rate)
+    total = _integral(
+        model.score_grid[k],
+        n,
+        u0,
+        shape * rule[LOW, k],
+        rule[RISE, k],
+        alpha,
+        inverse_kappa,
+        delta,
+        n1,
+        d,
+    )
+    return q.log_ratio[k] - q.half_log_det[k] + rule[BASE, k] - shape * log_rate + math.log(total)
+
+
+@bounds.register(StudentT)
+def _(model, q, i, out):
+    # -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
+    # I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U.
+    d = model.y.shape[1]
+    rule = model.score_rule
+    mahalanobis_all(q, model.y[i], model.residual, out)
+    for k in range(out.shape[0]):
+        delta = out[k]
+        shape = rule[SHAPE, k]
+        reach = min(1.0, 2.0 / delta)
+        a = 1.0 + reach / q.kappa[k]
+        log_a = fast_log(a)
+        height = 0.5 * ((q.nu[k] + 1.0) * (fast_log(a + reach * delta) - log_a) + d * log_a)
+        near = -shape * fast_log(model.alpha[k] + height / reach)
+        far = -shape * rule[LOG_ALPHA, k] - height
+        sum_of_both = max(near, far) + fast_log(1.0 + fast_exp(-abs(near - far)))
+        out[k] = q.log_ratio[k] - q.half_log_det[k] + rule[BOUND, k] + sum_of_both
+    return True
+
+
+@jit(reassoc=True)
+def _tilted_sums(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
+    """Weighted sums over the nodes: of 1, u/B, u^2/(AB), 1/A, A/B and log(B/A)."""
+    power_a = 0.5 * (n1 - d)
+    power_b = 0.5 * n1
+    slope = inverse_kappa + delta
+    total = first = second = inverse = ratio = log_ratio = 0.0
+    for j in range(n):
+        u = u0 * grid[j]
+        a = 1.0 + u * inverse_kappa
+        b = 1.0 + u * slope
+        log_a = fast_log(a)
+        log_b = fast_log(b)
+        w = fast_exp(start + rise * j - alpha * u + power_a * log_a - power_b * log_b)
+        over_a = 1.0 / a
+        over_b = w / b
+        total += w
+        first += u * over_b
+        second += u * u * over_b * over_a
+        inverse += w * over_a
+        ratio += a * over_b
+        log_ratio += w * (log_b - log_a)
+    return total, first, second, inverse, ratio, log_ratio
+
+
+@jit
+def _centred_digamma(x):
+    """``digamma(x) - log(x)`` and ``trigamma(x)``, accurate also where they nearly vanish."""
+    sum_inverse = 0.0
+    sum_square = 0.0
+    y = x
+    while y < 10.0:
+        r = 1.0 / y
+        sum_inverse += r
+        sum_square += r * r
+        y += 1.0
+    r = 1.0 / y
+    w = r * r
+    value = -0.5 * r - w * (
+        1.0 / 12.0
+        - w
+        * (
+            1.0 / 120.0
+            - w * (1.0 / 252.0 - w * (1.0 / 240.0 - w * (1.0 / 132.0 - w * 691.0 / 32760.0)))
+        )
+    )
+    slope = (
+        r
+        + 0.5 * w
+        + r
+        * w
+        * (
+            1.0 / 6.0
+            - w
+            * (
+                1.0 / 30.0
+                - w * (1.0 / 42.0 - w * (1.0 / 30.0 - w * (5.0 / 66.0 - w * 691.0 / 2730.0)))
+            )
+        )
+    )
+    if y > x:
+        value += math.log(y / x) - sum_inverse
+        slope += sum_square
+    return value, slope
+
+
+@jit
+def expected_log_gap(nu, d):
+    """g(nu) = sum_j digamma((nu-j)/2) - d log(nu/2) over j < d, and its derivative.
+
+    By the duplication formula a pair of neighbours is one digamma at nu - j - 1, and pairs are
+    linked by the recurrence; an odd d leaves one more. Every term is kept relative to log(nu),
+    so the differences that the projection solves for survive at large nu.
+    """
+    value = 0.0
+    slope = -d / nu
+    pairs = d // 2
+    if pairs > 0:
+        x = nu - 2.0 * pairs + 1.0
+        gap, tri = _centred_digamma(x)
+        gap += math.log1p((x - nu) / nu)
+        for pair in range(pairs):
+            value += 2.0 * gap
+            slope += 2.0 * tri
+            if pair < pairs - 1:
+                r0, r1 = 1.0 / x, 1.0 / (x + 1.0)
+                gap += r0 + r1
+                tri -= r0 * r0 + r1 * r1
+                x += 2.0
+    if d % 2 == 1:
+        x = nu - d + 1.0
+        gap, tri = _centred_digamma(0.5 * x)
+        value += gap + math.log1p((x - nu) / nu)
+        slope += 0.5 * tri
+    return value, slope
+
+
+@jit
+def solve_degrees(n1, d, drop):
+    """The nu <= n1 with g(nu) = g(n1) - drop: Newton's method in 1/nu, where g is near linear."""
+    if not drop > 0.0:
+        return n1
+    start, slope = expected_log_gap(n1, d)
+    goal = start - drop
+    nu = n1 / (1.0 + drop / (n1 * slope))
+    for _ in range(50):
+        if nu <= d - 1.0 + 1e-10:
+            nu = d - 1.0 + 1e-10 + 1e-3 * (n1 - d + 1.0)
+        value, slope = expected_log_gap(nu, d)
+        step = (value - goal) / (nu * slope)
+        proposal = nu / (1.0 + step) if step > -0.9 else 2.0 * nu
+        if proposal <= d - 1.0:
+            proposal = 0.5 * (nu + d - 1.0)
+        proposal = min(proposal, n1)
+        change = abs(proposal - nu)
+        nu = proposal
+        if change <= 1e-13 * nu or abs(step) < 1e-7:
+            break
+    return nu
+
+
+@project.register(StudentT)
+def _(model, q, k, i, fraction):
+    d = model.y.shape[1]
+    delta = mahalanobis(q, k, model.y[i])
+    inverse_kappa = 1.0 / q.kappa[k]
+    n1 = q.nu[k] + fraction
+    rule = model.project_rule
+    rate = model.alpha[k] + 0.5 * (d * inverse_kappa + n1 * delta)
+    _, u0, n = _window(rule, k, model.project_grid.shape[1], rate)
+    total, first, second, inverse, ratio, log_ratio = _tilted_sums(
+        model.project_grid[k],
+        n,
+        u0,
+        rule[SHAPE, k] * rule[LOW, k],
+        rule[RISE, k],
+        model.alpha[k],
+        inverse_kappa,
+        delta,
+        n1,
+        d,
+    )
+    norm = 1.0 / total
+    weight = first * norm  # E[c q]
+    kept = ratio * norm  # E[q]
+    pull = weight * inverse_kappa  # E[r q]
+    shift = pull / kept
+    second_pull = second * norm * inverse_kappa * inverse_kappa  # E[r^2 q]
+    kappa = d / (n1 * delta * (second_pull - pull * shift) + d * inverse * norm * inverse_kappa)
+    nu = solve_degrees(n1, d, log_ratio * norm + math.log(kept))
+    rank_one(q, k, kappa, nu, shift, nu / n1, weight / kept, model.y[i])

@@ -1,0 +1,241 @@
+"""Priors over partitions: what the cluster sizes alone say about the next assignment.
+
+Each prior is a NamedTuple of arrays that kernels read, with two verbs: the weight of every slot
+for one more observation, and the log probability of a whole partition (or labelling).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.sampling.arrays import declare
+from cavity.verbs import log_prior, prior_weights
+
+
+class FixedWeights(NamedTuple):
+    """Known mixture weights."""
+
+    weights: np.ndarray  # (slots,)
+
+
+class Dirichlet(NamedTuple):
+    """Mixture weights with a Dirichlet prior, integrated out.
+
+    ``concentration[0]`` scales ``shape``: the symmetric prior has a shape of ones, so each cluster
+    has Dirichlet parameter ``concentration``.
+    """
+
+    shape: np.ndarray  # (slots,)
+    concentration: np.ndarray  # (1,)
+
+
+class DirichletProcess(NamedTuple):
+    """The Chinese restaurant process: any number of clusters."""
+
+    concentration: np.ndarray  # (1,)
+    free: np.ndarray  # (1,), the slot that a new cluster would take, or -1
+    fresh: np.ndarray  # (slots,), empty since their parameters were last drawn
+
+
+class PitmanYor(NamedTuple):
+    """The two-parameter Chinese restaurant process: power-law cluster sizes."""
+
+    concentration: np.ndarray  # (1,)
+    free: np.ndarray  # (1,)
+    fresh: np.ndarray  # (slots,)
+    discount: np.ndarray  # (1,)
+
+
+declare(FixedWeights, slots={"weights": 0}, constant=("weights",))
+declare(Dirichlet, slots={"shape": 0}, constant=("shape",))
+declare(DirichletProcess, slots={"fresh": 0})
+declare(PitmanYor, slots={"fresh": 0}, constant=("discount",))
+
+PartitionPrior = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
+
+
+def is_open(prior: PartitionPrior) -> bool:
+    """Whether the number of clusters may grow with the data."""
+    return isinstance(prior, DirichletProcess | PitmanYor)
+
+
+def fixed_weights(weights: np.ndarray) -> FixedWeights:
+    """Known mixture weights, normalised."""
+    weights = np.asarray(weights, dtype=float)
+    return FixedWeights(weights / weights.sum())
+
+
+def dirichlet(
+    n_clusters: int, concentration: float = 1.0, shape: np.ndarray | None = None
+) -> Dirichlet:
+    """Dirichlet prior on the weights of `n_clusters` clusters, symmetric unless shaped."""
+    shape = np.ones(n_clusters) if shape is None else np.asarray(shape, dtype=float)
+    return Dirichlet(shape, np.array([float(concentration)]))
+
+
+def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcess:
+    """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
+    return DirichletProcess(
+        np.array([float(concentration)]), np.array([-1]), np.ones(n_slots, dtype=np.bool_)
+    )
+
+
+def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYor:
+    """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
+    return PitmanYor(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
+
+
+@prior_weights.register(FixedWeights)
+def _(prior, counts, k, out):
+    for j in range(out.shape[0]):
+        out[j] = prior.weights[j]
+    return True
+
+
+@log_prior.register(FixedWeights)
+def _(prior, counts):
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += counts[k] * math.log(prior.weights[k])
+    return total
+
+
+@prior_weights.register(Dirichlet)
+def _(prior, counts, k, out):
+    concentration = prior.concentration[0]
+    for j in range(out.shape[0]):
+        out[j] = counts[j] + concentration * prior.shape[j]
+    return True
+
+
+@log_prior.register(Dirichlet)
+def _(prior, counts):
+    total = 0.0
+    mass = 0.0
+    n = 0
+    for k in range(counts.shape[0]):
+        gamma = prior.concentration[0] * prior.shape[k]
+        mass += gamma
+        n += counts[k]
+        if counts[k] > 0:
+            total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
+    return total + math.lgamma(mass) - math.lgamma(mass + n)
+
+
+@jit(forceinline=True)
+def _open_weights(prior, counts, k, discount, out):
+    """Occupied slots by size, one empty slot for a new cluster, the other empty ones at zero.
+
+    The new cluster's slot is the one that the observation has just emptied, if it did; samplers
+    that condition on parameters need it so (an observation alone must be able to stay). Otherwise
+    it is a slot whose parameters have not been used since they were drawn from their prior.
+    """
+    n_clusters = 0
+    for j in range(out.shape[0]):
+        if counts[j] > 0:
+            out[j] = counts[j] - discount
+            n_clusters += 1
+        else:
+            out[j] = 0.0
+    free = k
+    if counts[k] > 0:
+        free = prior.free[0]
+        if free < 0 or counts[free] > 0:
+            free = -1
+            for j in range(out.shape[0]):
+                if prior.fresh[j] and counts[j] == 0:
+                    free = j
+                    break
+            if free < 0:
+                return False
+            prior.free[0] = free
+            prior.fresh[free] = False
+    out[free] = prior.concentration[0] + discount * n_clusters
+    return True
+
+
+@jit
+def _open_log_prior(counts, concentration, discount):
+    total = 0.0
+    n = 0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += math.log(concentration + discount * n_clusters)
+            total += math.lgamma(counts[k] - discount) - math.lgamma(1.0 - discount)
+            n_clusters += 1
+            n += counts[k]
+    return total + math.lgamma(concentration) - math.lgamma(concentration + n)
+
+
+@prior_weights.register(DirichletProcess)
+def _(prior, counts, k, out):
+    return _open_weights(prior, counts, k, 0.0, out)
+
+
+@log_prior.register(DirichletProcess)
+def _(prior, counts):
+    return _open_log_prior(counts, prior.concentration[0], 0.0)
+
+
+@prior_weights.register(PitmanYor)
+def _(prior, counts, k, out):
+    return _open_weights(prior, counts, k, prior.discount[0], out)
+
+
+@log_prior.register(PitmanYor)
+def _(prior, counts):
+    return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
+
+
+def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
+    """Declare every empty slot fresh; the result has as many slots as `counts`."""
+    if not isinstance(prior, DirichletProcess | PitmanYor):
+        return prior
+    prior.free[0] = -1
+    return prior._replace(fresh=counts == 0)
+
+
+def update_concentration(prior, counts, shape, rate, rng):
+    """Draw the concentration given the cluster sizes, under a Gamma(shape, rate) prior.
+
+    One slice-sampling step (stepping out and shrinking) on the log concentration; the same code
+    serves every prior that has one, where the auxiliary-variable scheme of Escobar and West
+    serves the Dirichlet process alone.
+    """
+    current = math.log(prior.concentration[0])
+    level = _log_concentration_density(prior, counts, shape, rate, current)
+    level += math.log(1.0 - rng.random())
+    left = current - rng.random()
+    right = left + 1.0
+    for _ in range(20):
+        if _log_concentration_density(prior, counts, shape, rate, left) <= level:
+            break
+        left -= 1.0
+    for _ in range(20):
+        if _log_concentration_density(prior, counts, shape, rate, right) <= level:
+            break
+        right += 1.0
+    while True:
+        proposal = left + rng.random() * (right - left)
+        if _log_concentration_density(prior, counts, shape, rate, proposal) > level:
+            break
+        if proposal < current:
+            left = proposal
+        else:
+            right = proposal
+    prior.concentration[0] = math.exp(proposal)
+
+
+@jit
+def _log_concentration_density(prior, counts, shape, rate, log_value):
+    kept = prior.concentration[0]
+    prior.concentration[0] = math.exp(log_value)
+    total = log_prior(prior, counts) + shape * log_value - rate * prior.concentration[0]
+    prior.concentration[0] = kept
+    return total

@@ -1,0 +1,73 @@
+"""Nested NamedTuples of arrays: copy, grow along the slots, take apart and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_SLOT_AXES: dict[type, dict[str, int]] = {}
+_CONSTANT: dict[type, tuple[str, ...]] = {}
+
+
+def declare(cls: type, *, slots: dict[str, int], constant: tuple[str, ...] = ()) -> None:
+    """Say which arrays of a NamedTuple have a slot axis (and which one), and which are data.
+
+    The arrays of a class that was never declared are all data: neither grown nor saved.
+    """
+    _SLOT_AXES[cls] = slots
+    _CONSTANT[cls] = constant
+
+
+def _changeable(value: Any, name: str) -> bool:
+    constant = _CONSTANT.get(type(value))
+    return constant is not None and name not in constant
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def grown(value: Any, n_slots: int) -> Any:
+    """The same state with room for `n_slots` clusters; a new slot repeats the last one."""
+    axes = _SLOT_AXES.get(type(value), {})
+    changes: dict[str, Any] = {}
+    for name in value._fields:
+        item = getattr(value, name)
+        if _is_tuple(item):
+            changes[name] = grown(item, n_slots)
+        elif name in axes:
+            pad = [(0, 0)] * item.ndim
+            pad[axes[name]] = (0, n_slots - item.shape[axes[name]])
+            changes[name] = np.ascontiguousarray(np.pad(item, pad, mode="edge"))
+    return value._replace(**changes)
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """Copies of every array that a sampler may change, by dotted name."""
+    out: dict[str, np.ndarray] = {}
+    for name in value._fields:
+        item = getattr(value, name)
+        if _is_tuple(item):
+            out |= flatten(item, f"{prefix}{name}.")
+        elif isinstance(item, np.ndarray) and _changeable(value, name):
+            out[prefix + name] = item.copy()
+    return out
+
+
+def rebuilt(value: Any, arrays: Mapping[str, np.ndarray], prefix: str = "") -> Any:
+    """The state `value` with its changeable arrays taken (copied) from ``flatten``'s result."""
+    changes: dict[str, Any] = {}
+    for name in value._fields:
+        item = getattr(value, name)
+        if _is_tuple(item):
+            changes[name] = rebuilt(item, arrays, f"{prefix}{name}.")
+        elif isinstance(item, np.ndarray) and _changeable(value, name):
+            changes[name] = np.array(arrays[prefix + name], dtype=item.dtype, order="C")
+    return value._replace(**changes)
+
+
+def copied(value: Any) -> Any:
+    """A deep copy, but for the data."""
+    return rebuilt(value, flatten(value))

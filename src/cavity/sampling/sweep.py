@@ -1,0 +1,52 @@
+"""The one sweep behind every sampler: remove, score, draw, insert, in a fresh random order."""
+
+from __future__ import annotations
+
+from cavity._jit import wide_vectors
+from cavity.verbs import choose, insert, prior_weights, remove, settle, visit
+
+
+def sweep(state, prior, z, counts, order, weights, start, rng):
+    """Visit every observation once; return how many were visited.
+
+    It stops early, to be called again from there, when an open prior finds no empty slot left,
+    and returns -1 - position if no cluster has a finite score for the observation there.
+
+    Parameters
+    ----------
+    state : NamedTuple
+        A collapse over a model and a family.
+    prior : NamedTuple
+        A partition prior.
+    z, counts : arrays
+        Assignments and cluster sizes, changed in place.
+    order, weights : arrays
+        The scan order (shuffled when ``start`` is 0) and room for prior weights.
+    start : int
+        Position in the order to start from.
+    rng : numpy.random.Generator
+        The chain's generator.
+    """
+    wide_vectors()
+    n = order.shape[0]
+    if start == 0:
+        for i in range(n - 1, 0, -1):
+            j = int(rng.random() * (i + 1))
+            order[i], order[j] = order[j], order[i]
+    for position in range(start, n):
+        i = order[position]
+        k = z[i]
+        counts[k] -= 1
+        if not prior_weights(prior, counts, k, weights):
+            counts[k] += 1
+            return position
+        remove(state, z, counts, i, k)
+        visit(state.model, i, k, rng)
+        k = choose(state, i, weights, rng)
+        if k < 0:
+            return -1 - position
+        counts[k] += 1
+        z[i] = k
+        settle(state.model, i, k)
+        insert(state, i, k)
+    return n

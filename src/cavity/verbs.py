@@ -1,0 +1,159 @@
+"""The vocabulary of the framework: every verb, and what an implementation must do.
+
+A *family* holds one approximating (or exact) distribution of cluster parameters per slot, as a
+NamedTuple of arrays. A *model* is the data and one likelihood, a NamedTuple as well. A *collapse*
+combines the two. Each verb below is resolved at compile time by the class of its first argument.
+
+To add a likelihood that runs under expectation propagation, write a NamedTuple and register
+``evidence`` and ``project`` for it; everything else has a default.
+"""
+
+from __future__ import annotations
+
+from cavity._jit import verb
+
+# --------------------------------------------------------------------------- families
+
+
+@verb
+def load(q, k):
+    """Recompute slot k's working parameters from its natural ones; False if they are improper."""
+
+
+@verb
+def log_partition(q, k):
+    """Log normalising constant of slot k as a function of its natural parameters."""
+
+
+@verb
+def divergence(q, k, r, j):
+    """Kullback-Leibler divergence from slot j of r to slot k of q: KL(q_k, r_j)."""
+
+
+@verb
+def draw(q, k, parameters, rng):
+    """Draw cluster parameters from slot k into slot k of `parameters`."""
+
+
+# --------------------------------------------------------------------------- models
+
+
+@verb
+def evidence(model, q, k, i):
+    """Log of the integral of observation i's likelihood against slot k of q."""
+
+
+@verb
+def evidences(model, q, i, out):
+    """Write ``evidence`` for every slot into `out`."""
+
+
+@verb
+def bounds(model, q, i, out):
+    """Write upper bounds of ``evidence`` for every slot into `out` and return True.
+
+    A model without useful bounds does nothing and returns False (the default): then every slot
+    is evaluated. With bounds, only as many as the draw needs.
+    """
+
+
+@verb
+def project(model, q, k, i, fraction):
+    """Replace slot k by the family member nearest to slot k times likelihood i to the `fraction`.
+
+    Nearest in the inclusive divergence: expected sufficient statistics are matched.
+    """
+
+
+@verb
+def observe(model, q, k, i, sign):
+    """Add (sign = 1) or take out (sign = -1) observation i's exact sufficient statistics."""
+
+
+@verb
+def accumulate(model, q, k, i):
+    """Add observation i's exact sufficient statistics to slot k's natural parameters only.
+
+    The working parameters are left for a later ``load``.
+    """
+
+
+@verb
+def log_density(model, parameters, k, i):
+    """Log likelihood of observation i given the parameters of cluster k."""
+
+
+@verb
+def log_densities(model, parameters, i, out):
+    """Write ``log_density`` for every slot into `out`."""
+
+
+@verb
+def visit(model, i, k, rng):
+    """Prepare auxiliary variables of observation i, now in cluster k, before it is scored."""
+
+
+@verb
+def settle(model, i, k):
+    """Keep the auxiliary variables of observation i that belong to its new cluster k."""
+
+
+# --------------------------------------------------------------------------- collapses
+
+
+@verb
+def remove(state, z, counts, i, k):
+    """Take observation i out of cluster k (its count is already lowered)."""
+
+
+@verb
+def choose(state, i, weights, rng):
+    """Draw a cluster for observation i with probability prior weight times score."""
+
+
+@verb
+def insert(state, i, k):
+    """Put observation i into cluster k."""
+
+
+# --------------------------------------------------------------------------- partition priors
+
+
+@verb
+def prior_weights(prior, counts, k, out):
+    """Write each slot's prior weight for an observation that has just left slot k.
+
+    Returns False if an open prior finds no free slot.
+    """
+
+
+@verb
+def log_prior(prior, counts):
+    """Log prior probability of the partition with these cluster sizes."""
+
+
+@evidences.register(None)
+def _(model, q, i, out):
+    for k in range(out.shape[0]):
+        out[k] = evidence(model, q, k, i)
+
+
+@log_densities.register(None)
+def _(model, parameters, i, out):
+    for k in range(out.shape[0]):
+        out[k] = log_density(model, parameters, k, i)
+
+
+@bounds.register(None)
+def _(model, q, i, out):
+    return False
+
+
+@visit.register(None)
+def _(model, i, k, rng):
+    return None
+
+
+@settle.register(None)
+def _(model, i, k):
+    return None
