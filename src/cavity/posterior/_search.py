@@ -32,22 +32,18 @@ class SearchState(NamedTuple):
     labels: np.ndarray  # (n,) candidate
     sizes: np.ndarray  # (cap,)
     counts: np.ndarray  # (rows, cap)
+    gains: np.ndarray  # (rows, cap) gain at each count: read in order, not looked up (not omARI)
     row_size: np.ndarray  # (rows,) allocated observations of each draw's cluster
     together: np.ndarray  # (draw,) pairs together in both
     pairs_z: np.ndarray  # (draw,) pairs together in the draw
     totals: np.ndarray  # (2,) pairs together in the candidate; observations allocated
-    order: np.ndarray  # (n,) room to work in, as are the following
-    members: np.ndarray  # (n,)
-    old: np.ndarray  # (n,)
-    out: np.ndarray  # (cap,)
-    place: np.ndarray  # (cap,)
-    cost: np.ndarray  # (side, side), side: most clusters for which merges are tried
-    pair: np.ndarray  # (side, side)
+    out: np.ndarray  # (cap,) room for the loss of each choice
+    margin: np.ndarray  # (n,) by how much the best choice beat the next, when last looked at
     kind: int
     b: float  # cost of joining observations that do not belong together
 
 
-@jit(forceinline=True)
+@jit
 def _put(s, i, k, sign):
     """Allocate observation i to cluster k (sign 1) or take it out (sign -1)."""
     for d in range(s.weights.shape[0]):
@@ -60,7 +56,11 @@ def _put(s, i, k, sign):
                 s.together[d] -= s.counts[row, k] - 1
                 s.pairs_z[d] -= s.row_size[row] - 1
             s.row_size[row] += sign
-        s.counts[row, k] += sign
+            s.counts[row, k] += sign
+        else:
+            count = s.counts[row, k] + sign
+            s.counts[row, k] = count
+            s.gains[row, k] = s.gain[count]
     if sign > 0:
         s.totals[0] += s.sizes[k]
         s.labels[i] = k
@@ -82,7 +82,7 @@ def _scores(s, i, top):
             w = s.weights[d]
             row = s.row_start[d] + s.by_item[i, d]
             for k in range(top):
-                out[k] += w * s.gain[s.counts[row, k]]
+                out[k] += w * s.gains[row, k]
         for k in range(top):
             out[k] = s.b * s.gain[s.sizes[k]] - 2.0 * out[k]
     else:
@@ -98,21 +98,29 @@ def _scores(s, i, top):
                 )
 
 
-@jit(forceinline=True)
+@jit
 def _choose(s, i, current, top):
     """Best slot for the free observation i; the current one (or -1) wins ties."""
     out = s.out
     _scores(s, i, top)
     empty = -1
     best = current
+    least = np.inf
+    second = np.inf
     for k in range(top):
         if s.sizes[k] == 0 and k != current:
             # All empty slots are the same choice: look at the first only.
             if empty >= 0 or (current >= 0 and s.sizes[current] == 0):
                 continue
             empty = k
+        if out[k] < least:
+            second = least
+            least = out[k]
+        elif out[k] < second:
+            second = out[k]
         if best < 0 or out[k] < out[best] - 1e-12 * (1.0 + abs(out[best])):
             best = k
+    s.margin[i] = second - least
     return best
 
 
@@ -125,71 +133,22 @@ def _top(s):
     return min(top + 1, s.sizes.shape[0])
 
 
-@jit(forceinline=True)
-def _shuffle(order, m, rng):
-    for i in range(m - 1, 0, -1):
-        j = int(rng.random() * (i + 1))
-        order[i], order[j] = order[j], order[i]
+@jit
+def put_many(s, items, labels, sign):
+    """Allocate (sign 1) or take out (sign -1) several observations."""
+    for at in range(items.shape[0]):
+        _put(s, items[at], labels[at], sign)
 
 
 @jit
-def candidate_loss(s):
-    """Expected loss up to the constant that only the draws determine (omARI: exactly)."""
-    total = 0.0
-    if s.kind == OMARI:
-        pairs = 0.5 * s.totals[1] * (s.totals[1] - 1.0)
-        for d in range(s.weights.shape[0]):
-            total += s.weights[d] * omari_value(s.together[d], s.totals[0], s.pairs_z[d], pairs)
-        return total
-    top = _top(s)
-    for k in range(top):
-        total += s.b * s.value[s.sizes[k]]
-    for d in range(s.weights.shape[0]):
-        both = 0.0
-        for row in range(s.row_start[d], s.row_start[d + 1]):
-            for k in range(top):
-                both += s.value[s.counts[row, k]]
-        total -= 2.0 * s.weights[d] * both
-    return total
-
-
-@jit
-def start_from(s, labels):
-    """Allocate every observation as in `labels` (all free if a label is negative)."""
-    for k in range(s.sizes.shape[0]):
-        s.sizes[k] = 0
-    for row in range(s.counts.shape[0]):
-        s.row_size[row] = 0
-        for k in range(s.sizes.shape[0]):
-            s.counts[row, k] = 0
-    for d in range(s.weights.shape[0]):
-        s.together[d] = 0.0
-        s.pairs_z[d] = 0.0
-    s.totals[0] = 0.0
-    s.totals[1] = 0.0
-    for i in range(labels.shape[0]):
-        s.labels[i] = -1
-    for i in range(labels.shape[0]):
-        if labels[i] >= 0:
-            _put(s, i, labels[i], 1)
-
-
-@jit
-def allocate(s, order):
-    """Put the free observations `order` one after the other where they cost least."""
-    for at in range(order.shape[0]):
-        i = order[at]
-        _put(s, i, _choose(s, i, -1, _top(s)), 1)
-
-
-@jit
-def _scan(s, order):
-    """Sweetening: move each observation to its best place; the number of moves."""
+def scan(s, order):
+    """Move each observation, or put it if it is free, where it costs least; number of moves."""
     moves = 0
     for at in range(order.shape[0]):
         i = order[at]
         old = s.labels[i]
-        _put(s, i, old, -1)
+        if old >= 0:
+            _put(s, i, old, -1)
         new = _choose(s, i, old, _top(s))
         _put(s, i, new, 1)
         if new != old:
@@ -198,23 +157,14 @@ def _scan(s, order):
 
 
 @jit
-def _merge_best(s):
-    """Merge the two clusters whose union lowers the loss most; whether there were any.
+def merge_costs(s, top, cost, pair, used):
+    """Change of expected loss, but for the estimate's own term, by merging clusters m < k.
 
     Moving observations one at a time cannot cross the ridge between two halves of a cluster.
     """
-    cost, pair, used = s.cost, s.pair, s.place
-    top = _top(s)
-    for k in range(top):
-        for m in range(k):
-            cost[k, m] = 0.0
     pairs = 0.5 * s.totals[1] * (s.totals[1] - 1.0)
     for d in range(s.weights.shape[0]):
         w = s.weights[d]
-        if s.kind == OMARI:
-            for k in range(top):
-                for m in range(k):
-                    pair[k, m] = 0.0
         for row in range(s.row_start[d], s.row_start[d + 1]):
             n_used = 0
             for k in range(top):
@@ -234,117 +184,11 @@ def _merge_best(s):
             here = omari_value(s.together[d], s.totals[0], s.pairs_z[d], pairs)
             for k in range(top):
                 for m in range(k):
+                    joined = s.totals[0] + s.sizes[k] * s.sizes[m]
                     cost[k, m] += w * (
-                        omari_value(
-                            s.together[d] + pair[k, m],
-                            s.totals[0] + s.sizes[k] * s.sizes[m],
-                            s.pairs_z[d],
-                            pairs,
-                        )
-                        - here
+                        omari_value(s.together[d] + pair[k, m], joined, s.pairs_z[d], pairs) - here
                     )
-    best = -1e-11
-    into = -1
-    gone = -1
-    for k in range(top):
-        for m in range(k):
-            if s.sizes[k] == 0 or s.sizes[m] == 0:
-                continue
-            change = cost[k, m]
-            if s.kind == TABLE:
-                x, y = s.sizes[k], s.sizes[m]
-                change += s.b * (s.value[x + y] - s.value[x] - s.value[y])
-            if change < best:
-                best = change
-                into = m
-                gone = k
-    if into < 0:
-        return False
-    for i in range(s.labels.shape[0]):
-        if s.labels[i] == gone:
-            _put(s, i, gone, -1)
-            _put(s, i, into, 1)
-    return True
-
-
-@jit
-def _zealous(s, cluster, rng):
-    """Dissolve a cluster and allocate its members anew; undone unless the loss falls."""
-    members, old = s.members, s.old
-    before = candidate_loss(s)
-    m = 0
-    for i in range(s.labels.shape[0]):
-        if s.labels[i] == cluster:
-            members[m] = i
-            m += 1
-    _shuffle(members, m, rng)
-    for at in range(m):
-        _put(s, members[at], cluster, -1)
-    for at in range(m):
-        i = members[at]
-        _put(s, i, _choose(s, i, -1, _top(s)), 1)
-        old[at] = s.labels[i]
-    if candidate_loss(s) < before - 1e-11 * (1.0 + abs(before)):
-        return True
-    for at in range(m):
-        _put(s, members[at], old[at], -1)
-    for at in range(m):
-        _put(s, members[at], cluster, 1)
-    return False
-
-
-@jit
-def _compact(s):
-    """Close the gaps that emptied clusters left, so that scans do not look at them."""
-    cap = s.sizes.shape[0]
-    place = s.place
-    k_new = 0
-    for k in range(cap):
-        place[k] = -1
-        if s.sizes[k] > 0:
-            place[k] = k_new
-            s.sizes[k_new] = s.sizes[k]
-            if k != k_new:
-                s.sizes[k] = 0
-            k_new += 1
-    for row in range(s.counts.shape[0]):
-        for k in range(cap):
-            if place[k] >= 0 and place[k] != k:
-                s.counts[row, place[k]] = s.counts[row, k]
-                s.counts[row, k] = 0
-    for i in range(s.labels.shape[0]):
-        if s.labels[i] >= 0:
-            s.labels[i] = place[s.labels[i]]
-
-
-@jit
-def improve(s, rng, max_rounds, max_scans, n_zealous):
-    """Sweetening scans, merges and zealous updates until none helps; the loss reached."""
-    n = s.labels.shape[0]
-    side = s.cost.shape[0]
-    for i in range(n):
-        s.order[i] = i
-    for _ in range(max_rounds):
-        for _ in range(max_scans):
-            _shuffle(s.order, n, rng)
-            moves = _scan(s, s.order)
-            _compact(s)
-            if moves == 0:
-                break
-        changed = False
-        while _top(s) <= side and _merge_best(s):
-            changed = True
-            _compact(s)
-        if not changed:
-            for _ in range(n_zealous):
-                top = _top(s)
-                cluster = int(rng.random() * top)
-                if s.sizes[cluster] > 0 and _zealous(s, cluster, rng):
-                    changed = True
-        if not changed:
-            break
-    _compact(s)
-    return candidate_loss(s)
+                    pair[k, m] = 0.0
 
 
 @jit(allocates=True)
@@ -408,62 +252,3 @@ def cut_losses(linkage, rows, n_rows, weights, value, kind, a):
                         both += p * q
                     counts[x, j] = p + q
     return loss
-
-
-@jit(allocates=True)
-def best_draw(rows, n_rows, weights, value, kind, a, candidates, versus, versus_weights, bound):
-    """The candidate draw of least expected loss if it is below `bound`; else -1, and the bound.
-
-    A candidate is left as soon as the part summed so far passes the best: losses are never
-    negative.
-    """
-    n = rows.shape[1]
-    top = 1
-    for d in range(rows.shape[0]):
-        top = max(top, n_rows[d])
-    cross = np.zeros(top * top, np.int32)
-    own = np.zeros(rows.shape[0])
-    size = np.zeros(top, np.int64)
-    for d in range(rows.shape[0]):
-        for j in range(n_rows[d]):
-            size[j] = 0
-        for i in range(n):
-            size[rows[d, i]] += 1
-        for j in range(n_rows[d]):
-            m = size[j]
-            own[d] += value[m] if kind == TABLE else 0.5 * m * (m - 1.0)
-    pairs = 0.5 * n * (n - 1.0)
-    best = -1
-    for at in range(candidates.shape[0]):
-        c = candidates[at]
-        total = 0.0
-        for v in range(versus.shape[0]):
-            e = versus[v]
-            both = 0.0
-            width = n_rows[e]
-            cells = n_rows[c] * width
-            if cells <= n:
-                for i in range(n):
-                    cross[rows[c, i] * width + rows[e, i]] += 1
-                for cell in range(cells):
-                    m = cross[cell]
-                    cross[cell] = 0
-                    both += value[m] if kind == TABLE else 0.5 * m * (m - 1.0)
-            else:
-                for i in range(n):
-                    cell = rows[c, i] * width + rows[e, i]
-                    m = cross[cell]
-                    both += value[m + 1] - value[m] if kind == TABLE else float(m)
-                    cross[cell] = m + 1
-                for i in range(n):
-                    cross[rows[c, i] * width + rows[e, i]] = 0
-            if kind == TABLE:
-                total += versus_weights[v] * (a * own[e] + (2.0 - a) * own[c] - 2.0 * both)
-            else:
-                total += versus_weights[v] * omari_value(both, own[c], own[e], pairs)
-            if total >= bound:
-                break
-        if total < bound:
-            bound = total
-            best = c
-    return best, bound

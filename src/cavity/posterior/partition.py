@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior import _search
-from cavity.posterior._draws import Draws, distinct
-from cavity.posterior.losses import Loss, loss_table, losses_to_draws
+from cavity.posterior._draws import distinct
+from cavity.posterior.losses import Loss, losses_to_draws
+from cavity.posterior.search import Problem
 
 if TYPE_CHECKING:
     from cavity.posterior.credible_ball import CredibleBall
 
 _SEARCH_CELLS = 100_000_000
-_COUNT_BYTES = 800_000_000
 _TREE_MAX = 4_000
-_PAIR_COST = 30_000_000_000
 _RESTART_COST = 3_000_000_000
-_MERGE_MAX = 400
+_START_COST = 20_000_000
 
 
 def largest_first(labels: np.ndarray) -> np.ndarray:
@@ -101,145 +99,16 @@ class Partition:
         return credible_ball(self.labels, self._draws, level, metric=metric)
 
 
-class _Problem:
-    """The draws and the loss, and the search state sized for them."""
-
-    def __init__(self, draws: Draws, loss: Loss, max_clusters: int | None) -> None:
-        self.draws, self.loss = draws, loss
-        self.n = draws.labels.shape[1]
-        self.kind = _search.OMARI if loss.name == "omari" else _search.TABLE
-        self.value = loss_table(loss.name, self.n + 1)
-        most = int(draws.n_clusters.max())
-        self.cap = min(self.n, max_clusters or most + most // 4 + 8)
-        self.rows = int(draws.n_clusters.sum())
-        self.cost = self.n * len(draws.labels) * float(draws.n_clusters.mean())
-        self.scale = {"vi": self.n, "binder": float(self.n) ** 2, "omari": 1.0}[loss.name]
-        self._state: _search.SearchState | None = None
-
-    @property
-    def state(self) -> _search.SearchState:
-        if self._state is None:
-            self._state = self._allocate()
-        return self._state
-
-    def _allocate(self) -> _search.SearchState:
-        draws = self.draws
-        n_draws = len(draws.labels)
-        return _search.SearchState(
-            by_item=np.ascontiguousarray(draws.labels.T),
-            weights=draws.weights,
-            row_start=np.concatenate([[0], np.cumsum(draws.n_clusters)]),
-            value=self.value,
-            gain=np.diff(self.value),
-            labels=np.empty(self.n, np.int64),
-            sizes=np.zeros(self.cap, np.int64),
-            counts=np.zeros((self.rows, self.cap), np.int32),
-            row_size=np.zeros(self.rows, np.int32),
-            together=np.zeros(n_draws),
-            pairs_z=np.zeros(n_draws),
-            totals=np.zeros(2),
-            order=np.empty(self.n, np.int64),
-            members=np.empty(self.n, np.int64),
-            old=np.empty(self.n, np.int64),
-            out=np.empty(self.cap),
-            place=np.empty(self.cap, np.int64),
-            cost=np.empty((min(self.cap, _MERGE_MAX),) * 2),
-            pair=np.empty((min(self.cap, _MERGE_MAX),) * 2),
-            kind=self.kind,
-            b=2.0 - self.loss.a,
-        )
-
-    def expected(self, labels: np.ndarray) -> float:
-        """Expected loss over the distinct draws."""
-        return float(losses_to_draws(labels, self.draws.labels, self.loss) @ self.draws.weights)
-
-    def improve(self, start: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-        """Search from a partition, or by random-order sequential allocation."""
-        s = self.state
-        if start is None:
-            _search.start_from(s, np.full(self.n, -1))
-            _search.allocate(s, rng.permutation(self.n))
-        else:
-            _search.start_from(s, start.astype(np.int64))
-        _search.improve(s, rng, 20, 20, 10)
-        return s.labels.copy()
-
-    def best_cuts(self) -> list[np.ndarray]:
-        """For average and complete linkage of one minus similarity, the best of all cuts."""
-        from scipy.cluster.hierarchy import cut_tree, linkage
-        from scipy.spatial.distance import squareform
-
-        from cavity.posterior.similarity import similarity_of_distinct
-
-        distance = 1.0 - similarity_of_distinct(self.draws).astype(float)
-        np.fill_diagonal(distance, 0.0)
-        condensed = squareform(distance, checks=False)
-        found = []
-        for method in ("average", "complete"):
-            tree = linkage(condensed, method=method)
-            losses = _search.cut_losses(
-                tree,
-                self.draws.labels,
-                self.draws.n_clusters,
-                self.draws.weights,
-                self.value,
-                self.kind,
-                self.loss.a,
-            )
-            n_clusters = self.n - int(losses.argmin())
-            found.append(cut_tree(tree, n_clusters=n_clusters).reshape(-1))
-        return found
-
-    def best_draw(self, bound: float) -> np.ndarray | None:
-        """The best of all draws if it beats `bound`."""
-        everyone = np.arange(len(self.draws.labels))
-        candidates = everyone
-        if len(everyone) ** 2 * self.n > _PAIR_COST:
-            candidates = self._screen(everyone)
-        best, _ = self._best_of(candidates, everyone, bound * self.scale)
-        return None if best < 0 else self.draws.labels[best]
-
-    def _screen(self, everyone: np.ndarray) -> np.ndarray:
-        """The most promising draws, judged against an even subset of the draws."""
-        few = max(10, int(_PAIR_COST / 2 / len(everyone) / self.n))
-        versus = np.unique(np.linspace(0, len(everyone) - 1, few).astype(int))
-        values = np.array([self._best_of(everyone[c : c + 1], versus, np.inf)[1] for c in everyone])
-        return np.argsort(values, kind="stable")[: max(5, few // 4)]
-
-    def _best_of(
-        self, candidates: np.ndarray, versus: np.ndarray, bound: float
-    ) -> tuple[int, float]:
-        weights = self.draws.weights[versus]
-        return _search.best_draw(
-            self.draws.labels,
-            self.draws.n_clusters,
-            self.draws.weights,
-            self.value,
-            self.kind,
-            self.loss.a,
-            candidates,
-            versus,
-            weights / weights.sum(),
-            bound,
-        )
-
-
 def _starts(
-    problem: _Problem, cuts: list[np.ndarray], n_restarts: int | None, rng: np.random.Generator
+    problem: Problem, cuts: list[np.ndarray], restarts: int, rng: np.random.Generator
 ) -> list[np.ndarray | None]:
     """Where to search from: None is sequential allocation in random order."""
     draws = problem.draws.labels
-    restarts = n_restarts
-    if restarts is None:
-        # About seven passes over all (observation, draw, cluster) triples per restart.
-        affordable = int(_RESTART_COST / (7 * problem.cost))
-        restarts = int(np.clip(affordable, 2, 64 if problem.n <= 64 else 16))
-    starts: list[np.ndarray | None] = [cut for cut in cuts if cut.max() < problem.cap]
-    if len(draws) * 7 * problem.cost <= _RESTART_COST / 10:
-        starts += list(draws)
+    if len(draws) * problem.scan_cost <= _START_COST:
+        chosen = list(draws)
     else:
-        starts += [draws[d] for d in rng.choice(len(draws), min(len(draws), restarts // 2 + 1))]
-    fits = [start for start in starts if start is None or start.max() < problem.cap]
+        chosen = [draws[d] for d in rng.choice(len(draws), min(len(draws), restarts // 4 + 1))]
+    fits = [start for start in (*cuts, *chosen) if start.max() < problem.cap]
     return [*fits, *([None] * restarts)]
 
 
@@ -280,10 +149,9 @@ def find_partition(
     Notes
     -----
     Large problems are handled leaner. Above 4,000 observations no tree is built. Where comparing
-    every draw with every other costs more than 3e10 steps, draws are screened against an even subset
-    first. With more than 1e8 labels in all, the search uses an even subset of the draws; the expected
-    loss returned is over all of them. Where the counts would take more than 0.8 GB (thousands of
-    clusters in thousands of draws) an equivalent search over members of clusters is used.
+    every draw with every other costs more than 3e10 steps, draws are screened against an even
+    subset first. With more than 1e8 labels in all, the search uses an even subset of the draws;
+    the expected loss returned is over all of them.
     """
     rng = np.random.default_rng(random_state)
     if max_clusters is not None and max_clusters < 1:
@@ -294,12 +162,17 @@ def find_partition(
     if len(draws.labels) == 1:
         labels = largest_first(draws.labels[0])
     else:
-        labels = largest_first(_search_all(_Problem(draws, loss, max_clusters), n_restarts, rng))
+        labels = largest_first(_search_all(Problem(draws, loss, max_clusters), n_restarts, rng))
     value = float(losses_to_draws(labels, flat, loss).mean())
     return Partition(labels, value, loss.name, loss.a, flat)
 
 
-def _search_all(problem: _Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:
+def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:
+    restarts = n_restarts
+    if restarts is None:
+        # A restart takes about ten scans.
+        affordable = int(_RESTART_COST / (10 * problem.scan_cost))
+        restarts = int(np.clip(affordable, 2, 16))
     cuts = problem.best_cuts() if problem.n <= _TREE_MAX else []
     best, best_value = problem.draws.labels[0].astype(np.int64), np.inf
 
@@ -307,14 +180,18 @@ def _search_all(problem: _Problem, n_restarts: int | None, rng: np.random.Genera
         nonlocal best, best_value
         value = problem.expected(labels)
         if value < best_value - 1e-13 * (1.0 + best_value):
-            best, best_value = labels, value
+            best, best_value = labels.astype(np.int64), value
 
     for cut in cuts:
         _consider(cut)
-    for start in _starts(problem, cuts, n_restarts, rng):
+    for start in _starts(problem, cuts, restarts, rng):
         _consider(problem.improve(start, rng))
     draw = problem.best_draw(best_value)
     if draw is not None:
-        _consider(draw.astype(np.int64))
-        _consider(problem.improve(draw, rng))
+        _consider(draw)
+        if draw.max() < problem.cap:
+            _consider(problem.improve(draw, rng))
+    if best.max() < problem.cap:
+        for _ in range(restarts):
+            _consider(problem.kick(best, rng))
     return best

@@ -1,0 +1,226 @@
+"""The search for the partition of least expected loss; the kernels are in `_search`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cavity.posterior import _search
+from cavity.posterior._draws import Draws
+from cavity.posterior.losses import Loss, loss_table, losses_to_rows
+
+MERGE_MAX = 400
+COUNT_BYTES = 800_000_000
+PAIR_COST = 30_000_000_000
+_MAX_ROUNDS = 20
+_MAX_SCANS = 20
+_N_ZEALOUS = 10
+_ACTIVE = 0.25
+
+
+def cut(tree: np.ndarray, n_merges: int) -> np.ndarray:
+    """Labels after the first merges of a SciPy linkage."""
+    n = len(tree) + 1
+    parent = np.arange(n + n_merges)
+    for t in range(n_merges):
+        parent[int(tree[t, 0])] = parent[int(tree[t, 1])] = n + t
+    for node in range(len(parent) - 1, -1, -1):
+        parent[node] = parent[parent[node]]
+    return np.unique(parent[:n], return_inverse=True)[1].reshape(-1)
+
+
+class Problem:
+    """Draws, a loss, and one candidate partition with its counts."""
+
+    def __init__(self, draws: Draws, loss: Loss, max_clusters: int | None) -> None:
+        self.draws, self.loss = draws, loss
+        self.n_draws, self.n = draws.labels.shape
+        self.kind = _search.OMARI if loss.name == "omari" else _search.TABLE
+        self.value = loss_table(loss.name, self.n + 1)
+        most = int(draws.n_clusters.max())
+        self.cap = min(self.n, max_clusters or most + most // 4 + 8)
+        self.scan_cost = float(self.n) * float(draws.n_clusters.sum())
+        rows = int(draws.n_clusters.sum())
+        self._row_weights = np.repeat(draws.weights, draws.n_clusters)
+        self.state = _search.SearchState(
+            by_item=np.ascontiguousarray(draws.labels.T),
+            weights=draws.weights,
+            row_start=np.concatenate([[0], np.cumsum(draws.n_clusters)]),
+            value=self.value,
+            gain=np.diff(self.value),
+            labels=np.full(self.n, -1, np.int64),
+            sizes=np.zeros(self.cap, np.int64),
+            counts=np.zeros((rows, self.cap), np.int32),
+            gains=np.empty((rows, self.cap) if self.kind == _search.TABLE else (0, 0)),
+            row_size=np.zeros(rows, np.int32),
+            together=np.zeros(self.n_draws),
+            pairs_z=np.zeros(self.n_draws),
+            totals=np.zeros(2),
+            out=np.empty(self.cap),
+            margin=np.zeros(self.n),
+            kind=self.kind,
+            b=2.0 - loss.a,
+        )
+
+    def expected(self, labels: np.ndarray) -> float:
+        """Expected loss over the distinct draws."""
+        return float(losses_to_rows(labels, *self._rows(), self.loss) @ self.draws.weights)
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.draws.labels, self.draws.n_clusters
+
+    def set(self, labels: np.ndarray) -> None:
+        """Make `labels` the candidate (-1: free)."""
+        s = self.state
+        for array in (s.sizes, s.counts, s.row_size, s.together, s.pairs_z, s.totals):
+            array[:] = 0
+        s.gains[:] = s.gain[0]
+        s.labels[:] = -1
+        items = np.flatnonzero(labels >= 0)
+        _search.put_many(s, items, labels[items].astype(np.int64), 1)
+
+    def _compact(self) -> None:
+        """Close the gaps that emptied clusters leave, which scans would look at."""
+        used = self.state.sizes > 0
+        if not used[: np.count_nonzero(used)].all():
+            self.set(np.unique(self.state.labels, return_inverse=True)[1].reshape(-1))
+
+    def _candidate_loss(self) -> float:
+        """Expected loss of the candidate, up to a constant that the draws determine."""
+        s = self.state
+        if self.kind == _search.OMARI:
+            pairs = max(0.5 * s.totals[1] * (s.totals[1] - 1.0), 1.0)
+            expected = s.totals[0] * s.pairs_z / pairs
+            span = 0.5 * (s.totals[0] + s.pairs_z) - expected
+            same = span <= 1e-9 * pairs
+            loss = 1.0 - (s.together - expected) / np.where(same, 1.0, span)
+            return float(s.weights @ np.where(same, 0.0, loss))
+        top = int(np.flatnonzero(s.sizes)[-1]) + 1
+        both = self._row_weights @ self.value[s.counts[:, :top]].sum(axis=1)
+        return float(s.b * self.value[s.sizes].sum() - 2.0 * both)
+
+    def _sweeten(self, rng: np.random.Generator) -> None:
+        """Scans until none moves anything; between full ones, only of what may well move."""
+        for _ in range(_MAX_SCANS):
+            if _search.scan(self.state, rng.permutation(self.n)) == 0:
+                break
+            close = self.state.margin <= np.quantile(self.state.margin, _ACTIVE)
+            for _ in range(_MAX_SCANS):
+                if _search.scan(self.state, rng.permutation(np.flatnonzero(close))) == 0:
+                    break
+        self._compact()
+
+    def _merge(self) -> bool:
+        """Merge the pair of clusters whose union helps most, again and again."""
+        merged = False
+        while 1 < (top := int(np.count_nonzero(self.state.sizes))) <= MERGE_MAX:
+            s = self.state
+            cost = np.zeros((top, top))
+            _search.merge_costs(s, top, cost, np.zeros_like(cost), np.empty(top, np.int64))
+            if self.kind == _search.TABLE:
+                size = s.sizes[:top]
+                alone = self.value[size]
+                union = self.value[np.minimum(size[:, None] + size, self.n)]
+                cost += s.b * (union - alone[:, None] - alone)
+            cost[np.triu_indices(top)] = 0.0
+            k, m = divmod(int(cost.argmin()), top)
+            if cost[k, m] >= -1e-11:
+                break
+            items = np.flatnonzero(s.labels == k)
+            _search.put_many(s, items, np.full(len(items), k), -1)
+            _search.put_many(s, items, np.full(len(items), m), 1)
+            self._compact()
+            merged = True
+        return merged
+
+    def _dissolve(self, clusters: np.ndarray, rng: np.random.Generator) -> None:
+        """Free the members of some clusters and allocate them anew, in random order."""
+        s = self.state
+        items = rng.permutation(np.flatnonzero(np.isin(s.labels, clusters)))
+        _search.put_many(s, items, s.labels[items], -1)
+        _search.scan(s, items)
+
+    def _zealous(self, rng: np.random.Generator) -> bool:
+        """Zealous updates: dissolve one cluster at a time; kept only where the loss falls."""
+        helped = False
+        value = self._candidate_loss()
+        for _ in range(_N_ZEALOUS):
+            before = self.state.labels.copy()
+            self._dissolve(rng.choice(np.unique(before), 1), rng)
+            after = self._candidate_loss()
+            if after < value - 1e-12 * (1.0 + abs(value)):
+                value, helped = after, True
+                self._compact()
+            else:
+                moved = np.flatnonzero(before != self.state.labels)
+                _search.put_many(self.state, moved, self.state.labels[moved], -1)
+                _search.put_many(self.state, moved, before[moved], 1)
+        return helped
+
+    def _settle(self, rng: np.random.Generator, zealous: bool) -> np.ndarray:
+        for _ in range(_MAX_ROUNDS):
+            self._sweeten(rng)
+            if not self._merge() and not (zealous and self._zealous(rng)):
+                break
+        return self.state.labels.copy()
+
+    def improve(self, start: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+        """Search from a partition, or (None) from sequential allocation in random order."""
+        self.set(np.full(self.n, -1) if start is None else start)
+        return self._settle(rng, zealous=True)
+
+    def kick(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Search from a partition two of whose clusters are dissolved together."""
+        self.set(labels)
+        clusters = np.unique(labels)
+        self._dissolve(rng.choice(clusters, min(2, len(clusters)), replace=False), rng)
+        return self._settle(rng, zealous=False)
+
+    def best_cuts(self) -> list[np.ndarray]:
+        """For average and complete linkage of one minus similarity, the best of all cuts."""
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
+
+        from cavity.posterior.similarity import similarity_of_distinct
+
+        distance = 1.0 - similarity_of_distinct(self.draws).astype(float)
+        np.fill_diagonal(distance, 0.0)
+        condensed = squareform(distance, checks=False)
+        found = []
+        for method in ("average", "complete"):
+            tree = linkage(condensed, method=method)
+            losses = _search.cut_losses(
+                tree, *self._rows(), self.draws.weights, self.value, self.kind, self.loss.a
+            )
+            found.append(cut(tree, int(losses.argmin())))
+        return found
+
+    def best_draw(self, bound: float) -> np.ndarray | None:
+        """The best of all draws, if its expected loss is below `bound`."""
+        labels, n_clusters = self._rows()
+        weights = self.draws.weights
+        candidates = np.arange(self.n_draws)
+        if float(self.n_draws) ** 2 * self.n > PAIR_COST:
+            candidates = self._screen()
+        best = None
+        parts = np.array_split(np.arange(self.n_draws), min(8, self.n_draws))
+        for c in candidates:
+            total = 0.0
+            # Losses are never negative: a draw is left once a part of the sum passes the bound.
+            for part in parts:
+                rows = slice(part[0], part[-1] + 1)
+                values = losses_to_rows(labels[c], labels[rows], n_clusters[rows], self.loss)
+                total += float(values @ weights[rows])
+                if total >= bound:
+                    break
+            else:
+                bound, best = total, labels[c]
+        return best
+
+    def _screen(self) -> np.ndarray:
+        """The most promising draws, judged against an even subset of the draws."""
+        labels, n_clusters = self._rows()
+        few = max(10, int(PAIR_COST / 2 / self.n_draws / self.n))
+        versus = np.unique(np.linspace(0, self.n_draws - 1, few).astype(int))
+        rows, n_rows, weights = labels[versus], n_clusters[versus], self.draws.weights[versus]
+        values = [float(losses_to_rows(row, rows, n_rows, self.loss) @ weights) for row in labels]
+        return np.argsort(values, kind="stable")[: max(5, few // 4)]
