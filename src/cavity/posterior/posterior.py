@@ -13,10 +13,12 @@ import numpy as np
 from cavity.posterior import _draws
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import Partition, find_partition
+from cavity.report.methods import Pictures
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.posterior.comparison import Comparison
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.relabel import Relabelling
 
@@ -30,7 +32,7 @@ def _finite_shape(value: Any, name: str, head: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-class Posterior:
+class Posterior(Pictures):
     """Draws of partitions, with whatever else was drawn, and the answers they give.
 
     Parameters
@@ -410,6 +412,31 @@ class Posterior:
         return cluster_frame(self, self._estimate(partition), probability)
 
     cluster_summary = summary
+
+    def agreement(self, labels: Any, partition: Any = None) -> pd.Series:
+        """Agreement of a partition (the VI estimate by default) with given labels.
+
+        Returns
+        -------
+        Series
+            ``nmi`` and ``ari`` by scikit-learn, ``vi`` in nats; and ``expected_ari``,
+            ``expected_vi``, the averages over draws.
+
+        Examples
+        --------
+        >>> p = Posterior.from_labels([[0, 0, 1, 1], [0, 0, 1, 1]])
+        >>> float(p.agreement(["a", "a", "b", "b"])["ari"])
+        1.0
+        """
+        from cavity.posterior.comparison import agreement
+
+        return agreement(self, labels, self._estimate(partition))
+
+    def compare(self, other: Posterior) -> Comparison:
+        """Compare with another fit of the same observations."""
+        from cavity.posterior.comparison import compare
+
+        return compare(self, other)
 
     def diagnostics(
         self,

@@ -1,0 +1,183 @@
+"""The look of all pictures: colours and markers of clusters and chains, axes in the house style.
+
+Colours are those of Okabe and Ito, which readers with any common colour blindness can tell apart;
+each further round of clusters through them has a marker of its own. Nothing here changes
+matplotlib's global settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, YELLOW, BLACK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+LINES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+
+INK = "#222222"
+MUTED = "#666666"
+RING = "#111111"
+SMALL = 8.0
+BODY = 9.0
+TITLE = 10.0
+
+
+def cluster_colour(k: int) -> str:
+    """Colour of cluster `k`.
+
+    Examples
+    --------
+    >>> cluster_colour(0), cluster_colour(8)
+    ('#0072B2', '#0072B2')
+    """
+    return COLOURS[k % len(COLOURS)]
+
+
+def cluster_marker(k: int) -> str:
+    """Marker of cluster `k`: it changes with each round through the colours.
+
+    Examples
+    --------
+    >>> cluster_marker(0), cluster_marker(8)
+    ('o', 's')
+    """
+    return MARKERS[k // len(COLOURS) % len(MARKERS)]
+
+
+def looks(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each cluster with the positions of its members; clusters that look the same come together.
+
+    There are 96 looks: thousands of clusters are drawn in 96 steps, not thousands.
+
+    Examples
+    --------
+    >>> [(k, where.tolist()) for k, where in looks(np.array([1, 0, 97]))]
+    [(0, [1]), (1, [0, 2])]
+    """
+    look = labels % (len(COLOURS) * len(MARKERS))
+    for k in np.unique(look):
+        yield int(k), np.flatnonzero(look == k)
+
+
+def cluster_rgba(k: int, alpha: np.ndarray) -> np.ndarray:
+    """Colour of cluster `k` with one opacity per point, (point, 4)."""
+    from matplotlib.colors import to_rgb
+
+    colours = np.empty((len(alpha), 4))
+    colours[:, :3] = to_rgb(cluster_colour(k))
+    colours[:, 3] = alpha
+    return colours
+
+
+def dress(ax: Axes, *, grid: str | None = None) -> Axes:
+    """Bring axes to the house style: no box, small ticks, an optional faint grid."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(MUTED)
+        ax.spines[side].set_linewidth(0.8)
+    ax.tick_params(labelsize=SMALL, colors=MUTED, labelcolor=INK, width=0.8, length=3)
+    ax.xaxis.label.set(fontsize=BODY, color=INK)
+    ax.yaxis.label.set(fontsize=BODY, color=INK)
+    ax.set_axisbelow(True)
+    if grid is not None:
+        ax.grid(True, axis=grid, color="#cccccc", linewidth=0.6, alpha=0.7)  # type: ignore[arg-type]
+    return ax
+
+
+def entitle(ax: Axes, text: str) -> None:
+    """Give axes a title, flush left."""
+    ax.set_title(text, loc="left", fontsize=TITLE, color=INK)
+
+
+def whole_numbers(ax: Axes, axis: str, most: int = 8) -> None:
+    """Tick whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    which = ax.xaxis if axis == "x" else ax.yaxis
+    which.set_major_locator(MaxNLocator(nbins=most, integer=True, min_n_ticks=1))
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make a figure for interactive work, which pyplot shows and notebooks display."""
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=(width, height), layout="constrained")
+
+
+def page_figure(width: float, height: float) -> Figure:
+    """Make a figure for a file: pyplot never hears of it, so nothing has to be closed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def as_axes(ax: Any) -> list[Axes]:
+    """One axes, or any nesting of them, as a flat list; anything else is refused."""
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return [ax]
+    flat = list(np.asarray(ax, dtype=object).ravel())
+    for one in flat:
+        if not isinstance(one, Axes):
+            raise TypeError(f"ax must be matplotlib axes; got {type(one).__name__}")
+    return flat
+
+
+def one_axes(ax: Any, width: float, height: float) -> Axes:
+    """Return the axes given, or new ones of this size in inches."""
+    if ax is None:
+        return new_figure(width, height).subplots()
+    flat = as_axes(ax)
+    if len(flat) != 1:
+        raise ValueError(f"this picture needs one axes; got {len(flat)}")
+    return flat[0]
+
+
+def shorten(name: Any, most: int = 28) -> str:
+    """Cut a name that would run over its neighbours.
+
+    Examples
+    --------
+    >>> shorten("alcalinity_of_ash"), shorten("a" * 40, 8)
+    ('alcalinity_of_ash', 'aaaaaaa…')
+    """
+    text = str(name)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def literal(text: Any) -> str:
+    r"""Escape the dollar signs of a user's text, which matplotlib would typeset as mathematics.
+
+    Examples
+    --------
+    >>> print(literal("price in $"))
+    price in \$
+    """
+    return str(text).replace("$", r"\$")
+
+
+def enumerate_words(items: Sequence[str]) -> str:
+    """Join words as a sentence does.
+
+    Examples
+    --------
+    >>> enumerate_words(["a"]), enumerate_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + " and " + items[-1]
