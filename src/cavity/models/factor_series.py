@@ -13,9 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity._jit import jit
 from cavity.families.diagonal_normal import DiagonalNormal, diagonal_normal
 from cavity.models.series.kalman import (
+    Dynamics,
+    dynamics,
     filter_forward,
+    log_likelihood,
     observation_constant,
     prepare,
     score_lanes,
@@ -45,58 +49,59 @@ def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
     return diagonal_normal(np.zeros(n_times), np.ones(n_times), padded(n_slots))
 
 
-@evidences.register(FactorSeries)
-def _(model, q, i, out):
+@jit
+def _all_scores(model, i, mean, variance, v_max, out):
     prepare(model, i)
-    score_lanes(model, i, q.mean, q.variance, _V_MAX, out)
+    score_lanes(model, i, mean, variance, v_max, out)
     constant = observation_constant(model, i)
     for k in range(out.shape[0]):
         out[k] += constant
+
+
+@evidences.register(FactorSeries)
+def _(model, q, i, out):
+    _all_scores(model, i, q.mean, q.variance, _V_MAX, out)
 
 
 @evidence.register(FactorSeries)
 def _(model, q, k, i):
+    return log_likelihood(model, i, q.mean, q.variance, k)
+
+
+@jit
+def _project(model, natural, mean, variance, k, i, fraction):
     prepare(model, i)
-    return filter_forward(model, i, q.mean, q.variance, k) + observation_constant(model, i)
+    row = model.row
+    n_times = row.shape[1]
+    # The likelihood to a power is, as a function of eta, that of a series whose loading and data
+    # are both multiplied by the root of the power.
+    root = math.sqrt(fraction)
+    own = dynamics(model, i)
+    dyn = Dynamics(own.a, root * own.loading, own.var_x, own.var_x0)
+    for t in range(n_times):
+        row[DRIFT, t] *= root
+    filter_forward(row, dyn, mean, variance, k)
+    precision = row[SHRINK]
+    shift = row[PULL]
+    tilted_site(row, dyn, mean, variance, k, precision, shift)
+    for t in range(n_times):
+        natural[k, t] += precision[t]
+        natural[k, n_times + t] += shift[t]
+        v = 1.0 / natural[k, t]
+        variance[t, k] = v
+        mean[t, k] = natural[k, n_times + t] * v
 
 
 @project.register(FactorSeries)
 def _(model, q, k, i, fraction):
-    prepare(model, i)
-    n_times = q.mean.shape[0]
-    loading = model.loading[i]
-    if fraction != 1.0:
-        # The likelihood to a power is, as a function of eta, that of a series whose loading and
-        # data are both multiplied by the root of the power.
-        root = math.sqrt(fraction)
-        model.loading[i] = root * loading
-        for t in range(n_times):
-            model.row[DRIFT, t] *= root
-    filter_forward(model, i, q.mean, q.variance, k)
-    precision = model.row[SHRINK]
-    shift = model.row[PULL]
-    tilted_site(model, i, q.mean, q.variance, k, precision, shift)
-    model.loading[i] = loading
-    for t in range(n_times):
-        q.natural[k, t] += precision[t]
-        q.natural[k, n_times + t] += shift[t]
-        variance = 1.0 / q.natural[k, t]
-        q.variance[t, k] = variance
-        q.mean[t, k] = q.natural[k, n_times + t] * variance
+    _project(model, q.natural, q.mean, q.variance, k, i, fraction)
 
 
 @log_densities.register(FactorSeries)
 def _(model, parameters, i, out):
-    prepare(model, i)
-    score_lanes(model, i, parameters.value, parameters.none, 0.0, out)
-    constant = observation_constant(model, i)
-    for k in range(out.shape[0]):
-        out[k] += constant
+    _all_scores(model, i, parameters.value, parameters.none, 0.0, out)
 
 
 @log_density.register(FactorSeries)
 def _(model, parameters, k, i):
-    prepare(model, i)
-    return filter_forward(model, i, parameters.value, parameters.none, k) + observation_constant(
-        model, i
-    )
+    return log_likelihood(model, i, parameters.value, parameters.none, k)

@@ -6,7 +6,17 @@ import numpy as np
 
 
 def model_of(
-    rng, n=3, n_times=12, p=0, missing=0.3, most=3, n_slots=1, var_x=0.05, var_x0=0.7, scale=1.0
+    rng,
+    n=3,
+    n_times=12,
+    p=0,
+    missing=0.3,
+    most=3,
+    n_slots=1,
+    var_x=0.05,
+    var_x0=0.7,
+    scale=1.0,
+    intercept=False,
 ):
     """A FactorSeries with random data: missing cells, several observations per cell, covariates."""
     from cavity.models.series.state import factor_series
@@ -20,6 +30,7 @@ def model_of(
         for t in range(n_times):
             values = 2.0 * rng.standard_normal(count[i, t])
             features = rng.standard_normal((count[i, t], p))
+            features[:, : int(intercept)] = 1.0
             if count[i, t]:
                 y[i, t], u[i, t] = values.mean(), features.mean(0)
                 d = np.column_stack([features, values]) - np.append(u[i, t], y[i, t])
@@ -28,7 +39,7 @@ def model_of(
     m = factor_series(
         y * scale + (3.0 * scale if scale != 1.0 else 0.0),
         count.astype(np.uint16),
-        u,
+        u[:, :, int(intercept) :],
         scatter,
         a=rng.uniform(-0.95, 0.98, n),
         loading=rng.normal(0, 1, n),
@@ -39,6 +50,7 @@ def model_of(
         centre=3.0 * scale if scale != 1.0 else 0.0,
         scale=scale,
         n_slots=n_slots,
+        intercept=intercept,
     )
     return m, np.array(rows).reshape(-1, 3 + p)
 

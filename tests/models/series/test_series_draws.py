@@ -10,7 +10,7 @@ import series_oracle as oracle
 from scipy import stats
 
 from cavity._jit import jit
-from cavity.models.series import draws
+from cavity.models.series import draws, kalman
 
 FLAT = draws.SeriesPriors(
     0.3, 2.0, 0.5, 1.5, 3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
@@ -48,9 +48,8 @@ def test_clamping_would_be_caught():
 @jit
 def _dynamics(m, i, x, mean, k, prior, moving, rng, out):
     for s in range(out.shape[0]):
-        draws.draw_dynamics(m, i, x, mean, k, prior, moving, rng)
-        out[s, 0] = m.a[i]
-        out[s, 1] = m.loading[i]
+        dyn = kalman.dynamics(m, i)
+        out[s, 0], out[s, 1], _ = draws.draw_dynamics(dyn, x, mean, k, prior, moving, rng)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.2], ids=["inside", "against the unit root"])
@@ -129,10 +128,11 @@ def _regression(m, i, mean, k, centre, spread, work, rng, out):
             out[s, j] = m.beta[i, j]
 
 
-def test_regression_integrates_the_states_out():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_regression_integrates_the_states_out(intercept):
     rng = np.random.default_rng(6)
     p = 3
-    m, rows = oracle.model_of(rng, n=2, n_times=15, p=p)
+    m, rows = oracle.model_of(rng, n=2, n_times=15, p=p, intercept=intercept)
     eta = rng.standard_normal((15, 2))
     centre, spread = rng.standard_normal(p), rng.uniform(0.5, 2, p)
     out = np.empty((20_000, p))

@@ -36,7 +36,7 @@ def information_of(m, members):
     total = 0.0
     for i in members:
         total += information.describe(m, i)
-        information.add_information(m, target, target, 1.0, products)
+        information.add_information(m.row, target, target, 1.0, products)
     return total, target
 
 
@@ -81,7 +81,7 @@ def test_taking_out_undoes_putting_in(case):
     _, target = information_of(m, [1, 2, 3])
     information.describe(m, 3)
     products = np.empty(n_times)
-    information.add_information(m, target, target, -1.0, products)
+    information.add_information(m.row, target, target, -1.0, products)
     scale = max(1.0, np.abs(without).max())
     np.testing.assert_allclose(np.tril(target), np.tril(without), atol=1e-12 * scale * 100)
 
@@ -110,9 +110,10 @@ def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
 
 
 @jit
-def _many_factors(matrix, out, rng):
+def _many_factors(matrix, kept, out, rng):
     information.factorise(matrix)
-    kept = matrix[matrix.shape[0] - 1].copy()
+    for t in range(kept.shape[0]):
+        kept[t] = matrix[matrix.shape[0] - 1, t]
     for s in range(out.shape[0]):
         for t in range(kept.shape[0]):
             matrix[matrix.shape[0] - 1, t] = kept[t]
@@ -127,7 +128,7 @@ def test_factor_draws_have_the_exact_posterior():
     _, target = information_of(m, [0, 1, 2])
     n = 20_000
     draws = np.empty((n, 10))
-    _many_factors(target, draws, rng)
+    _many_factors(target, np.empty(11), draws, rng)
     sd = np.sqrt(np.diag(cov))
     assert np.abs((draws.mean(0) - expected) / sd * math.sqrt(n)).max() < 4.5
     assert np.abs((draws.var(0) / sd**2 - 1) / math.sqrt(2 / n)).max() < 4.5

@@ -16,6 +16,7 @@ CASES = {
     "several per cell and gaps": {},
     "no gaps": {"missing": 0.0, "most": 1},
     "covariates": {"p": 2},
+    "intercept": {"p": 3, "intercept": True},
     "one time": {"n_times": 1, "missing": 0.0},
     "one time, all missing": {"n_times": 1, "missing": 1.1},
     "no data at all": {"missing": 1.1},
@@ -66,8 +67,8 @@ def test_tilted_moments(case):
     for i in range(len(m.a)):
         for k in (0, 1):
             kalman.prepare(m, i)
-            kalman.filter_forward(m, i, mean, variance, k)
-            kalman.tilted_site(m, i, mean, variance, k, precision, shift)
+            kalman.filter_forward(m.row, kalman.dynamics(m, i), mean, variance, k)
+            kalman.tilted_site(m.row, kalman.dynamics(m, i), mean, variance, k, precision, shift)
             expected, cov = oracle.eta_posterior(m, rows, [i], mean[:, k], np.diag(variance[:, k]))
             total = 1 / variance[:, k] + precision
             np.testing.assert_allclose(1 / total, np.diag(cov), rtol=1e-10)
@@ -79,9 +80,9 @@ def test_tilted_moments(case):
 @jit
 def _many_draws(m, i, mean, variance, k, out, rng):
     kalman.prepare(m, i)
-    kalman.filter_forward(m, i, mean, variance, k)
+    kalman.filter_forward(m.row, kalman.dynamics(m, i), mean, variance, k)
     for s in range(out.shape[0]):
-        kalman.draw_states(m, i, mean, variance, k, out[s], rng)
+        kalman.draw_states(m.row, kalman.dynamics(m, i), mean, variance, k, out[s], rng)
 
 
 @pytest.mark.parametrize("k", [3, 0], ids=["factor known", "factor integrated out"])
@@ -128,15 +129,15 @@ def test_extremes_stay_finite(a, var_x, var_y, loading):
     kalman.prepare(m, 0)
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     assert np.isfinite(out).all()
-    single = kalman.filter_forward(m, 0, mean, variance, 4)
+    single = kalman.filter_forward(m.row, kalman.dynamics(m, 0), mean, variance, 4)
     assert out[4] == pytest.approx(single, rel=1e-8)
     precision, shift = np.empty(n_times), np.empty(n_times)
-    kalman.tilted_site(m, 0, mean, variance, 4, precision, shift)
+    kalman.tilted_site(m.row, kalman.dynamics(m, 0), mean, variance, 4, precision, shift)
     assert np.isfinite(precision).all()
     assert np.isfinite(shift).all()
     assert (precision >= 0).all()
     x = np.empty(n_times + 1)
-    kalman.draw_states(m, 0, mean, variance, 4, x, rng)
+    kalman.draw_states(m.row, kalman.dynamics(m, 0), mean, variance, 4, x, rng)
     assert np.isfinite(x).all()
 
 
@@ -147,10 +148,12 @@ def test_long_series_are_rescaled_without_loss():
     mean, variance = rng.standard_normal((20_000, 8)), rng.uniform(0, 1, (20_000, 8))
     out = np.empty(8)
     kalman.prepare(m, 0)
-    assert kalman.segment_length(m, 0, 1.0) < 20_000
+    assert kalman.segment_length(kalman.dynamics(m, 0), 20_000, 100.0, 1.0) < 20_000
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     for k in range(8):
-        assert out[k] == pytest.approx(kalman.filter_forward(m, 0, mean, variance, k), rel=1e-12)
+        assert out[k] == pytest.approx(
+            kalman.filter_forward(m.row, kalman.dynamics(m, 0), mean, variance, k), rel=1e-12
+        )
 
 
 @jit

@@ -82,8 +82,10 @@ def inverse_gamma(rng, shape, scale):
 
 
 @jit
-def draw_dynamics(m, i, x, mean, k, prior, moving, rng):
-    """Draw (a_i, loading_i) given the states x_i0..x_iT and its factor; returns the residual sum.
+def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
+    """Draw (a, loading) given the states x_0..x_T and the factor in column k.
+
+    Returns both and the sum of squares that remains.
 
     A regression of x_t on (x_{t-1}, eta_t) with a truncated to (-1, 1): the marginal of `a` is a
     truncated normal, and the loading given `a` is normal.
@@ -93,7 +95,7 @@ def draw_dynamics(m, i, x, mean, k, prior, moving, rng):
     see = 0.0
     sxy = 0.0
     sey = 0.0
-    n_times = m.y.shape[1]
+    n_times = mean.shape[0]
     for t in range(n_times):
         before = x[t]
         now = x[t + 1]
@@ -103,29 +105,29 @@ def draw_dynamics(m, i, x, mean, k, prior, moving, rng):
         see += eta * eta
         sxy += before * now
         sey += eta * now
-    noise = 1.0 / m.var_x[0]
+    noise = 1.0 / dyn.var_x
     paa = sxx * noise + prior.a_precision
     pal = sxe * noise
     pll = see * noise + prior.loading_precision
     ha = sxy * noise + prior.a_precision * prior.a_mean
     hl = sey * noise + prior.loading_precision * prior.loading_mean
+    a = dyn.a
+    b = dyn.loading
     if moving.a:
         if moving.loading:
             information = paa - pal * pal / pll
             shift = ha - pal * hl / pll
         else:
             information = paa
-            shift = ha - pal * m.loading[i]
-        m.a[i] = truncated_normal(rng, shift / information, 1.0 / math.sqrt(information), -1.0, 1.0)
+            shift = ha - pal * dyn.loading
+        a = truncated_normal(rng, shift / information, 1.0 / math.sqrt(information), -1.0, 1.0)
     if moving.loading:
-        m.loading[i] = (hl - pal * m.a[i]) / pll + rng.standard_normal() / math.sqrt(pll)
-    a = m.a[i]
-    b = m.loading[i]
+        b = (hl - pal * a) / pll + rng.standard_normal() / math.sqrt(pll)
     total = 0.0
     for t in range(n_times):
         e = x[t + 1] - a * x[t] - b * mean[t, k]
         total += e * e
-    return total
+    return a, b, total
 
 
 @jit
@@ -156,6 +158,7 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
         Scratch.
     """
     p = m.beta.shape[1]
+    first = p - m.covariates.shape[2]
     a = m.a[i]
     b = m.loading[i]
     precision = 1.0 / m.var_y[i]
@@ -179,8 +182,10 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
         w = m.count[i, t] * precision
         d = 1.0 + w * var
         gain = w * var / d
-        for j in range(p):
-            innovation[j] = m.covariates[i, t, j] - state[j]
+        if first:
+            innovation[0] = 1.0 - state[0]
+        for j in range(first, p):
+            innovation[j] = m.covariates[i, t, j - first] - state[j]
         innovation[p] = (m.y[i, t] - m.unit[0]) * m.unit[1] - state[p]
         for j in range(p):
             scaled = innovation[j] * w / d

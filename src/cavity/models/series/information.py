@@ -85,15 +85,17 @@ def describe(m, i):
 
 
 @jit
-def add_information(m, target, source, sign, products):
+def add_information(row, target, source, sign, products):
     """Write source + sign * (J, h) of the described series into the lower triangle of target.
+
+    `row` holds the scratch rows that ``describe`` filled.
 
     Both are (T + 1, T + 1): rows 0..T-1 hold the matrix, row T the vector h. They may be the
     same array. `products` is scratch of length T.
     """
-    phi = m.row[SHRINK]
-    diagonal = m.row[VARIANCE]
-    h = m.row[STATE]
+    phi = row[SHRINK]
+    diagonal = row[VARIANCE]
+    h = row[STATE]
     n_times = phi.shape[0]
     first = 0
     for t in range(n_times):
@@ -101,19 +103,19 @@ def add_information(m, target, source, sign, products):
         level = sign * diagonal[t]
         while first < t and abs(products[first] * factor) < _NEGLIGIBLE:
             first += 1
-        row = target[t]
+        new = target[t]
         old = source[t]
         for s in range(first):
-            row[s] = old[s]
+            new[s] = old[s]
         for s in range(first, t):
             products[s] *= factor
-            row[s] = old[s] + level * products[s]
+            new[s] = old[s] + level * products[s]
         products[t] = 1.0
-        row[t] = old[t] + level
-    row = target[n_times]
+        new[t] = old[t] + level
+    new = target[n_times]
     old = source[n_times]
     for t in range(n_times):
-        row[t] = old[t] + sign * h[t]
+        new[t] = old[t] + sign * h[t]
 
 
 @jit

@@ -21,6 +21,7 @@ logarithm and one division per series and cluster remain, unless d would overflo
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from cavity._jit import jit
 from cavity.models.series.lanes import WIDTH, load, splat, store
@@ -30,12 +31,34 @@ LOG_2PI = math.log(2.0 * math.pi)
 _HEADROOM = 300.0  # d may grow to exp(300) before it is rescaled
 
 
+class Dynamics(NamedTuple):
+    """How the state of one series moves.
+
+    Kernels take this and the scratch rows rather than the whole model: a call passes every field
+    of a NamedTuple, and most of the time to compile would go into that.
+    """
+
+    a: float
+    loading: float
+    var_x: float
+    var_x0: float
+
+
+@jit(forceinline=True)
+def dynamics(m, i):
+    """The dynamics of series i."""
+    return Dynamics(m.a[i], m.loading[i], m.var_x[0], m.var_x0)
+
+
 @jit(forceinline=True)
 def residual(m, i, t):
     """Cell mean of series i at time t in the model's units, less its regression."""
     r = (m.y[i, t] - m.unit[0]) * m.unit[1]
-    for j in range(m.beta.shape[1]):
-        r -= m.beta[i, j] * m.covariates[i, t, j]
+    first = m.beta.shape[1] - m.covariates.shape[2]
+    if first:
+        r -= m.beta[i, 0]
+    for j in range(m.covariates.shape[2]):
+        r -= m.beta[i, first + j] * m.covariates[i, t, j]
     return r
 
 
@@ -85,34 +108,33 @@ def within_scatter(m, i):
 
 
 @jit
-def segment_length(m, i, v_max):
+def segment_length(d, n_times, most_weight, v_max):
     """Number of time steps after which d of the division-free filter must be rescaled.
 
-    No predicted variance exceeds that of a series without data and with factor variance `v_max`.
+    No predicted variance exceeds that of a series without data and with factor variance `v_max`,
+    and no cell is more precise than `most_weight`.
     """
-    q = m.var_x[0] + m.loading[i] * m.loading[i] * v_max
-    n_times = m.y.shape[1]
-    spread = 1.0 - m.a[i] * m.a[i]
-    variance = m.var_x0 + (q / spread if q < spread * q * n_times else q * n_times)
-    growth = math.log1p(m.totals[i, 1] / m.var_y[i] * variance)
+    q = d.var_x + d.loading * d.loading * v_max
+    spread = 1.0 - d.a * d.a
+    variance = d.var_x0 + (q / spread if q < spread * q * n_times else q * n_times)
+    growth = math.log1p(most_weight * variance)
     return max(1, int(_HEADROOM / growth)) if growth * n_times > _HEADROOM else n_times
 
 
 @jit
-def _advance_two(m, i, mean, variance, k, start, stop):
+def _advance_two(s, row, dyn, mean, variance, k, start, stop):
     """Run sixteen filters from lane k on through times start..stop-1."""
     slots = mean.shape[1]
-    size = m.lanes.size // 5
+    size = s.size // 5
     means = mean.reshape(mean.size)
     variances = variance.reshape(variance.size)
-    s = m.lanes
-    weight = m.row[WEIGHT]
-    drift = m.row[DRIFT]
-    a = splat(m.a[i])
-    a2 = splat(m.a[i] * m.a[i])
-    b1 = splat(m.loading[i])
-    b2 = splat(m.loading[i] * m.loading[i])
-    var_x = splat(m.var_x[0])
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    a = splat(dyn.a)
+    a2 = splat(dyn.a * dyn.a)
+    b1 = splat(dyn.loading)
+    b2 = splat(dyn.loading * dyn.loading)
+    var_x = splat(dyn.var_x)
     j = k + WIDTH
     n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
     e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
@@ -151,20 +173,19 @@ def _advance_two(m, i, mean, variance, k, start, stop):
 
 
 @jit
-def _advance_one(m, i, mean, variance, k, start, stop):
+def _advance_one(s, row, dyn, mean, variance, k, start, stop):
     """Run eight filters from lane k on through times start..stop-1."""
     slots = mean.shape[1]
-    size = m.lanes.size // 5
+    size = s.size // 5
     means = mean.reshape(mean.size)
     variances = variance.reshape(variance.size)
-    s = m.lanes
-    weight = m.row[WEIGHT]
-    drift = m.row[DRIFT]
-    a = splat(m.a[i])
-    a2 = splat(m.a[i] * m.a[i])
-    b1 = splat(m.loading[i])
-    b2 = splat(m.loading[i] * m.loading[i])
-    var_x = splat(m.var_x[0])
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    a = splat(dyn.a)
+    a2 = splat(dyn.a * dyn.a)
+    b1 = splat(dyn.loading)
+    b2 = splat(dyn.loading * dyn.loading)
+    var_x = splat(dyn.var_x)
     n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
     e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
     for t in range(start, stop):
@@ -211,19 +232,17 @@ def score_lanes(m, i, mean, variance, v_max, out):
         m.lanes[4 * size + k] = 0.0
     for k in range(out.shape[0]):
         out[k] = 0.0
-    length = segment_length(m, i, v_max)
-    start = 0
-    while start < n_times:
+    dyn = dynamics(m, i)
+    length = segment_length(dyn, n_times, m.totals[i, 1] / m.var_y[i], v_max)
+    n_segments = -(-n_times // length)
+    for segment in range(n_segments):
+        start = segment * length
         stop = min(start + length, n_times)
-        k = 0
-        while k < used:
-            if k + WIDTH < used:
-                _advance_two(m, i, mean, variance, k, start, stop)
-                k += 2 * WIDTH
-            else:
-                _advance_one(m, i, mean, variance, k, start, stop)
-                k += WIDTH
-        if stop < n_times:
+        for pair in range(used // (2 * WIDTH)):
+            _advance_two(m.lanes, m.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
+        if used % (2 * WIDTH) > 0:
+            _advance_one(m.lanes, m.row, dyn, mean, variance, used - WIDTH, start, stop)
+        if segment < n_segments - 1:
             for k in range(out.shape[0]):
                 out[k] -= 0.5 * math.log(m.lanes[size + k])
             for k in range(used):
@@ -233,7 +252,6 @@ def score_lanes(m, i, mean, variance, v_max, out):
                 m.lanes[2 * size + k] *= scale
                 m.lanes[3 * size + k] *= scale
                 m.lanes[4 * size + k] *= scale
-        start = stop
     for k in range(out.shape[0]):
         d = m.lanes[size + k]
         out[k] -= 0.5 * (math.log(d) + m.lanes[4 * size + k] / d)
@@ -243,28 +261,28 @@ def score_lanes(m, i, mean, variance, v_max, out):
 
 
 @jit
-def filter_forward(m, i, mean, variance, k):
+def filter_forward(row, dyn, mean, variance, k):
     """Filter prepared series i against column k; returns the log likelihood.
 
     Leaves in the scratch rows: SHRINK 1/(1 + w p), which is one minus the gain, PULL the
     innovation over its variance, STATE and VARIANCE the filtered moments (STATE measured from
     the CENTRE). ``observation_constant`` is left out.
     """
-    a = m.a[i]
-    b = m.loading[i]
-    var_x = m.var_x[0]
-    weight = m.row[WEIGHT]
-    drift = m.row[DRIFT]
-    shrink = m.row[SHRINK]
-    pull = m.row[PULL]
-    state = m.row[STATE]
-    var = m.row[VARIANCE]
+    a = dyn.a
+    b = dyn.loading
+    var_x = dyn.var_x
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    shrink = row[SHRINK]
+    pull = row[PULL]
+    state = row[STATE]
+    var = row[VARIANCE]
     x = 0.0
-    p = m.var_x0
+    p = dyn.var_x0
     log_det = 0.0
     quad = 0.0
     product = 1.0
-    for t in range(m.y.shape[1]):
+    for t in range(row.shape[1]):
         x = a * x + (b * mean[t, k] - drift[t])
         p = a * a * p + var_x + b * b * variance[t, k]
         w = weight[t]
@@ -289,25 +307,25 @@ def filter_forward(m, i, mean, variance, k):
 def log_likelihood(m, i, mean, variance, k):
     """Log density of every observation of series i given moments of its cluster's factor."""
     prepare(m, i)
-    return filter_forward(m, i, mean, variance, k) + observation_constant(m, i)
+    return filter_forward(m.row, dynamics(m, i), mean, variance, k) + observation_constant(m, i)
 
 
 @jit
-def tilted_site(m, i, mean, variance, k, precision, shift):
+def tilted_site(row, dyn, mean, variance, k, precision, shift):
     """Site of series i against the cavity in column k, by the backward disturbance recursion.
 
     Needs the scratch rows of ``filter_forward``. Writes the site's natural parameters: adding
     them to the cavity's gives the marginal means and variances of the tilted distribution.
     """
-    a = m.a[i]
-    b = m.loading[i]
-    var_x = m.var_x[0]
-    weight = m.row[WEIGHT]
-    shrink = m.row[SHRINK]
-    pull = m.row[PULL]
+    a = dyn.a
+    b = dyn.loading
+    var_x = dyn.var_x
+    weight = row[WEIGHT]
+    shrink = row[SHRINK]
+    pull = row[PULL]
     r = 0.0
     info = 0.0
-    for t in range(m.y.shape[1] - 1, -1, -1):
+    for t in range(row.shape[1] - 1, -1, -1):
         g = shrink[t]
         r = pull[t] + g * r
         info = weight[t] * g + g * g * info
@@ -322,24 +340,24 @@ def tilted_site(m, i, mean, variance, k, precision, shift):
 
 
 @jit
-def draw_states(m, i, mean, variance, k, x, rng):
+def draw_states(row, dyn, mean, variance, k, x, rng):
     """Draw x_i0..x_iT given a factor path (variance 0) after ``filter_forward``: x has T + 1.
 
     With a positive `variance` the draw has the factor integrated out.
     """
-    a = m.a[i]
-    b = m.loading[i]
-    drift = m.row[DRIFT]
-    state = m.row[STATE]
-    var = m.row[VARIANCE]
-    centre = m.row[CENTRE]
-    last = m.y.shape[1] - 1
+    a = dyn.a
+    b = dyn.loading
+    drift = row[DRIFT]
+    state = row[STATE]
+    var = row[VARIANCE]
+    centre = row[CENTRE]
+    last = row.shape[1] - 1
     later = state[last] + math.sqrt(var[last]) * rng.standard_normal()
     x[last + 1] = later + centre[last]
     for t in range(last - 1, -2, -1):
         filtered = state[t] if t >= 0 else 0.0
-        p = var[t] if t >= 0 else m.var_x0
-        q = m.var_x[0] + b * b * variance[t + 1, k]
+        p = var[t] if t >= 0 else dyn.var_x0
+        q = dyn.var_x + b * b * variance[t + 1, k]
         predicted = a * a * p + q
         share = a * p / predicted
         step = later - a * filtered - (b * mean[t + 1, k] - drift[t + 1])

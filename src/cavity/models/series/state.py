@@ -25,13 +25,13 @@ class FactorSeries(NamedTuple):
     y: np.ndarray  # (n, T) mean of the cell's observations, in the user's units; NaN where none
     count: np.ndarray  # (n, T) number of observations of the cell
     totals: np.ndarray  # (n, 2) number of observations of the series; most in one cell
-    covariates: np.ndarray  # (n, T, p) mean of the cell's covariates
+    covariates: np.ndarray  # (n, T, c) mean of the cell's covariates
     scatter: np.ndarray  # (n, p + 1, p + 1) cross-products of (u, y) about their cells' means
     unit: np.ndarray  # (2,) centre and 1/scale: the model sees (y - centre) / scale
     a: np.ndarray  # (n,)
     loading: np.ndarray  # (n,)
     var_y: np.ndarray  # (n,)
-    beta: np.ndarray  # (n, p)
+    beta: np.ndarray  # (n, p), p = c, or c + 1 with an intercept as the first coefficient
     var_x: np.ndarray  # (1,)
     var_x0: float
     row: np.ndarray  # (ROWS, T) scratch: see below
@@ -63,6 +63,7 @@ def factor_series(
     centre: float = 0.0,
     scale: float = 1.0,
     n_slots: int = 1,
+    intercept: bool = False,
 ) -> FactorSeries:
     """Collect data and parameters; numbers are repeated for every series.
 
@@ -74,7 +75,7 @@ def factor_series(
         count = np.isfinite(y).astype(np.uint16)
     if covariates is None:
         covariates = np.zeros((n, n_times, 0))
-    p = covariates.shape[2]
+    p = covariates.shape[2] + intercept
     if scatter is None:
         scatter = np.zeros((n, p + 1, p + 1))
     return FactorSeries(

@@ -1,0 +1,200 @@
+"""The exact collapse of the series model: factors and states integrated out, no approximation.
+
+The score of series i for cluster k is log p(y of k and i) - log p(y of k). Two routes give the
+joint density: one Kalman filter over the cluster's series, T n^3, or the information form, T^3
+whatever n. The cheaper is taken for each cluster, at its size of the moment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.collapse.selection import draw_from_scores
+from cavity.models.series.information import (
+    add_information,
+    describe,
+    factorise,
+    joint_filter,
+    start_information,
+)
+from cavity.models.series.state import FactorSeries
+from cavity.verbs import choose, insert, remove
+
+# Above this length the slots' T x T matrices are not kept, and only the filter is used.
+LONGEST = 2000
+FILTER, INFORMATION, CHEAPER = 0, 1, 2
+ROUTES = {"filter": FILTER, "information": INFORMATION, "auto": CHEAPER}
+
+
+class ExactSeries(NamedTuple):
+    """State of the exact collapse."""
+
+    model: FactorSeries
+    other: FactorSeries  # the same series with scratch space of its own
+    z: np.ndarray  # (n,) the sweep's own array of assignments
+    information: np.ndarray  # (slots, T + 1, T + 1); one slot when only the filter is used
+    constant: np.ndarray  # (n,) log density of each series at eta = 0
+    evidence: np.ndarray  # (slots,) log density of each cluster's observations
+    joined: np.ndarray  # (slots,) the same with the series that is being scored
+    last: np.ndarray  # (1,) the slot that the series being scored came from
+    work: np.ndarray  # (T + 1, T + 1)
+    products: np.ndarray  # (T,)
+    members: np.ndarray  # (n,)
+    paths: np.ndarray  # (widest, T) scratch of the filter
+    square: np.ndarray  # (widest + 3, widest)
+    scores: np.ndarray  # (slots,)
+    mass: np.ndarray  # (slots,)
+    route: int
+
+
+def widest_filter(n: int, n_times: int, route: int) -> int:
+    """Largest cluster that the filter will be asked for."""
+    if route == INFORMATION:
+        return 1
+    if route == FILTER or n_times > LONGEST:
+        return n
+    size = 1
+    while size < n and filter_is_cheaper(size + 1, n_times):
+        size += 1
+    return size
+
+
+def exact_state(
+    model: FactorSeries, z: np.ndarray, n_slots: int, route: str = "auto"
+) -> ExactSeries:
+    """State with every slot empty; ``rebuild`` fills it from the assignments."""
+    n, n_times = model.y.shape
+    code = ROUTES[route]
+    if n_times > LONGEST:
+        code = FILTER
+    widest = widest_filter(n, n_times, code)
+    n_kept = 1 if code == FILTER else n_slots
+    return ExactSeries(
+        model=model,
+        other=model._replace(row=np.zeros_like(model.row)),
+        z=z,
+        information=np.zeros((n_kept, n_times + 1, n_times + 1)),
+        constant=np.zeros(n),
+        evidence=np.zeros(n_slots),
+        joined=np.zeros(n_slots),
+        last=np.full(1, -1, dtype=np.int64),
+        work=np.zeros((n_times + 1, n_times + 1)),
+        products=np.zeros(n_times),
+        members=np.zeros(n, dtype=np.int64),
+        paths=np.zeros((widest, n_times)),
+        square=np.zeros((widest + 3, widest)),
+        scores=np.zeros(n_slots),
+        mass=np.zeros(n_slots),
+        route=code,
+    )
+
+
+@jit
+def filter_is_cheaper(size, n_times):
+    """Whether `size` series are filtered in less time than a T x T matrix is factorised.
+
+    Nanoseconds, measured: a filter step has little to vectorise, a factorisation much.
+    """
+    by_filter = n_times * size * (30.0 + size * (1.8 + 0.14 * size))
+    by_information = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
+    return by_filter < by_information
+
+
+@jit
+def _by_filter(state, size):
+    if state.route == 2:
+        return filter_is_cheaper(size, state.products.shape[0])
+    return state.route == 0
+
+
+@jit
+def _cluster_evidence(state, k, extra, without):
+    """Log density of slot k's observations, with series `extra` (or -1), less `without` (or -1).
+
+    The information route expects `extra` described in the scratch of ``state.model``, and slot
+    k's matrix without `without` already.
+    """
+    n = 0
+    for j in range(state.z.shape[0]):
+        if state.z[j] == k and j != without and j != extra:
+            state.members[n] = j
+            n += 1
+    if extra >= 0:
+        state.members[n] = extra
+        n += 1
+    if n == 0:
+        return 0.0
+    if _by_filter(state, n):
+        return joint_filter(state.other, state.members, n, state.paths, state.square)
+    source = state.information[k]
+    if extra >= 0:
+        add_information(state.model.row, state.work, source, 1.0, state.products)
+    else:
+        for t in range(source.shape[0]):
+            for s in range(t + 1):
+                state.work[t, s] = source[t, s]
+    total = factorise(state.work)
+    for position in range(n):
+        total += state.constant[state.members[position]]
+    return total
+
+
+@remove.register(ExactSeries)
+def _(state, z, counts, i, k):
+    state.constant[i] = describe(state.model, i)
+    if state.route != 0:
+        if counts[k] == 0:
+            start_information(state.information[k])
+        else:
+            add_information(
+                state.model.row, state.information[k], state.information[k], -1.0, state.products
+            )
+    # With i back in its old cluster the evidence is what it was.
+    state.last[0] = k
+    state.joined[k] = state.evidence[k]
+    state.evidence[k] = _cluster_evidence(state, k, -1, i)
+
+
+@choose.register(ExactSeries)
+def _(state, i, weights, rng):
+    alone = 0.0
+    known = False
+    for k in range(weights.shape[0]):
+        if not weights[k] > 0.0:
+            continue
+        if k != state.last[0]:
+            # Evidence 0 is that of no data: the score is that of a series alone, found once.
+            empty = state.evidence[k] == 0.0
+            state.joined[k] = alone if empty and known else _cluster_evidence(state, k, i, -1)
+            if empty:
+                alone = state.joined[k]
+                known = True
+        state.scores[k] = state.joined[k] - state.evidence[k]
+    return draw_from_scores(weights, state.scores, state.mass, rng)
+
+
+@insert.register(ExactSeries)
+def _(state, i, k):
+    if state.route != 0:
+        add_information(
+            state.model.row, state.information[k], state.information[k], 1.0, state.products
+        )
+    state.evidence[k] = state.joined[k]
+
+
+@jit
+def rebuild(state):
+    """Every cluster from its members, after parameters have changed."""
+    for k in range(state.evidence.shape[0]):
+        if state.route != 0:
+            start_information(state.information[k])
+    for i in range(state.z.shape[0]):
+        state.constant[i] = describe(state.model, i)
+        if state.route != 0:
+            slot = state.information[state.z[i]]
+            add_information(state.model.row, slot, slot, 1.0, state.products)
+    for k in range(state.evidence.shape[0]):
+        state.evidence[k] = _cluster_evidence(state, k, -1, -1)

@@ -1,0 +1,209 @@
+"""Moves along directions in which the plain conditional draws are slow.
+
+Every series of a cluster leans on the same factor, so the factor can make up for a common change
+of their parameters, and a Gibbs step that holds it fixed hardly moves. Three exact remedies:
+
+* ``shift_autoregressions``: one common shift of a cluster's a_i, the factor integrated out.
+* ``rescale_factors``: eta -> c eta, loadings -> loadings / c; the likelihood does not change.
+* ``rescale_own_noise``: var_x with the *standardised* noise held instead of the states
+  (interweaving, Yu & Meng 2011), for data too noisy to show the states' own movement.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._jit import jit
+from cavity.models.series.draws import truncated_normal
+from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
+
+# Columns of the sums per cluster: e = x_t - a x_{t-1} runs over members and times.
+LOADING_SQUARE, EX, XX, LOW, HIGH, PRIOR_PULL, SIZE, LOADING = range(8)
+
+
+class StateSums(NamedTuple):
+    """Sums over the members of each cluster, given their states."""
+
+    pull: np.ndarray  # (T, slots) of loading e_t
+    back: np.ndarray  # (T, slots) of loading x_{t-1}
+    scalars: np.ndarray  # (slots, 8)
+
+
+def state_sums(n_times: int, n_slots: int) -> StateSums:
+    """Room for the sums of `n_slots` clusters."""
+    return StateSums(
+        np.zeros((n_times, n_slots)), np.zeros((n_times, n_slots)), np.zeros((n_slots, 8))
+    )
+
+
+@jit
+def clear_sums(sums):
+    """Set all sums to those of no member."""
+    n_times, n_slots = sums.pull.shape
+    for t in range(n_times):
+        for k in range(n_slots):
+            sums.pull[t, k] = 0.0
+            sums.back[t, k] = 0.0
+    for k in range(n_slots):
+        for j in range(8):
+            sums.scalars[k, j] = 0.0
+        sums.scalars[k, LOW] = -math.inf
+        sums.scalars[k, HIGH] = math.inf
+
+
+@jit
+def add_to_sums(a, b, k, x, sums):
+    """Add a series with parameters (a, b) and states x_0..x_T to cluster k's sums."""
+    ex = 0.0
+    xx = 0.0
+    for t in range(sums.pull.shape[0]):
+        e = x[t + 1] - a * x[t]
+        sums.pull[t, k] += b * e
+        sums.back[t, k] += b * x[t]
+        ex += e * x[t]
+        xx += x[t] * x[t]
+    own = sums.scalars[k]
+    own[LOADING_SQUARE] += b * b
+    own[EX] += ex
+    own[XX] += xx
+    own[LOW] = max(own[LOW], -1.0 - a)
+    own[HIGH] = min(own[HIGH], 1.0 - a)
+    own[PRIOR_PULL] += a
+    own[SIZE] += 1.0
+    own[LOADING] += b
+
+
+@jit
+def shift_autoregressions(a, var_x, z, sums, prior, shifts, rng):
+    """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
+
+    With e_t the members' steps and x_{t-1} their states before, e_t - shift x_{t-1} is normal
+    with covariance var_x I + loading loading': the shift is a truncated normal. `pull` is brought
+    up to date, so that the factors can be drawn next, as they must be.
+    """
+    noise = 1.0 / var_x
+    n_times = sums.pull.shape[0]
+    for k in range(shifts.shape[0]):
+        own = sums.scalars[k]
+        shifts[k] = 0.0
+        if own[SIZE] == 0.0:
+            continue
+        share = 1.0 / (var_x + own[LOADING_SQUARE])
+        back_square = 0.0
+        back_pull = 0.0
+        for t in range(n_times):
+            back_square += sums.back[t, k] * sums.back[t, k]
+            back_pull += sums.back[t, k] * sums.pull[t, k]
+        information = noise * max(own[XX] - share * back_square, 0.0)
+        information += own[SIZE] * prior.a_precision
+        pull = noise * (own[EX] - share * back_pull)
+        pull += prior.a_precision * (own[SIZE] * prior.a_mean - own[PRIOR_PULL])
+        if not information > 0.0 or not own[LOW] < own[HIGH]:
+            continue
+        mean = pull / information
+        sd = 1.0 / math.sqrt(information)
+        shifts[k] = truncated_normal(rng, mean, sd, own[LOW], own[HIGH])
+        for t in range(n_times):
+            sums.pull[t, k] -= shifts[k] * sums.back[t, k]
+    for i in range(z.shape[0]):
+        shifted = a[i] + shifts[z[i]]
+        if -1.0 < shifted < 1.0:
+            a[i] = shifted
+
+
+@jit
+def _log_density(u, c):
+    """Log density of a log scale, up to a constant; both scales below have this form."""
+    up = math.exp(u)
+    down = 1.0 / up
+    return c[0] * u + c[1] * up * up + c[2] * up + c[3] * down * down + c[4] * down
+
+
+@jit
+def slice_step(u, width, c, rng):
+    """One slice-sampling step (stepping out, shrinking; Neal 2003) from u."""
+    level = _log_density(u, c) + math.log1p(-rng.random())
+    left = u - width * rng.random()
+    right = left + width
+    for _ in range(40):
+        if _log_density(left, c) <= level:
+            break
+        left -= width
+    for _ in range(40):
+        if _log_density(right, c) <= level:
+            break
+        right += width
+    while right - left > 1e-14 * (1.0 + abs(u)):
+        proposal = left + rng.random() * (right - left)
+        if _log_density(proposal, c) > level:
+            return proposal
+        if proposal < u:
+            left = proposal
+        else:
+            right = proposal
+    return u
+
+
+@jit
+def rescale_factors(loading, z, paths, sums, prior, scales, rng):
+    """Draw the scale of each factor against that of its members' loadings.
+
+    The likelihood depends on products only; the priors and the Jacobian c^(T - n) decide.
+    """
+    n_times = sums.pull.shape[0]
+    for k in range(scales.shape[0]):
+        own = sums.scalars[k]
+        scales[k] = 1.0
+        if own[SIZE] == 0.0:
+            continue
+        square = 0.0
+        for t in range(n_times):
+            square += paths.value[t, k] * paths.value[t, k]
+        width = 2.0 / math.sqrt(n_times + own[SIZE])
+        coefficients = (
+            n_times - own[SIZE],
+            -0.5 * square,
+            0.0,
+            -0.5 * prior.loading_precision * own[LOADING_SQUARE],
+            prior.loading_precision * prior.loading_mean * own[LOADING],
+        )
+        u = slice_step(0.0, width, coefficients, rng)
+        scales[k] = math.exp(u)
+        for t in range(n_times):
+            paths.value[t, k] *= scales[k]
+    for i in range(z.shape[0]):
+        loading[i] /= scales[z[i]]
+
+
+@jit
+def rescale_own_noise(m, z, paths, prior, x, rng):
+    """Draw var_x given the factors and every series' noise in units of its standard deviation.
+
+    The states move with var_x, so they must be drawn afresh afterwards.
+    """
+    n, n_times = m.y.shape
+    sd = math.sqrt(m.var_x[0])
+    square = 0.0
+    pull = 0.0
+    for i in range(n):
+        k = z[i]
+        prepare(m, i)
+        dyn = dynamics(m, i)
+        filter_forward(m.row, dyn, paths.value, paths.none, k)
+        draw_states(m.row, dyn, paths.value, paths.none, k, x, rng)
+        base = x[0]
+        precision = 1.0 / m.var_y[i]
+        for t in range(n_times):
+            base = m.a[i] * base + m.loading[i] * paths.value[t, k]
+            if m.count[i, t] > 0:
+                w = m.count[i, t] * precision
+                g = (x[t + 1] - base) / sd
+                square += w * g * g
+                pull += w * g * (residual(m, i, t) - base)
+    # sd enters the data's likelihood through pull sd - square sd^2 / 2, beside its prior.
+    coefficients = (-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
+    u = slice_step(math.log(sd), 0.5, coefficients, rng)
+    m.var_x[0] = math.exp(2.0 * u)

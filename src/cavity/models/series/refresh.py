@@ -1,0 +1,186 @@
+"""What every collapse of the series model draws after a scan: factors, states, parameters.
+
+Nothing of size (series x time) is kept: the states of one series live in scratch space while
+everything that depends on them is drawn or summed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cavity._jit import jit
+from cavity.models.series.draws import (
+    draw_dynamics,
+    draw_hyper,
+    draw_noise,
+    draw_regression,
+    inverse_gamma,
+)
+from cavity.models.series.information import (
+    add_information,
+    describe,
+    draw_factor,
+    factorise,
+    start_information,
+)
+from cavity.models.series.kalman import (
+    draw_states,
+    dynamics,
+    filter_forward,
+    log_likelihood,
+    prepare,
+)
+from cavity.models.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
+from cavity.models.series.state import CENTRE, DRIFT, STATE, VARIANCE
+
+
+@jit
+def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
+    """Draw every factor given data and assignments, the states integrated out: exact.
+
+    Returns the log density of the data given assignments and parameters. Followed by draws of
+    the states given the factors, this is one joint draw.
+    """
+    n_times = m.y.shape[1]
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] == 0:
+            for t in range(n_times):
+                paths.value[t, k] = rng.standard_normal()
+            continue
+        start_information(matrix)
+        for i in range(z.shape[0]):
+            if z[i] == k:
+                total += describe(m, i)
+                add_information(m.row, matrix, matrix, 1.0, products)
+        total += factorise(matrix)
+        draw_factor(matrix, eta, rng)
+        for t in range(n_times):
+            paths.value[t, k] = eta[t]
+    return total
+
+
+@jit
+def draw_factors_given_states(var_x, paths, sums, rng):
+    """Draw every factor given the sums over its members' states."""
+    noise = 1.0 / var_x
+    n_times, n_slots = sums.pull.shape
+    for k in range(n_slots):
+        precision = 1.0 + sums.scalars[k, LOADING_SQUARE] * noise
+        sd = 1.0 / math.sqrt(precision)
+        for t in range(n_times):
+            value = sums.pull[t, k] * noise / precision
+            paths.value[t, k] = value + sd * rng.standard_normal()
+
+
+@jit
+def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums, rng):
+    """Draw, series by series: beta, the states, (a, loading), var_y; then var_x and hypers.
+
+    Parameters
+    ----------
+    hyper : (2, p) array
+        Hyper-means and hyper-variances of the coefficients.
+    x : (T + 1,) array
+        Scratch for the states.
+    last : (n,) array
+        Receives x_iT.
+    kept : (n, T) or (0, 0) array
+        Receives all states, if it has room.
+    sums : StateSums
+        Receives, per cluster, the sums that the draws given all states need.
+    """
+    n, n_times = m.y.shape
+    clear_sums(sums)
+    p = m.beta.shape[1]
+    total = 0.0
+    for i in range(n):
+        k = z[i]
+        if moving.beta and p > 0:
+            draw_regression(m, i, paths.value, k, hyper[0], hyper[1], work, rng)
+        prepare(m, i)
+        dyn = dynamics(m, i)
+        filter_forward(m.row, dyn, paths.value, paths.none, k)
+        draw_states(m.row, dyn, paths.value, paths.none, k, x, rng)
+        a, b, square = draw_dynamics(dyn, x, paths.value, k, prior, moving, rng)
+        m.a[i] = a
+        m.loading[i] = b
+        total += square
+        if moving.var_y:
+            draw_noise(m, i, x, prior, rng)
+        last[i] = x[n_times]
+        if kept.shape[0] > 0:
+            for t in range(n_times):
+                kept[i, t] = x[t + 1]
+        add_to_sums(a, b, k, x, sums)
+    if moving.var_x:
+        m.var_x[0] = inverse_gamma(
+            rng, prior.var_x_shape + 0.5 * n * n_times, prior.var_x_scale + 0.5 * total
+        )
+    if moving.beta and p > 0:
+        draw_hyper(m.beta, hyper[0], hyper[1], prior, rng)
+
+
+@jit
+def total_log_likelihood(m, z, paths):
+    """Log density of all observations given assignments, factors and parameters."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += log_likelihood(m, i, paths.value, paths.none, z[i])
+    return total
+
+
+@jit
+def summarise_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
+    """Add one draw to the running moments of every trend (state plus intercept).
+
+    Given the draw's factors and parameters the states are known up to a normal distribution,
+    whose mean and variance are added instead of one draw from it (Rao-Blackwell).
+
+    Parameters
+    ----------
+    n_before : int
+        Number of draws summarised before this one.
+    mean, square : (n, T) arrays
+        Running mean, and running sum of squares about it.
+    cross : (n, T, c) array
+        Running sum of products with the coefficients of the covariates.
+    beta_mean : (n, c) array
+        Running mean of those coefficients.
+    """
+    n, n_times = m.y.shape
+    n_covariates = m.covariates.shape[2]
+    first = m.beta.shape[1] - n_covariates
+    share = 1.0 / (n_before + 1.0)
+    for i in range(n):
+        k = z[i]
+        a = m.a[i]
+        b = m.loading[i]
+        prepare(m, i)
+        filter_forward(m.row, dynamics(m, i), paths.value, paths.none, k)
+        drift = m.row[DRIFT]
+        state = m.row[STATE]
+        var = m.row[VARIANCE]
+        level = m.beta[i, 0] if first else 0.0
+        for j in range(n_covariates):
+            beta_mean[i, j] += (m.beta[i, first + j] - beta_mean[i, j]) * share
+        later = 0.0
+        later_var = 0.0
+        for t in range(n_times - 1, -1, -1):
+            x = state[t]
+            v = var[t]
+            if t < n_times - 1:
+                predicted = a * a * v + m.var_x[0]
+                gain = a * v / predicted
+                step = later - a * x - (b * paths.value[t + 1, k] - drift[t + 1])
+                x += gain * step
+                # Two non-negative terms: the sum cannot turn negative by rounding.
+                v = v * m.var_x[0] / predicted + gain * gain * later_var
+            later = x
+            later_var = v
+            trend = x + m.row[CENTRE, t] + level
+            before = trend - mean[i, t]
+            mean[i, t] += before * share
+            square[i, t] += before * (trend - mean[i, t]) + v
+            for j in range(n_covariates):
+                cross[i, t, j] += before * (m.beta[i, first + j] - beta_mean[i, j])
