@@ -1,3 +1,33 @@
 """Clustering with honest uncertainty for heavy-tailed data and correlated time series."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+# Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
+_HOME = {
+    "GaussianMixture": "cavity.estimators.mixtures",
+    "Posterior": "cavity.posterior.posterior",
+    "SeriesMixture": "cavity.estimators.series",
+    "StudentTMixture": "cavity.estimators.mixtures",
+}
+
+if TYPE_CHECKING:
+    from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
+    from cavity.estimators.series import SeriesMixture
+    from cavity.posterior.posterior import Posterior
+
+__all__ = ["GaussianMixture", "Posterior", "SeriesMixture", "StudentTMixture", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'cavity' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,632 @@
+"""Mixture estimators with scikit-learn's interface: `StudentTMixture` and `GaussianMixture`."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cavity import __version__, _progress
+from cavity._jit import cache_directory
+from cavity.estimators.predictive import MixtureDraws, mixture_draws, predict, spread_draws
+from cavity.estimators.start import initial_labels
+from cavity.estimators.validation import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_labels,
+    check_number,
+    check_numeric_frame,
+    robust_standardiser,
+)
+from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.posterior.posterior import Posterior
+from cavity.priors import (
+    Dirichlet,
+    DirichletProcess,
+    FixedWeights,
+    PartitionPrior,
+    PitmanYor,
+    dirichlet,
+    dirichlet_process,
+    fixed_weights,
+    is_open,
+    pitman_yor,
+)
+from cavity.sampling.chains import run_chains
+from cavity.sampling.fingerprint import data_digest
+from cavity.sampling.sampler import PartitionSampler, slots_for
+
+PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
+
+
+def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
+    """Predictive weights of the occupied slots given the sizes; NaN for empty ones."""
+    counts = sampler.counts.astype(float)
+    prior = sampler.prior
+    if isinstance(prior, FixedWeights):
+        weight = prior.weights.copy()
+    elif isinstance(prior, Dirichlet):
+        weight = counts + prior.concentration[0] * prior.shape
+    else:
+        discount = prior.discount[0] if isinstance(prior, PitmanYor) else 0.0
+        weight = counts - discount
+    weight = weight / weight.sum() if not is_open(prior) else weight / counts.sum()
+    return np.where(counts > 0, weight, np.nan)
+
+
+def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
+    """Weight, mean, covariance (scale matrix) and degrees of freedom of every occupied slot."""
+    parameters = sampler.collapse.parameters
+    whiten = np.moveaxis(parameters.whiten, 2, 0)
+    occupied = sampler.counts > 0
+    root = np.full(whiten.shape, np.nan)
+    root[occupied] = np.linalg.solve(
+        whiten[occupied], np.broadcast_to(np.eye(whiten.shape[1]), whiten[occupied].shape)
+    )
+    mean = np.where(occupied[:, None], parameters.mean.T, np.nan)
+    out = {
+        "weight": _clean_weights(sampler),
+        "mean": mean,
+        "covariance": root @ np.swapaxes(root, 1, 2),
+    }
+    alpha = sampler.collapse.state.model.alpha
+    if np.isfinite(alpha[0]):
+        out["df"] = np.where(occupied, 2.0 * alpha, np.nan)
+    return out
+
+
+class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
+    """What the two mixtures share: validation, running chains, summaries, prediction."""
+
+    # Set by the estimators' constructors.
+    n_clusters: int
+    collapse: str
+    prior: Any
+    concentration: Any
+    n_chains: int
+    n_warmup: int
+    n_draws: int
+    thin: int
+    init: Any
+    n_jobs: int | None
+    random_state: Any
+    progress: bool | None
+    checkpoint: Any
+    keep_warmup: bool
+    weights: Any
+    discount: float
+    mean_prior_strength: float
+    covariance_prior_df: float | None
+    covariance_prior_scale: float | None
+
+    _collapses: tuple[str, ...] = ()
+    _cluster_parameters: tuple[str, ...] = ("weight", "mean", "covariance")
+
+    # ------------------------------------------------------------------ settings
+
+    def _check_settings(self) -> None:
+        check_count("n_clusters", self.n_clusters, 1)
+        check_choice("collapse", self.collapse, self._collapses)
+        check_count("n_chains", self.n_chains, 1)
+        check_count("n_warmup", self.n_warmup, 0)
+        check_count("n_draws", self.n_draws, 1)
+        check_count("thin", self.thin, 1)
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, PRIORS)
+        elif not isinstance(self.prior, FixedWeights | Dirichlet | DirichletProcess | PitmanYor):
+            raise ValueError(
+                f"prior must be one of {', '.join(map(repr, PRIORS))} or a prior object from "
+                f"cavity.priors, not {self.prior!r}."
+            )
+        if isinstance(self.concentration, str):
+            if self.concentration != "learn":
+                raise ValueError(
+                    f"concentration must be a positive number or 'learn', not {self.concentration!r}."
+                )
+            if self.prior == "fixed" or isinstance(self.prior, FixedWeights):
+                raise ValueError("concentration='learn' needs a prior that has one, not 'fixed'.")
+        else:
+            check_number("concentration", self.concentration, 0.0)
+        if self.prior == "pitman-yor":
+            check_number("discount", self.discount, 0.0, strict=False)
+            if self.discount >= 1.0:
+                raise ValueError(f"discount must be below 1, not {self.discount!r}.")
+        check_number("mean_prior_strength", self.mean_prior_strength, 0.0)
+        if self.covariance_prior_scale is not None:
+            check_number("covariance_prior_scale", self.covariance_prior_scale, 0.0)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("kmeans++", "random"))
+
+    def _partition_prior(self, n_slots: int) -> PartitionPrior:
+        start = 1.0 if self.concentration == "learn" else float(self.concentration)
+        if self.prior == "fixed":
+            weights = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
+            return fixed_weights(weights)
+        if self.prior == "dirichlet":
+            shape = None if self.weights is None else self._check_weights()
+            return dirichlet(self.n_clusters, start, shape)
+        if self.prior == "dp":
+            return dirichlet_process(n_slots, start)
+        if self.prior == "pitman-yor":
+            return pitman_yor(n_slots, start, self.discount)
+        given: Any = self.prior
+        if is_open(given):
+            discount = float(given.discount[0]) if isinstance(given, PitmanYor) else 0.0
+            mass = float(given.concentration[0])
+            return (
+                pitman_yor(n_slots, mass, discount)
+                if isinstance(given, PitmanYor)
+                else dirichlet_process(n_slots, mass)
+            )
+        size = given[0].size
+        if size != self.n_clusters:
+            raise ValueError(
+                f"prior is over {size} clusters, but n_clusters={self.n_clusters}. Make them agree."
+            )
+        # Each chain changes its own copy.
+        return type(given)(*(np.array(a, dtype=float) for a in given))
+
+    def _check_weights(self) -> np.ndarray:
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.shape != (self.n_clusters,) or not np.all(weights > 0.0):
+            raise ValueError(
+                f"weights must hold n_clusters={self.n_clusters} positive numbers, not {self.weights!r}."
+            )
+        return weights
+
+    def _open(self) -> bool:
+        return self.prior in ("dp", "pitman-yor") or is_open(self.prior)
+
+    def _cluster_prior(self, d: int) -> NIWPrior:
+        """Prior of each cluster's mean and covariance, in standardised units."""
+        nu = d + 2.0 if self.covariance_prior_df is None else float(self.covariance_prior_df)
+        if not nu > d + 1.0:
+            raise ValueError(
+                f"covariance_prior_df must exceed the number of columns plus 1 ({d + 1}), "
+                f"not {self.covariance_prior_df!r}."
+            )
+        spread = self.covariance_prior_scale
+        if spread is None:
+            spread = 0.5 * self.n_clusters ** (-2.0 / d)
+        psi = np.eye(d) * float(spread) * (nu - d - 1.0)
+        return NIWPrior(np.zeros(d), float(self.mean_prior_strength), nu, psi)
+
+    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
+        raise TypeError("an estimator says how its collapse is made")
+
+    # ------------------------------------------------------------------ data
+
+    def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
+        check_numeric_frame(X)
+        X = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1
+        )
+        check_finite(X, getattr(self, "feature_names_in_", None))
+        return X
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: Any = None) -> _Mixture:
+        """Sample the posterior over partitions of the rows of X.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+            Finite numbers. Columns need no scaling.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings()
+        names = [str(v) for v in X.index] if hasattr(X, "index") and hasattr(X, "columns") else None
+        X = self._check_data(X, reset=True)
+        n, d = X.shape
+        if n < 2:
+            raise ValueError(
+                f"X has n_samples={n}: clustering needs at least 2 rows. Give more data."
+            )
+        if n < self.n_clusters and not self._open():
+            raise ValueError(
+                f"X has n_samples={n} rows, fewer than n_clusters={self.n_clusters}. Lower "
+                "n_clusters, or use prior='dp'."
+            )
+        start: Any = self.init
+        if not isinstance(self.init, str):
+            start = check_labels(self.init, n, self.n_clusters, self._open())
+        centre, scale = robust_standardiser(X, getattr(self, "feature_names_in_", None))
+        standard = np.ascontiguousarray((X - centre) / scale)
+        n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
+        n_slots = slots_for(max(n_start, 1), True) if self._open() else self.n_clusters
+        cluster_prior = self._cluster_prior(d)
+        learn = (1.0, 1.0) if self.concentration == "learn" else None
+
+        def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
+            z = initial_labels(standard, n_start, start, rng)
+            return self._sampler(standard, cluster_prior, n_slots, z, learn, rng)
+
+        self._compile(standard, cluster_prior, n_slots, learn)
+        run = run_chains(
+            make_sampler,
+            n_chains=self.n_chains,
+            n_warmup=self.n_warmup,
+            n_draws=self.n_draws,
+            thin=self.thin,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+            keep_warmup=self.keep_warmup,
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": {
+                    k: v for k, v in self.get_params().items() if k not in ("checkpoint",)
+                },
+                "data": data_digest(X),
+            },
+            label=type(self).__name__,
+        )
+        parameters = dict(run.parameters)
+        parameters["mean"] = parameters["mean"] * scale + centre
+        parameters["covariance"] = parameters["covariance"] * np.outer(scale, scale)
+        self.posterior_ = Posterior(
+            run.labels,
+            log_joint=run.log_joint - n * np.log(scale).sum(),
+            sweep_seconds=run.sweep_seconds,
+            labels_warmup=run.labels_warmup,
+            parameters=parameters,
+            cluster_parameters=run.cluster_parameters,
+            events=run.events,
+            names=names,
+            info=self._info(n, d, run),
+        )
+        self._centre, self._scale = centre, scale
+        self.partition_ = self.posterior_.partition("vi")
+        self.labels_ = self.partition_.labels.astype(np.int64)
+        self.n_clusters_ = int(self.partition_.n_clusters)
+        self.cluster_centers_ = self.posterior_.parameter_summary("mean", self.partition_)["mean"]
+        return self
+
+    def _sampler(
+        self,
+        y: np.ndarray,
+        cluster_prior: NIWPrior,
+        n_slots: int,
+        z: np.ndarray,
+        learn: tuple[float, float] | None,
+        rng: np.random.Generator,
+    ) -> PartitionSampler:
+        return PartitionSampler(
+            self._make_collapse(y, cluster_prior, n_slots),
+            self._partition_prior(n_slots),
+            z,
+            rng,
+            concentration_prior=learn,
+            describe=describe,
+            cluster_parameters=self._cluster_parameters,
+        )
+
+    def _compile(
+        self, y: np.ndarray, prior: NIWPrior, n_slots: int, learn: tuple[float, float] | None
+    ) -> None:
+        """Run two sweeps over a few rows, so that no chain's clock shows compilation."""
+        folder = cache_directory()
+        if folder is None or not any(folder.iterdir()):
+            _progress.say("compiling kernels: once on this machine, under 20 s")
+        rng = np.random.default_rng(0)
+        few = np.ascontiguousarray(y[: max(2, min(len(y), 4))])
+        sampler = self._sampler(few, prior, n_slots, np.zeros(len(few), dtype=int), learn, rng)
+        sampler.sweep(rng)
+        sampler.log_joint()
+        if hasattr(sampler.collapse, "staleness"):
+            sampler.collapse.staleness(sampler.z, sampler.counts)
+
+    def _info(self, n: int, d: int, run: Any) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        settings = {
+            k: v if isinstance(v, str | int | float | bool | None) else repr(v)
+            for k, v in self.get_params().items()
+        }
+        return {
+            "model": type(self).__name__,
+            "settings": settings,
+            "n_observations": n,
+            "n_columns": d,
+            "columns": [f"x{j}" for j in range(d)] if names is None else [str(v) for v in names],
+            "interrupted": bool(run.interrupted),
+            "n_warmup": int(run.n_warmup),
+            "thin": int(run.thin),
+            "versions": {
+                "cavity": __version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+    # ------------------------------------------------------------------ prediction
+
+    def _mixtures(self, chosen: np.ndarray) -> MixtureDraws:
+        posterior = self.posterior_
+        n_total = posterior.n_chains * posterior.n_draws
+
+        def flat(name: str) -> np.ndarray:
+            values = posterior.parameters[name]
+            return values.reshape(n_total, *values.shape[2:])[chosen]
+
+        # In standardised units, whose squares neither overflow nor vanish.
+        scale = self._scale
+        return mixture_draws(
+            posterior.labels.reshape(n_total, -1)[chosen],
+            self.labels_,
+            flat("weight"),
+            (flat("mean") - self._centre) / scale,
+            flat("covariance") / np.outer(scale, scale),
+            flat("df") if "df" in posterior.parameters else None,
+        )
+
+    def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        X = self._check_data(X, reset=False)
+        posterior = self.posterior_
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws)
+        standard = (X - self._centre) / self._scale
+        log_density, probability = predict(self._mixtures(chosen), standard, self.n_clusters_)
+        return log_density - np.log(self._scale).sum(), probability
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most probable cluster of the point estimate for each row of X."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each cluster of the point estimate for each row of X.
+
+        Averaged over (at most 200, evenly spread) draws; a draw's cluster counts for the
+        cluster of the estimate that shares most members with it.
+        """
+        return self._evaluate(X)[1]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log posterior predictive density of each row of X, its cluster integrated out."""
+        log_density = self._evaluate(X)[0]
+        top = log_density.max(axis=0)
+        return top + np.log(np.mean(np.exp(log_density - top), axis=0))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log posterior predictive density of the rows of X: a held-out log score."""
+        return float(self.score_samples(X).mean())
+
+
+class StudentTMixture(_Mixture):
+    """Robust clustering: a mixture of multivariate Student-t distributions, by MCMC.
+
+    Heavy-tailed clusters neither chase outliers nor spend clusters on them. The posterior over
+    partitions is sampled by collapsed Gibbs, the intractable integral over each cluster's mean
+    and covariance done by expectation propagation (or, for comparison, by data augmentation).
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; under an open prior, where to start.
+    df : float, "learn" or "learn-each"
+        Degrees of freedom: fixed, learned for all clusters together, or one per cluster. Learned
+        ones have a Gamma(2, 0.1) prior.
+    collapse : {"ep", "blocked", "naive"}
+        How cluster parameters are dealt with.
+    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
+        Prior over partitions; the last two leave the number of clusters open.
+    concentration : float or "learn"
+        Dirichlet parameter of each cluster, or mass of a new cluster under an open prior. A
+        learned one has a Gamma(1, 1) prior.
+    n_chains, n_warmup, n_draws, thin : int
+        Chains; sweeps before the first draw; draws per chain; sweeps per draw.
+    init : {"kmeans++", "random"} or array of labels
+        Where chains start.
+    n_jobs : int or None
+        Threads. The draws do not depend on it.
+    random_state : int, Generator or None
+        Seed.
+    progress : bool or None
+        Progress bars: None shows them on a terminal.
+    checkpoint : path, optional
+        File to continue from if it exists and to write to; see the guide on long runs.
+    keep_warmup : bool
+        Keep the labels of warm-up sweeps.
+    weights : array of n_clusters, optional
+        Weights of the ``"fixed"`` prior, or relative shape of the Dirichlet prior.
+    discount : float
+        Discount of the Pitman-Yor prior.
+    mean_prior_strength : float
+        How many observations the prior of a cluster's mean is worth (kappa).
+    covariance_prior_df : float, optional
+        Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
+    covariance_prior_scale : float, optional
+        Prior mean of a cluster's covariance, in units of the data's robust variance per column;
+        by default ``0.5 * n_clusters ** (-2 / columns)``.
+    ep_fraction, ep_damping : float
+        Power-EP fraction and damping of site updates.
+    ep_pass_every : int
+        Full EP passes every so many sweeps; 0 for none.
+
+    Attributes
+    ----------
+    labels_ : array of int, shape (n,)
+        The partition that minimises the posterior expected variation of information.
+    n_clusters_ : int
+        Its number of clusters.
+    partition_ : Partition
+        The same with its expected loss and ``credible_ball``.
+    posterior_ : Posterior
+        All draws, with summaries, diagnostics and plots.
+    cluster_centers_ : array of shape (n_clusters_, d)
+        Posterior means of the clusters' locations.
+
+    Examples
+    --------
+    >>> from cavity import StudentTMixture
+    >>> from cavity.datasets import make_student_t
+    >>> X, truth = make_student_t(120, 3, 2, df=4, separation=20, random_state=1)
+    >>> m = StudentTMixture(3, n_chains=2, n_warmup=50, n_draws=50, random_state=0).fit(X)
+    >>> m.n_clusters_
+    3
+    >>> m.predict_proba(X[:1]).shape
+    (1, 3)
+    """
+
+    _collapses = ("ep", "blocked", "naive")
+    _cluster_parameters = ("weight", "mean", "covariance", "df")
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        df: float | str = 5.0,
+        collapse: str = "ep",
+        prior: Any = "dirichlet",
+        concentration: float | str = 1.0,
+        n_chains: int = 4,
+        n_warmup: int = 200,
+        n_draws: int = 300,
+        thin: int = 1,
+        init: Any = "kmeans++",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | None = None,
+        checkpoint: Any = None,
+        keep_warmup: bool = False,
+        weights: Any = None,
+        discount: float = 0.25,
+        mean_prior_strength: float = 0.05,
+        covariance_prior_df: float | None = None,
+        covariance_prior_scale: float | None = None,
+        ep_fraction: float = 1.0,
+        ep_damping: float = 1.0,
+        ep_pass_every: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.df = df
+        self.collapse = collapse
+        self.prior = prior
+        self.concentration = concentration
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.thin = thin
+        self.init = init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.keep_warmup = keep_warmup
+        self.weights = weights
+        self.discount = discount
+        self.mean_prior_strength = mean_prior_strength
+        self.covariance_prior_df = covariance_prior_df
+        self.covariance_prior_scale = covariance_prior_scale
+        self.ep_fraction = ep_fraction
+        self.ep_damping = ep_damping
+        self.ep_pass_every = ep_pass_every
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if isinstance(self.df, str):
+            check_choice("df", self.df, ("learn", "learn-each"))
+        else:
+            check_number("df", self.df, 0.0, 1e6)
+        check_number("ep_fraction", self.ep_fraction, 0.0, 1.0)
+        check_number("ep_damping", self.ep_damping, 0.0, 1.0)
+        check_count("ep_pass_every", self.ep_pass_every, 0)
+
+    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
+        learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
+        df = 5.0 if learn is not None else float(self.df)
+        options: dict[str, Any] = {}
+        if self.collapse == "ep":
+            options = {
+                "fraction": float(self.ep_fraction),
+                "damping": float(self.ep_damping),
+                "pass_every": int(self.ep_pass_every),
+            }
+        return student_t_collapse(y, prior, n_slots, self.collapse, df, learn, **options)
+
+
+class GaussianMixture(_Mixture):
+    """Bayesian Gaussian mixture by exactly collapsed (or naive) Gibbs sampling.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; under an open prior, where to start.
+    collapse : {"collapsed", "naive"}
+        Integrate cluster parameters out, or condition on draws of them.
+    prior, concentration, n_chains, n_warmup, n_draws, thin, init, n_jobs, random_state, progress, \
+checkpoint, keep_warmup, weights, discount, mean_prior_strength, covariance_prior_df, \
+covariance_prior_scale
+        As for `StudentTMixture`.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, partition_, posterior_, cluster_centers_
+        As for `StudentTMixture`.
+
+    Examples
+    --------
+    >>> from cavity import GaussianMixture
+    >>> from cavity.datasets import make_student_t
+    >>> X, truth = make_student_t(120, 3, 2, df=float("inf"), separation=20, random_state=1)
+    >>> m = GaussianMixture(3, n_chains=2, n_warmup=50, n_draws=50, random_state=0).fit(X)
+    >>> m.n_clusters_
+    3
+    """
+
+    _collapses = ("collapsed", "naive")
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        collapse: str = "collapsed",
+        prior: Any = "dirichlet",
+        concentration: float | str = 1.0,
+        n_chains: int = 4,
+        n_warmup: int = 200,
+        n_draws: int = 300,
+        thin: int = 1,
+        init: Any = "kmeans++",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | None = None,
+        checkpoint: Any = None,
+        keep_warmup: bool = False,
+        weights: Any = None,
+        discount: float = 0.25,
+        mean_prior_strength: float = 0.05,
+        covariance_prior_df: float | None = None,
+        covariance_prior_scale: float | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.collapse = collapse
+        self.prior = prior
+        self.concentration = concentration
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.thin = thin
+        self.init = init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.keep_warmup = keep_warmup
+        self.weights = weights
+        self.discount = discount
+        self.mean_prior_strength = mean_prior_strength
+        self.covariance_prior_df = covariance_prior_df
+        self.covariance_prior_scale = covariance_prior_scale
+
+    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
+        return gaussian_collapse(y, prior, n_slots, self.collapse)

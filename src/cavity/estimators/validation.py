@@ -1,0 +1,131 @@
+"""Checks of settings and data that speak of rows, columns and remedies."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+# Beyond this many robust standard deviations squared distances leave the range of floats.
+FARTHEST = 1e120
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
+    return int(value)
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float = np.inf, *, strict: bool = True
+) -> float:
+    """A finite real number in (low, high], or [low, high] if not strict."""
+    ok = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if ok:
+        number = float(value)
+        ok = (number > low if strict else number >= low) and number <= high
+    if not ok:
+        sign = "greater than" if strict else "at least"
+        top = f" and at most {high:g}" if np.isfinite(high) else ""
+        raise ValueError(f"{name} must be a number {sign} {low:g}{top}, not {value!r}.")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be one of {listed}, not {value!r}.")
+    return value
+
+
+def _column(names: np.ndarray | None, j: int) -> str:
+    return f"column {j}" if names is None else f"column {names[j]!r}"
+
+
+def check_numeric_frame(X: Any) -> None:
+    """Refuse text columns of a DataFrame by name, before NumPy does so by value."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    import pandas as pd
+
+    bad = [
+        str(c)
+        for c, t in zip(X.columns, dtypes, strict=True)
+        if not pd.api.types.is_numeric_dtype(t)
+    ]
+    if bad:
+        listed = ", ".join(repr(c) for c in bad[:5]) + (" ..." if len(bad) > 5 else "")
+        raise ValueError(
+            f"Column{'s' if len(bad) > 1 else ''} {listed} of X hold text or dates, not numbers: "
+            "could not convert string to float. Drop or encode them first."
+        )
+
+
+def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:
+    """Refuse NaN and infinity, naming the first place."""
+    bad = ~np.isfinite(X)
+    if not bad.any():
+        return
+    row, column = (int(v) for v in np.argwhere(bad)[0])
+    total = int(bad.sum())
+    more = f" ({total} such values in all)" if total > 1 else ""
+    if np.isnan(X[row, column]):
+        raise ValueError(
+            f"Input X contains NaN: row {row}, {_column(names, column)}{more}. "
+            "Drop those rows or fill them in first."
+        )
+    raise ValueError(
+        f"Input X contains infinity: row {row}, {_column(names, column)}{more}. "
+        "Replace infinite values first."
+    )
+
+
+def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Centre (median) and scale (from the quartiles) of every column.
+
+    Where the quartiles agree the standard deviation serves, and one for a constant column.
+    Values are reduced by the column's largest before anything is squared, so 1e300 and 1e-300
+    are both fine.
+    """
+    size = np.max(np.abs(X), axis=0)
+    size[size == 0.0] = 1.0
+    reduced = X / size
+    quartiles = np.quantile(reduced, [0.25, 0.5, 0.75], axis=0)
+    centre = quartiles[1]
+    scale = (quartiles[2] - quartiles[0]) / 1.349
+    spread = reduced.std(axis=0)
+    scale = np.where(scale > 1e-9 * spread, scale, spread)
+    # A column whose spread is rounding error only is a constant.
+    scale = np.where(scale > 1e-13, scale, 1.0)
+    farthest = np.abs(reduced - centre) / scale
+    if np.any(farthest > FARTHEST):
+        row, column = np.unravel_index(int(np.argmax(farthest)), farthest.shape)
+        raise ValueError(
+            f"X[{int(row)}], {_column(names, int(column))} is {farthest[row, column]:.1g} standard "
+            "deviations from the rest, beyond what floating point can square. Check that value."
+        )
+    return centre * size, scale * size
+
+
+def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> np.ndarray:
+    """Initial labels given by the user, as 0..K-1."""
+    z = np.asarray(labels)
+    if z.shape != (n,):
+        raise ValueError(
+            f"init has shape {z.shape}, but X has {n} rows: give one label per row, or one of "
+            "'kmeans++', 'random'."
+        )
+    if z.dtype.kind not in "iu":
+        raise ValueError("init must hold integer labels, one per row of X.")
+    _, z = np.unique(z, return_inverse=True)
+    z = z.reshape(-1)
+    if not prior_is_open and z.max() >= n_clusters:
+        raise ValueError(
+            f"init has {z.max() + 1} distinct labels, but n_clusters={n_clusters}. Raise n_clusters "
+            "or use prior='dp'."
+        )
+    return z
