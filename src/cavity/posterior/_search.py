@@ -72,37 +72,63 @@ def _put(s, i, k, sign):
 
 
 @jit(forceinline=True)
-def _scores(s, i, top):
-    """Loss, up to a constant, of putting the free observation i in each of slots 0..top-1."""
+def _scores(s, i, current, top):
+    """Loss, up to a constant, of observation i in each of slots 0..top-1.
+
+    It is in slot `current` (or free: -1) and stays there: taking it out first to put it back would
+    cost as much as the scores.
+    """
     out = s.out
     for k in range(top):
         out[k] = 0.0
     if s.kind == TABLE:
+        own = 0.0
         for d in range(s.weights.shape[0]):
             w = s.weights[d]
             row = s.row_start[d] + s.by_item[i, d]
             for k in range(top):
                 out[k] += w * s.gains[row, k]
+            if current >= 0:
+                own += w * s.gain[s.counts[row, current] - 1]
+        if current >= 0:
+            out[current] = own
         for k in range(top):
-            out[k] = s.b * s.gain[s.sizes[k]] - 2.0 * out[k]
+            others = s.sizes[k] - 1 if k == current else s.sizes[k]
+            out[k] = s.b * s.gain[others] - 2.0 * out[k]
     else:
-        t = s.totals[1] + 1.0
+        t = s.totals[1] if current >= 0 else s.totals[1] + 1.0
         pairs = 0.5 * t * (t - 1.0)
+        alone = s.totals[0] - (s.sizes[current] - 1 if current >= 0 else 0)
         for d in range(s.weights.shape[0]):
             w = s.weights[d]
             row = s.row_start[d] + s.by_item[i, d]
-            theirs = s.pairs_z[d] + s.row_size[row]
+            theirs = s.pairs_z[d]
+            together = s.together[d]
+            mates = 0
+            if current >= 0:
+                mates = s.counts[row, current] - 1
+                together -= mates
+            else:
+                theirs += s.row_size[row]
             for k in range(top):
                 out[k] += w * omari_value(
-                    s.together[d] + s.counts[row, k], s.totals[0] + s.sizes[k], theirs, pairs
+                    together + s.counts[row, k], alone + s.sizes[k], theirs, pairs
                 )
+            if current >= 0:
+                # The slot's own counts include the observation itself.
+                with_self = omari_value(
+                    together + s.counts[row, current], alone + s.sizes[current], theirs, pairs
+                )
+                right = omari_value(together + mates, alone + s.sizes[current] - 1, theirs, pairs)
+                out[current] += w * (right - with_self)
 
 
 @jit
 def _choose(s, i, current, top):
-    """Best slot for the free observation i; the current one (or -1) wins ties."""
+    """Best slot for observation i; the current one (-1 if it is free) wins ties."""
     out = s.out
-    _scores(s, i, top)
+    _scores(s, i, current, top)
+    alone = current >= 0 and s.sizes[current] == 1
     empty = -1
     best = current
     least = np.inf
@@ -110,7 +136,7 @@ def _choose(s, i, current, top):
     for k in range(top):
         if s.sizes[k] == 0 and k != current:
             # All empty slots are the same choice: look at the first only.
-            if empty >= 0 or (current >= 0 and s.sizes[current] == 0):
+            if empty >= 0 or alone:
                 continue
             empty = k
         if out[k] < least:
@@ -147,11 +173,11 @@ def scan(s, order):
     for at in range(order.shape[0]):
         i = order[at]
         old = s.labels[i]
-        if old >= 0:
-            _put(s, i, old, -1)
         new = _choose(s, i, old, _top(s))
-        _put(s, i, new, 1)
         if new != old:
+            if old >= 0:
+                _put(s, i, old, -1)
+            _put(s, i, new, 1)
             moves += 1
     return moves
 

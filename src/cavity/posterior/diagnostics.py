@@ -132,6 +132,21 @@ def _measure(values: np.ndarray) -> dict[str, float]:
     }
 
 
+def subset_of_observations(n: int, n_rows: int, random_state: int = 0) -> np.ndarray:
+    """All observations, or a fixed random subset of `n_rows` of them, in order."""
+    if n <= n_rows:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).choice(n, n_rows, replace=False))
+
+
+def similarity_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Summed absolute difference over summed similarity of distinct observations, in [0, 1]."""
+    total = first.sum(dtype=float) + second.sum(dtype=float) - 2 * len(first)
+    if total <= 1e-9:
+        return 0.0
+    return float(np.abs(first.astype(float) - second).sum() / total)
+
+
 def chain_disagreement(
     labels: np.ndarray, n_rows: int = 200, random_state: int = 0
 ) -> tuple[np.ndarray, float]:
@@ -140,25 +155,18 @@ def chain_disagreement(
     With more than `n_rows` observations a fixed random subset of them is compared.
     """
     chains, draws, n = labels.shape
-    if n > n_rows:
-        subset = np.random.default_rng(random_state).choice(n, n_rows, replace=False)
-        labels = labels[:, :, np.sort(subset)]
-
-    def _distance(first: np.ndarray, second: np.ndarray) -> float:
-        total = first.sum() + second.sum() - 2 * len(first)
-        return float(np.abs(first - second).sum() / total) if total > 0 else 0.0
-
-    whole = [similarity(labels[c]).astype(float) for c in range(chains)]
+    labels = labels[:, :, subset_of_observations(n, n_rows, random_state)]
+    whole = [similarity(labels[c]) for c in range(chains)]
     between = np.zeros((chains, chains))
     for i in range(chains):
         for j in range(i):
-            between[i, j] = between[j, i] = _distance(whole[i], whole[j])
+            between[i, j] = between[j, i] = similarity_distance(whole[i], whole[j])
     within = 0.0
     if draws >= 2:
         half = draws // 2
         for c in range(chains):
             first, second = similarity(labels[c, :half]), similarity(labels[c, half:])
-            within = max(within, _distance(first.astype(float), second.astype(float)))
+            within = max(within, similarity_distance(first, second))
     return between, within
 
 

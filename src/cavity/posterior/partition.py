@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SEARCH_CELLS = 100_000_000
 _TREE_MAX = 4_000
-_RESTART_COST = 3_000_000_000
+_RESTART_COST = 1_000_000_000
 _START_COST = 20_000_000
 
 
@@ -136,8 +136,8 @@ def find_partition(
     random_state : int or numpy Generator
         Fixed by default: the same draws give the same answer.
     n_restarts : int, optional
-        Random-order restarts. By default as many as about 3e9 (observation, draw, cluster) steps
-        allow: 2 to 16, and 64 for up to 64 observations.
+        Random-order restarts. By default as many as about 1e9 (observation, draw, cluster) steps
+        allow, from 2 to 16; as many kicks (two clusters dissolved together) follow.
     max_clusters : int, optional
         Most clusters considered by the moves; a quarter more than any draw has, plus 8, by default.
 
