@@ -37,23 +37,23 @@ class DirichletProcess(NamedTuple):
     """The Chinese restaurant process: any number of clusters."""
 
     concentration: np.ndarray  # (1,)
-    free: np.ndarray  # (1,), the slot that a new cluster would take, or -1
-    fresh: np.ndarray  # (slots,), empty since their parameters were last drawn
+    free: np.ndarray  # (slots,), a stack of the empty slots: a new cluster takes the last
+    n_free: np.ndarray  # (1,), height of the stack
 
 
 class PitmanYor(NamedTuple):
     """The two-parameter Chinese restaurant process: power-law cluster sizes."""
 
     concentration: np.ndarray  # (1,)
-    free: np.ndarray  # (1,)
-    fresh: np.ndarray  # (slots,)
+    free: np.ndarray  # (slots,)
+    n_free: np.ndarray  # (1,)
     discount: np.ndarray  # (1,)
 
 
 declare(FixedWeights, slots={"weights": 0}, constant=("weights",))
 declare(Dirichlet, slots={"shape": 0}, constant=("shape",))
-declare(DirichletProcess, slots={"fresh": 0})
-declare(PitmanYor, slots={"fresh": 0}, constant=("discount",))
+declare(DirichletProcess, slots={"free": 0})
+declare(PitmanYor, slots={"free": 0}, constant=("discount",))
 
 PartitionPrior = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
 
@@ -80,7 +80,7 @@ def dirichlet(
 def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcess:
     """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
     return DirichletProcess(
-        np.array([float(concentration)]), np.array([-1]), np.ones(n_slots, dtype=np.bool_)
+        np.array([float(concentration)]), np.arange(n_slots)[::-1].copy(), np.array([n_slots])
     )
 
 
@@ -131,9 +131,10 @@ def _(prior, counts):
 def _open_weights(prior, counts, k, discount, out):
     """Occupied slots by size, one empty slot for a new cluster, the other empty ones at zero.
 
-    The new cluster's slot is the one that the observation has just emptied, if it did; samplers
-    that condition on parameters need it so (an observation alone must be able to stay). Otherwise
-    it is a slot whose parameters have not been used since they were drawn from their prior.
+    The empty slots are a stack. The slot that the observation has just emptied goes on top, and
+    the top is the new cluster's. So the sampler that conditions on parameters is a Gibbs sampler
+    over partition, clusters' parameters and those waiting in the stack (Neal's algorithm 8 with
+    one auxiliary cluster): what was passed over stays, and what was given up comes back.
     """
     n_clusters = 0
     for j in range(out.shape[0]):
@@ -142,20 +143,16 @@ def _open_weights(prior, counts, k, discount, out):
             n_clusters += 1
         else:
             out[j] = 0.0
-    free = k
-    if counts[k] > 0:
-        free = prior.free[0]
-        if free < 0 or counts[free] > 0:
-            free = -1
-            for j in range(out.shape[0]):
-                if prior.fresh[j] and counts[j] == 0:
-                    free = j
-                    break
-            if free < 0:
-                return False
-            prior.free[0] = free
-            prior.fresh[free] = False
-    out[free] = prior.concentration[0] + discount * n_clusters
+    top = prior.n_free[0] - 1
+    while top >= 0 and counts[prior.free[top]] > 0:
+        top -= 1
+    if counts[k] == 0 and (top < 0 or prior.free[top] != k):
+        top += 1
+        prior.free[top] = k
+    prior.n_free[0] = top + 1
+    if top < 0:
+        return False
+    out[prior.free[top]] = prior.concentration[0] + discount * n_clusters
     return True
 
 
@@ -194,11 +191,13 @@ def _(prior, counts):
 
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
-    """Declare every empty slot fresh; the result has as many slots as `counts`."""
+    """Take stock of the empty slots; the result has as many slots as `counts`."""
     if not isinstance(prior, DirichletProcess | PitmanYor):
         return prior
-    prior.free[0] = -1
-    return prior._replace(fresh=counts == 0)
+    empty = np.flatnonzero(counts == 0)[::-1]
+    free = np.zeros(counts.size, dtype=np.int64)
+    free[: empty.size] = empty
+    return prior._replace(free=free, n_free=np.array([empty.size]))
 
 
 def update_concentration(prior, counts, shape, rate, rng):

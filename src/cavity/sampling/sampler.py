@@ -92,13 +92,12 @@ class PartitionSampler:
             compiled(update_concentration, self.prior)(self.prior, self.counts, shape, rate, rng)
 
     def _grow(self, rng: np.random.Generator) -> None:
-        """Double the room; the slots added are fresh, the others stay as they are."""
+        """Double the room, once no slot is empty; the slots added are at their prior."""
         old = self.n_slots
         self.collapse.grow(2 * old, rng)
         self.counts = np.concatenate([self.counts, np.zeros(old, dtype=np.int64)])
         self.weights = np.zeros(2 * old)
-        fresh = np.concatenate([self.prior.fresh, np.ones(old, dtype=np.bool_)])
-        self.prior = self.prior._replace(fresh=fresh)
+        self.prior = renew(self.prior, self.counts)
 
     def labels(self) -> np.ndarray:
         """Current slot of every observation."""
