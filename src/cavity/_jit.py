@@ -11,7 +11,7 @@ Why each flag is what it is:
 
 Numba's own cache does not notice that a function called from another file has changed. The
 cache entries here carry a stamp that hashes every kernel source of the package, and of every
-module that registered an implementation of a verb, so an edit anywhere invalidates them all.
+module outside it whose functions are compiled, so an edit anywhere invalidates them all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
     dispatcher = numba.njit(**_options(**options))(func)
     # A function that is only ever inlined never needs a cache entry of its own.
     if not options.get("forceinline"):
-        _enable_cache(dispatcher)
+        _enable_cache(dispatcher, _stamp(_foreign_text(func)))
     return dispatcher
 
 
@@ -170,7 +170,7 @@ class Verb:
 
 
 _VERBS: dict[str, Verb] = {}
-_foreign_sources: dict[str, set[str]] = {}
+_foreign_sources: dict[type | None, set[str]] = {}
 
 
 def verb(stub: Callable) -> Any:
@@ -188,7 +188,7 @@ def verb(stub: Callable) -> Any:
     def register(cls: type | None) -> Callable[[Callable], Callable]:
         def decorate(implementation: Callable) -> Callable:
             record.implementations[cls] = implementation
-            _note_source(implementation)
+            _foreign_sources.setdefault(cls, set()).update(_foreign_text(implementation))
             return implementation
 
         return decorate
@@ -198,25 +198,30 @@ def verb(stub: Callable) -> Any:
     return stub
 
 
-def _note_source(implementation: Callable) -> None:
-    """Remember the text of implementations that live outside the package, for the stamp."""
-    module = implementation.__module__ or ""
+@functools.cache
+def _foreign_text(function: Callable) -> frozenset[str]:
+    """The text that a function outside the package depends on: its module's, if it can be had."""
+    module = function.__module__ or ""
     if module == "cavity" or module.startswith("cavity."):
-        return
+        return frozenset()
     try:
         text = inspect.getsource(sys.modules[module])
     except (OSError, TypeError, KeyError):
-        text = repr(implementation.__code__.co_code) + repr(implementation.__code__.co_consts)
-    _foreign_sources.setdefault(module, set()).add(text)
+        text = repr(function.__code__.co_code) + repr(function.__code__.co_consts)
+    return frozenset([text])
 
 
-def _modules_of(value: Any) -> set[str]:
-    """Modules that define the classes in a (nested) NamedTuple."""
+def _stamp(texts: Set[str]) -> str:
+    return hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16] if texts else ""
+
+
+def _texts_of(value: Any) -> set[str]:
+    """Sources outside the package of the verbs of the classes in a (nested) NamedTuple."""
     found: set[str] = set()
     if isinstance(value, tuple):
-        found.add(type(value).__module__)
+        found |= _foreign_sources.get(type(value), set())
         for item in value:
-            found |= _modules_of(item)
+            found |= _texts_of(item)
     return found
 
 
@@ -229,12 +234,7 @@ def compiled(kernel: Callable, state: Any) -> Any:
     For classes of this package it is one dispatcher for all; for foreign ones a dispatcher of its
     own whose cache is stamped with the text of the modules that implement its verbs.
     """
-    texts = [
-        text
-        for module in sorted(_modules_of(state))
-        for text in sorted(_foreign_sources.get(module, ()))
-    ]
-    stamp = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+    stamp = _stamp(_texts_of(state) | _foreign_text(kernel))
     key = (kernel, stamp)
     if key not in _entries:
         dispatcher = numba.njit(**_options())(kernel)

@@ -74,7 +74,7 @@ class PartitionSampler:
         position = 0
         while position < self.z.size:
             state = self.collapse.state
-            position = compiled(sweep, state)(
+            position = compiled(sweep, (state, self.prior))(
                 state, self.prior, self.z, self.counts, self.order, self.weights, position, rng
             )
             if position < 0:
