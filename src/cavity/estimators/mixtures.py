@@ -23,6 +23,7 @@ from cavity.estimators.validation import (
     robust_standardiser,
 )
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.priors import (
     Dirichlet,
@@ -271,6 +272,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             },
             label=type(self).__name__,
         )
+        self._centre, self._scale = centre, scale
         parameters = dict(run.parameters)
         parameters["mean"] = parameters["mean"] * scale + centre
         parameters["covariance"] = parameters["covariance"] * np.outer(scale, scale)
@@ -285,12 +287,15 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             names=names,
             info=self._info(n, d, run),
         )
-        self._centre, self._scale = centre, scale
-        self.partition_ = self.posterior_.partition("vi")
-        self.labels_ = self.partition_.labels.astype(np.int64)
-        self.n_clusters_ = int(self.partition_.n_clusters)
-        self.cluster_centers_ = self.posterior_.parameter_summary("mean", self.partition_)["mean"]
+        self._settle(self.posterior_.partition("vi"))
         return self
+
+    def _settle(self, partition: Partition) -> None:
+        """Set what follows from the posterior and its point estimate."""
+        self.partition_ = partition
+        self.labels_ = partition.labels.astype(np.int64)
+        self.n_clusters_ = int(partition.n_clusters)
+        self.cluster_centers_ = self.posterior_.parameter_summary("mean", partition)["mean"]
 
     def _sampler(
         self,
@@ -338,6 +343,8 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             "n_observations": n,
             "n_columns": d,
             "columns": [f"x{j}" for j in range(d)] if names is None else [str(v) for v in names],
+            "columns_named": names is not None,
+            "standardisation": {"centre": self._centre.tolist(), "scale": self._scale.tolist()},
             "interrupted": bool(run.interrupted),
             "n_warmup": int(run.n_warmup),
             "thin": int(run.thin),
