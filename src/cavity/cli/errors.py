@@ -1,0 +1,81 @@
+"""What goes wrong is told in one sentence on standard error; nobody is shown a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+class UserError(Exception):
+    """Something only the user can put right; the message says what and how."""
+
+
+@contextmanager
+def report_errors(*, traceback: bool) -> Iterator[None]:
+    """Turn errors that a user can act on into one sentence and an exit code.
+
+    Parameters
+    ----------
+    traceback : bool
+        Let every error through with its traceback, for whoever looks for a fault of ours.
+    """
+    _plain_warnings()
+    if traceback:
+        yield
+        return
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        _leave(str(error) or "interrupted", 130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough. What is left in the buffer must
+        # not raise again when Python closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (UserError, ValueError, MemoryError) as error:
+        _leave(_sentence(str(error)) or "not enough memory for this", 2)
+    except OSError as error:
+        _leave(_os_sentence(error), 2)
+    except Exception as error:
+        # Usage errors of the argument parser, whichever package carries it.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        command = getattr(getattr(error, "ctx", None), "command_path", "cavity")
+        _leave(f"{_sentence(format_message())} See '{command} --help'.", 2)
+
+
+def _leave(sentence: str, code: int) -> None:
+    print(f"cavity: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _sentence(text: str) -> str:
+    """One line that ends in a full stop."""
+    line = " ".join(text.split())
+    return line if not line or line.endswith((".", "!", "?")) else f"{line}."
+
+
+def _os_sentence(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return _sentence(str(error))
+    return _sentence(f"{error.filename}: {error.strerror}")
+
+
+def _plain_warnings() -> None:
+    """Show the library's own warnings as notes, and none that other packages address to us."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any
+    ) -> None:
+        if issubclass(category, UserWarning) and str(filename).startswith(PACKAGE):
+            print(f"Note: {_sentence(str(message))}", file=sys.stderr, flush=True)
+
+    warnings.showwarning = show  # type: ignore[assignment]

@@ -1,0 +1,196 @@
+"""The summary that a fit prints: what was found, how sure it is, what to look at."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cavity.posterior import Posterior
+
+MAX_CLUSTERS = 30
+MAX_ROWS = 10
+THRESHOLD = 0.8
+
+
+def wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
+    """Wrap a sentence to the terminal, at most 100 columns wide."""
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    return textwrap.fill(
+        text,
+        width=max(width, 40),
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+
+
+def format_table(rows: list[list[str]], right: set[int], indent: str = "  ") -> list[str]:
+    """Columns aligned by blanks; those in `right` to the right.
+
+    Examples
+    --------
+    >>> format_table([["row", "p"], ["a", "0.5"]], {1})
+    ['  row    p', '  a    0.5']
+    """
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(w) if j in right else cell.ljust(w)
+            for j, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def summarise(
+    posterior: Posterior,
+    labels: Any,
+    *,
+    noun: str = "row",
+    features: list[str] | None = None,
+    tail: Any = None,
+) -> str:
+    """What the draws say, in words and small tables.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    labels : array of int, shape (n,)
+        The point estimate.
+    noun : str
+        What is clustered: "row" or "series".
+    features : list of str, optional
+        For each cluster, what sets it apart.
+    tail : array, shape (n,), optional
+        Tail probability of each observation in its own cluster; see
+        `cavity.estimators.unusual.tail_probabilities`.
+    """
+    parts = [
+        _clusters(posterior, labels, noun, features),
+        _doubtful(posterior, labels, noun),
+        _unusual(posterior, labels, noun, tail),
+        _trust(posterior),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def plural(noun: str, count: int) -> str:
+    """The noun for a count."""
+    return noun if count == 1 or noun == "series" else f"{noun}s"
+
+
+def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
+    frame = p.certainty(labels)
+    size = np.bincount(labels)
+    certain = np.bincount(labels, weights=frame["certainty"].to_numpy()) / size
+    head = ["cluster", plural(noun, 2), "share", "certainty"]
+    rows = [head + (["what sets it apart"] if features else [])]
+    for k in range(min(len(size), MAX_CLUSTERS)):
+        row = [str(k), f"{size[k]:,}", f"{size[k] / len(labels):.0%}", f"{certain[k]:.2f}"]
+        rows.append(row + ([features[k]] if features else []))
+    lines = [f"{len(size)} {plural('cluster', len(size))} {_number_words(p)}", ""]
+    lines += format_table(rows, {0, 1, 2, 3})
+    if len(size) > MAX_CLUSTERS:
+        lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
+    lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
+    if features:
+        lines.append(
+            wrap("what sets it apart: its centre less the median of all, in units of their spread")
+        )
+    return "\n".join(lines)
+
+
+def _number_words(p: Posterior) -> str:
+    number = p.n_clusters_posterior().sort_values(ascending=False)
+    if len(number) == 1:
+        return f"(every draw has {number.index[0]})"
+    best = [f"{k} with probability {v:.2f}" for k, v in number.head(3).items()]
+    return f"(number of clusters in the draws: {', '.join(best)})"
+
+
+def _name(p: Posterior, position: int) -> str:
+    name = str(position + 1 if p.names is None else p.names[position])
+    return name if len(name) <= 32 else name[:31] + "…"
+
+
+def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
+    from cavity.posterior.summary import doubtful_frame
+
+    frame: pd.DataFrame = p.certainty(labels).reset_index(drop=True)
+    doubtful = doubtful_frame(frame, THRESHOLD)
+    n = len(doubtful)
+    if not n:
+        return (
+            f"No {noun} is in doubt: each is in its cluster with probability {THRESHOLD} or more."
+        )
+    rows = [[noun, "cluster", "probability", "could be", "probability"]]
+    for position, row in doubtful.head(MAX_ROWS).iterrows():
+        other = int(row["alternative"])
+        rows.append(
+            [
+                _name(p, int(str(position))),
+                str(int(row["cluster"])),
+                f"{row['probability']:.2f}",
+                "-" if other < 0 else str(other),
+                "-" if other < 0 else f"{row['alternative_probability']:.2f}",
+            ]
+        )
+    head = (
+        f"{n:,} of {len(frame):,} {plural(noun, len(frame))} {'is' if n == 1 else 'are'} in doubt"
+    )
+    lines = [f"{head}, the least certain first:", ""]
+    lines += format_table(rows, {1, 2, 3, 4})
+    if n > MAX_ROWS:
+        lines.append(f"  ... and {n - MAX_ROWS:,} more, marked in labels.csv")
+    return "\n".join(lines)
+
+
+def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
+    if tail is None:
+        return ""
+    # Under the model about one row of a data set lies this far out.
+    chosen = np.flatnonzero(tail < 1.0 / len(tail))
+    if not len(chosen):
+        return f"No {noun} lies unusually far from its cluster."
+    order = chosen[np.argsort(tail[chosen], kind="stable")]
+    verb = "lies" if len(chosen) == 1 else "lie"
+    text = (
+        f"{len(chosen):,} {plural(noun, len(chosen))} {verb} far from the rest of their cluster, "
+        "where the model expects about one. Check them for errors of measurement: "
+    )
+    named = ", ".join(f"{_name(p, i)} (cluster {labels[i]})" for i in order[:MAX_ROWS])
+    more = f" and {len(order) - MAX_ROWS:,} more, by tail_probability in labels.csv"
+    return wrap(text + named + (more if len(order) > MAX_ROWS else "") + ".", "  ", "")
+
+
+def _trust(p: Posterior) -> str:
+    sentences = p.diagnostics().sentences
+    lines = ["Can this be trusted?", ""]
+    lines.append(wrap(sentences[0]))
+    lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
+    return "\n".join(lines)
+
+
+def distinguishing(
+    centres: np.ndarray, centre: np.ndarray, scale: np.ndarray, columns: list[str], most: int = 3
+) -> list[str]:
+    """For each cluster, the columns in which its centre differs most from the median of all rows.
+
+    Examples
+    --------
+    >>> distinguishing(np.array([[3.0, 0.1]]), np.zeros(2), np.ones(2), ["age", "height"])
+    ['age +3.0']
+    """
+    out = []
+    for row in (centres - centre) / scale:
+        order = np.argsort(-np.abs(row), kind="stable")[:most]
+        words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
+        out.append(", ".join(words) or "near the median in all columns")
+    return out
