@@ -190,6 +190,9 @@ def distinguishing(
     """
     out = []
     for row in (centres - centre) / scale:
+        if not np.isfinite(row).all():
+            out.append("in too few draws to say")
+            continue
         order = np.argsort(-np.abs(row), kind="stable")[:most]
         words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
         out.append(", ".join(words) or "near the median in all columns")

@@ -23,7 +23,8 @@ def tail_probabilities(mixture: StudentTMixture | GaussianMixture, X: Any) -> np
     -------
     array of shape (n,)
         Under the posterior means of the cluster's location, scale matrix and degrees of freedom:
-        the squared Mahalanobis distance over d is then F(d, df), or chi-squared over d.
+        the squared Mahalanobis distance over d is then F(d, df), or chi-squared over d. NaN where
+        no draw has a cluster that matches the row's.
 
     Examples
     --------
@@ -49,6 +50,9 @@ def tail_probabilities(mixture: StudentTMixture | GaussianMixture, X: Any) -> np
     out = np.empty(len(values))
     for k in range(mixture.n_clusters_):
         members = mixture.labels_ == k
+        if not np.isfinite(location[k]).all():
+            out[members] = np.nan
+            continue
         # Standardised units: squares of the data's own might overflow.
         away = (values[members] - location[k]) / scale
         root = np.linalg.cholesky(covariance[k] / np.outer(scale, scale))

@@ -139,7 +139,7 @@ def relabelled_parameter(
     tail = 0.5 * (1 - probability)
     for k in range(chosen.shape[1]):
         present = chosen[relabelling.slots[:, k] >= 0, k]
-        present = present[np.isfinite(present).reshape(len(present), -1).all(axis=1)]
+        present = present[np.isfinite(present).all(axis=tuple(range(1, present.ndim)))]
         if len(present):
             out["mean"][k] = present.mean(axis=0)
             out["sd"][k] = present.std(axis=0)
