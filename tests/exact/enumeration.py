@@ -28,7 +28,7 @@ def partitions(n: int) -> np.ndarray:
     """Every partition of n things as a restricted growth string."""
     rows = [[0]]
     for _ in range(n - 1):
-        rows = [row + [k] for row in rows for k in range(max(row) + 2)]
+        rows = [[*row, k] for row in rows for k in range(max(row) + 2)]
     return np.array(rows)
 
 

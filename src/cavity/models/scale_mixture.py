@@ -83,22 +83,42 @@ def _project_whole(model, q, k, i):
 
 @jit
 def _project_power(model, q, k, i, fraction):
-    """Moments of cavity times likelihood to a power, by the trapezoid rule over the parameter."""
+    """Moments of cavity times likelihood to a power, by the trapezoid rule over the parameter.
+
+    A power below one of a sum is at most the sum of powers, so all mass lies under two normals:
+    the cavity times a power of either component. The window covers those that matter.
+    """
     m, v = q.mean[0, k], q.variance[0, k]
+    e = model.y[i] - m
     step = 0.125 * math.sqrt(min(v, model.variance))
-    half = min(int(10.0 * math.sqrt(v) / step), 20000)
+    low, high, most = 0.0, 0.0, -math.inf
+    for _ in range(2):
+        # The first round finds the greater mass, the second the window.
+        low, high, least = math.inf, -math.inf, most - 60.0
+        for wide in range(2):
+            share = model.contamination if wide == 1 else 1.0 - model.contamination
+            s2 = (model.inflation if wide == 1 else 1.0) * model.variance
+            total = v + s2 / fraction
+            mass = fraction * (math.log(share) - 0.5 * math.log(s2))
+            mass += 0.5 * (math.log(s2 / (fraction * total)) - e * e / total)
+            most = max(most, mass)
+            if mass >= least:
+                reach = 10.0 * math.sqrt(v * (1.0 - v / total))
+                low = min(low, v / total * e - reach)
+                high = max(high, v / total * e + reach)
+    n = int((high - low) / step) + 1
     top = -math.inf
-    for j in range(-half, half + 1):
-        x = step * j
-        value = -0.5 * x * x / v + fraction * _log_mixture(model, model.y[i] - m - x, 0.0)
+    for j in range(n):
+        x = low + step * j
+        value = -0.5 * x * x / v + fraction * _log_mixture(model, e - x, 0.0)
         top = max(top, value)
     total = first = second = 0.0
-    for j in range(-half, half + 1):
-        x = step * j
-        value = -0.5 * x * x / v + fraction * _log_mixture(model, model.y[i] - m - x, 0.0)
+    for j in range(n):
+        x = low + step * j
+        value = -0.5 * x * x / v + fraction * _log_mixture(model, e - x, 0.0)
         w = math.exp(value - top)
         total += w
-        first += w * x
-        second += w * x * x
+        first += w * (x - low)
+        second += w * (x - low) * (x - low)
     shift = first / total
-    set_moments(q, k, 0, m + shift, second / total - shift * shift)
+    set_moments(q, k, 0, m + low + shift, second / total - shift * shift)
