@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 _SEARCH_CELLS = 100_000_000
 _TREE_MAX = 4_000
-_RESTART_COST = 1_000_000_000
-_START_COST = 20_000_000
+_RESTARTS = 16
+_START_CELLS = 200_000
+_START_WORK = 1.2e9
+_TOTAL_WORK = 2e9
 
 
 def largest_first(labels: np.ndarray) -> np.ndarray:
@@ -99,19 +101,6 @@ class Partition:
         return credible_ball(self.labels, self._draws, level, metric=metric)
 
 
-def _starts(
-    problem: Problem, cuts: list[np.ndarray], restarts: int, rng: np.random.Generator
-) -> list[np.ndarray | None]:
-    """Where to search from: None is sequential allocation in random order."""
-    draws = problem.draws.labels
-    if len(draws) * problem.scan_cost <= _START_COST:
-        chosen = list(draws)
-    else:
-        chosen = [draws[d] for d in rng.choice(len(draws), min(len(draws), restarts // 4 + 1))]
-    fits = [start for start in (*cuts, *chosen) if start.max() < problem.cap]
-    return [*fits, *([None] * restarts)]
-
-
 def find_partition(
     flat: np.ndarray,
     loss: Loss,
@@ -136,10 +125,12 @@ def find_partition(
     random_state : int or numpy Generator
         Fixed by default: the same draws give the same answer.
     n_restarts : int, optional
-        Random-order restarts. By default as many as about 1e9 (observation, draw, cluster) steps
-        allow, from 2 to 16; as many kicks (two clusters dissolved together) follow.
+        Random-order restarts, and kicks (two clusters dissolved together) from the best found.
+        By default 16, fewer where they would take more than 2e9 (observation, draw, cluster)
+        steps, a few seconds.
     max_clusters : int, optional
-        Most clusters considered by the moves; a quarter more than any draw has, plus 8, by default.
+        Most clusters considered by the moves; by default a quarter more than any draw or tree cut
+        it starts from has, plus 8.
 
     Returns
     -------
@@ -151,7 +142,8 @@ def find_partition(
     Large problems are handled leaner. Above 4,000 observations no tree is built. Where comparing
     every draw with every other costs more than 3e10 steps, draws are screened against an even
     subset first. With more than 1e8 labels in all, the search uses an even subset of the draws;
-    the expected loss returned is over all of them.
+    the expected loss returned is over all of them. Where the counts would take more than 0.8 GB
+    (thousands of clusters in each of many draws) the best draw or tree cut is returned as it is.
     """
     rng = np.random.default_rng(random_state)
     if max_clusters is not None and max_clusters < 1:
@@ -168,13 +160,10 @@ def find_partition(
 
 
 def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:
-    restarts = n_restarts
-    if restarts is None:
-        # A restart takes about ten scans.
-        affordable = int(_RESTART_COST / (10 * problem.scan_cost))
-        restarts = int(np.clip(affordable, 2, 16))
-    cuts = problem.best_cuts() if problem.n <= _TREE_MAX else []
-    best, best_value = problem.draws.labels[0].astype(np.int64), np.inf
+    draws = problem.draws.labels
+    restarts = _RESTARTS if n_restarts is None else n_restarts
+    best = draws[0].astype(np.int64)
+    best_value = problem.expected(best)
 
     def _consider(labels: np.ndarray) -> None:
         nonlocal best, best_value
@@ -182,16 +171,28 @@ def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generat
         if value < best_value - 1e-13 * (1.0 + best_value):
             best, best_value = labels.astype(np.int64), value
 
+    cuts = problem.best_cuts() if problem.n <= _TREE_MAX else []
     for cut in cuts:
         _consider(cut)
-    for start in _starts(problem, cuts, restarts, rng):
-        _consider(problem.improve(start, rng))
+    searching = problem.prepare(cuts)
+    if searching:
+        few = problem.n * problem.n_draws * problem.n_draws <= _START_CELLS
+        chosen = draws if few else draws[rng.choice(len(draws), restarts // 4 + 1)]
+        starts: list[np.ndarray | None] = [None] * restarts
+        # Trees and random orders first: the budget may not reach the rest.
+        for start in (*cuts, *starts[:2], *chosen, *starts[2:]):
+            if n_restarts is None and problem.work > _START_WORK:
+                break
+            if start is None or problem.fits(start):
+                _consider(problem.improve(start, rng))
     draw = problem.best_draw(best_value)
     if draw is not None:
         _consider(draw)
-        if draw.max() < problem.cap:
+        if searching and problem.fits(draw):
             _consider(problem.improve(draw, rng))
-    if best.max() < problem.cap:
-        for _ in range(restarts):
+    if searching and problem.fits(best):
+        for kick in range(restarts):
+            if n_restarts is None and kick and problem.work > _TOTAL_WORK:
+                break
             _consider(problem.kick(best, rng))
     return best

@@ -31,15 +31,23 @@ def cut(tree: np.ndarray, n_merges: int) -> np.ndarray:
 class Problem:
     """Draws, a loss, and one candidate partition with its counts."""
 
-    def __init__(self, draws: Draws, loss: Loss, max_clusters: int | None) -> None:
-        self.draws, self.loss = draws, loss
+    def __init__(self, draws: Draws, loss: Loss, max_clusters: int | None = None) -> None:
+        self.draws, self.loss, self.max_clusters = draws, loss, max_clusters
         self.n_draws, self.n = draws.labels.shape
         self.kind = _search.OMARI if loss.name == "omari" else _search.TABLE
         self.value = loss_table(loss.name, self.n + 1)
-        most = int(draws.n_clusters.max())
-        self.cap = min(self.n, max_clusters or most + most // 4 + 8)
-        self.scan_cost = float(self.n) * float(draws.n_clusters.sum())
+        self.work = 0.0
+        self.cap = 0
+
+    def prepare(self, starts: list[np.ndarray]) -> bool:
+        """Make room for the counts of candidates like `starts`; False if they do not fit."""
+        draws = self.draws
         rows = int(draws.n_clusters.sum())
+        most = int(draws.n_clusters.max())
+        wanted = max([most + most // 4, *(int(start.max()) + 1 for start in starts)]) + 8
+        self.cap = min(self.n, self.max_clusters or wanted, int(COUNT_BYTES / 12 / rows))
+        if self.cap < min(most, self.max_clusters or most):
+            return False
         self._row_weights = np.repeat(draws.weights, draws.n_clusters)
         self.state = _search.SearchState(
             by_item=np.ascontiguousarray(draws.labels.T),
@@ -58,8 +66,18 @@ class Problem:
             out=np.empty(self.cap),
             margin=np.zeros(self.n),
             kind=self.kind,
-            b=2.0 - loss.a,
+            b=2.0 - self.loss.a,
         )
+        return True
+
+    def fits(self, labels: np.ndarray) -> bool:
+        """Whether the moves have room for a partition of as many clusters."""
+        return int(labels.max()) < self.cap
+
+    def _scan(self, order: np.ndarray) -> int:
+        used = int(np.count_nonzero(self.state.sizes)) + 1
+        self.work += float(len(order)) * self.n_draws * used
+        return _search.scan(self.state, order)
 
     def expected(self, labels: np.ndarray) -> float:
         """Expected loss over the distinct draws."""
@@ -95,17 +113,18 @@ class Problem:
             loss = 1.0 - (s.together - expected) / np.where(same, 1.0, span)
             return float(s.weights @ np.where(same, 0.0, loss))
         top = int(np.flatnonzero(s.sizes)[-1]) + 1
+        self.work += float(len(s.counts)) * top
         both = self._row_weights @ self.value[s.counts[:, :top]].sum(axis=1)
         return float(s.b * self.value[s.sizes].sum() - 2.0 * both)
 
     def _sweeten(self, rng: np.random.Generator) -> None:
         """Scans until none moves anything; between full ones, only of what may well move."""
         for _ in range(_MAX_SCANS):
-            if _search.scan(self.state, rng.permutation(self.n)) == 0:
+            if self._scan(rng.permutation(self.n)) == 0:
                 break
             close = self.state.margin <= np.quantile(self.state.margin, _ACTIVE)
             for _ in range(_MAX_SCANS):
-                if _search.scan(self.state, rng.permutation(np.flatnonzero(close))) == 0:
+                if self._scan(rng.permutation(np.flatnonzero(close))) == 0:
                     break
         self._compact()
 
@@ -137,7 +156,7 @@ class Problem:
         s = self.state
         items = rng.permutation(np.flatnonzero(np.isin(s.labels, clusters)))
         _search.put_many(s, items, s.labels[items], -1)
-        _search.scan(s, items)
+        self._scan(items)
 
     def _zealous(self, rng: np.random.Generator) -> bool:
         """Zealous updates: dissolve one cluster at a time; kept only where the loss falls."""

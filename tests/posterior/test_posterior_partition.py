@@ -1,0 +1,268 @@
+"""The partition search against enumeration, draws and tree cuts."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import posterior_twins as twins
+import pytest
+
+from cavity.posterior import Posterior, expected_loss
+from cavity.posterior import search as search_module
+from cavity.posterior._draws import distinct
+from cavity.posterior.losses import as_loss
+from cavity.posterior.partition import find_partition, largest_first
+from cavity.posterior.search import Problem
+
+LOSSES = [("vi", 1.0), ("vi", 0.6), ("vi", 1.5), ("binder", 1.0), ("binder", 0.5), ("omari", 1.0)]
+
+
+def optimum(draws: np.ndarray, loss: str, a: float) -> float:
+    """Least expected loss over all partitions, each loss of a pair of partitions computed once."""
+    n = draws.shape[1]
+    everything = twins.set_partitions(n)
+    rows, counts = np.unique(draws, axis=0, return_counts=True)
+    together = (everything[:, :, None] == everything[:, None, :])[:, *np.triu_indices(n, 1)]
+    best = np.inf
+    if loss == "binder":
+        z = (rows[:, :, None] == rows[:, None, :])[:, *np.triu_indices(n, 1)]
+        values = a * (~together).astype(float) @ z.T + (2 - a) * together @ (~z).T.astype(float)
+        return float((values @ counts / counts.sum()).min() * 2 / n**2)
+    for c in everything:
+        value = sum(k * twins.loss(loss, c, z, a) for z, k in zip(rows, counts, strict=True))
+        best = min(best, value / counts.sum())
+    return best
+
+
+@pytest.mark.parametrize(("loss", "a"), LOSSES)
+def test_equals_the_optimum_by_enumeration(loss, a):
+    rng = np.random.default_rng(20)
+    for trial in range(30):
+        n = int(rng.integers(2, 6))
+        draws = twins.random_posterior(rng, n, int(rng.integers(1, 9)))
+        found = find_partition(draws.astype(np.uint8), as_loss(loss, a))
+        assert found.expected_loss == pytest.approx(optimum(draws, loss, a), abs=1e-10), trial
+
+
+@pytest.mark.parametrize(("loss", "a"), LOSSES)
+def test_equals_the_optimum_for_eight_observations(loss, a):
+    # The losses of all 4140 partitions by the fast routine, itself checked against its twin.
+    rng = np.random.default_rng(8)
+    everything = twins.set_partitions(8)
+    for trial in range(2):
+        draws = twins.random_posterior(rng, 8, 25).astype(np.uint8)
+        values = [expected_loss(c, draws, loss=loss, a=a) for c in everything]
+        found = find_partition(draws, as_loss(loss, a))
+        assert found.expected_loss == pytest.approx(min(values), abs=1e-10), trial
+
+
+def test_enumeration_catches_a_search_that_does_not_search(monkeypatch):
+    """Negative control: without moves, merges or updates the optimum is missed."""
+
+    def no_search(self, start, rng):
+        return np.zeros(self.n, np.int64) if start is None else start.astype(np.int64)
+
+    monkeypatch.setattr(Problem, "improve", no_search)
+    monkeypatch.setattr(Problem, "best_cuts", lambda self: [])
+    monkeypatch.setattr(Problem, "kick", lambda self, labels, rng: labels)
+    rng = np.random.default_rng(20)
+    missed = 0
+    for _ in range(20):
+        draws = rng.integers(0, 3, (6, 6))
+        found = find_partition(draws.astype(np.uint8), as_loss("vi", 0.7))
+        missed += found.expected_loss > optimum(draws, "vi", 0.7) + 1e-10
+    assert missed > 0
+
+
+@pytest.mark.parametrize(("loss", "a"), LOSSES)
+def test_never_worse_than_any_draw_or_cut(loss, a):
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
+    rng = np.random.default_rng(3)
+    draws = twins.noisy_draws(rng, 40, 6, 30, 0.4)
+    found = find_partition(draws.astype(np.uint8), as_loss(loss, a))
+    assert found.expected_loss == pytest.approx(
+        np.mean([twins.loss(loss, found.labels, z, a) for z in draws]), abs=1e-10
+    )
+    for row in draws:
+        assert found.expected_loss <= expected_loss(row, draws, loss=loss, a=a) + 1e-12
+    distance = squareform(1 - twins.similarity(draws), checks=False)
+    for method in ("average", "complete"):
+        tree = linkage(distance, method)
+        for merges in range(40):
+            value = expected_loss(search_module.cut(tree, merges), draws, loss=loss, a=a)
+            assert found.expected_loss <= value + 1e-12
+
+
+@pytest.mark.parametrize(("loss", "a"), LOSSES)
+def test_losses_of_all_cuts_of_a_tree(loss, a):
+    from scipy.cluster.hierarchy import linkage
+
+    from cavity.posterior import _search
+
+    rng = np.random.default_rng(5)
+    draws = distinct(twins.noisy_draws(rng, 12, 4, 7, 0.4))
+    tree = linkage(rng.random((12, 2)), "average")
+    problem = Problem(draws, as_loss(loss, a))
+    values = _search.cut_losses(
+        tree, draws.labels, draws.n_clusters, draws.weights, problem.value, problem.kind, a
+    )
+    scale = {"vi": 12, "binder": 144, "omari": 1}[loss]
+    for merges in range(12):
+        expected = problem.expected(search_module.cut(tree, merges))
+        assert values[merges] / scale == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("loss", "a"), LOSSES)
+def test_scores_and_merges_equal_the_change_of_loss(loss, a):
+    """The kernels' incremental costs against the loss recomputed from nothing."""
+    from cavity.posterior import _search
+
+    rng = np.random.default_rng(6)
+    n = 14
+    draws = distinct(twins.noisy_draws(rng, n, 4, 9, 0.5))
+    problem = Problem(draws, as_loss(loss, a))
+    assert problem.prepare([])
+    labels = rng.integers(0, 4, n)
+    labels[:4] = np.arange(4)
+    problem.set(labels)
+    scale = {"vi": n, "binder": n**2, "omari": 1}[loss]
+
+    def whole(c):
+        return problem.expected(np.unique(c, return_inverse=True)[1].reshape(-1)) * scale
+
+    for i in range(n):
+        _search._choose(problem.state, i, labels[i], 5)
+        scores = problem.state.out[:5].copy()
+        moved = [np.where(np.arange(n) == i, k, labels) for k in range(5)]
+        truth = np.array([whole(c) for c in moved])
+        np.testing.assert_allclose(scores - scores[0], truth - truth[0], atol=1e-9)
+        if (labels == labels[i]).sum() > 1:
+            # Alone, the observation's own slot and the empty one are the same choice.
+            least, second = np.sort(truth)[:2]
+            assert problem.state.margin[i] == pytest.approx(second - least, abs=1e-9)
+    before = problem._candidate_loss() - whole(labels)
+    _search.put_many(problem.state, np.array([5]), labels[[5]], -1)
+    _search.put_many(problem.state, np.array([5]), np.array([4]), 1)
+    changed = np.where(np.arange(n) == 5, 4, labels)
+    assert problem._candidate_loss() - whole(changed) == pytest.approx(before, abs=1e-9)
+    problem.set(labels)
+    cost = np.zeros((4, 4))
+    _search.merge_costs(problem.state, 4, cost, np.zeros((4, 4)), np.empty(4, np.int64))
+    for k in range(4):
+        for m in range(k):
+            change = whole(np.where(labels == k, m, labels)) - whole(labels)
+            if loss != "omari":
+                x, y = (labels == k).sum(), (labels == m).sum()
+                v = problem.value
+                change -= (2 - a) * (v[x + y] - v[x] - v[y])
+            assert cost[k, m] == pytest.approx(change, abs=1e-9)
+
+
+def test_deterministic_and_indifferent_to_label_names():
+    rng = np.random.default_rng(1)
+    draws = twins.noisy_draws(rng, 60, 5, 40, 0.3)
+    first = Posterior.from_labels(draws).partition()
+    again = Posterior.from_labels(draws).partition()
+    renamed = np.array([rng.permutation(9)[row] for row in draws])
+    other = Posterior.from_labels(renamed).partition()
+    np.testing.assert_array_equal(first.labels, again.labels)
+    np.testing.assert_array_equal(first.labels, other.labels)
+    seeded = Posterior.from_labels(draws).partition(random_state=5)
+    assert seeded.expected_loss == pytest.approx(first.expected_loss, rel=1e-3)
+
+
+def test_costs_steer_the_number_of_clusters():
+    rng = np.random.default_rng(2)
+    p = Posterior.from_labels(twins.noisy_draws(rng, 50, 6, 60, 0.5))
+    few, many = p.partition(a=1.8).n_clusters, p.partition(a=0.3).n_clusters
+    assert few < many
+
+
+def test_labels_run_from_the_largest_cluster():
+    rng = np.random.default_rng(2)
+    found = Posterior.from_labels(twins.noisy_draws(rng, 50, 4, 20)).partition()
+    assert list(found.sizes) == sorted(found.sizes, reverse=True)
+    assert found.n_clusters == len(set(found.labels)) == len(found.sizes)
+    np.testing.assert_array_equal(np.asarray(found), found.labels)
+    np.testing.assert_array_equal(largest_first(np.array([9, 1, 1])), [1, 0, 0])
+
+
+def test_max_clusters_is_kept_by_the_moves():
+    rng = np.random.default_rng(4)
+    draws = np.array([np.arange(12)] * 3 + [np.zeros(12, int)] * 2)
+    assert Posterior.from_labels(draws).partition(max_clusters=12).n_clusters == 12
+    draws = twins.noisy_draws(rng, 30, 3, 20, 0.2)
+    assert Posterior.from_labels(draws).partition(max_clusters=3).n_clusters <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "rand"}, "loss must be one of"),
+        ({"a": 0.0}, "strictly between 0 and 2"),
+        ({"a": 2.0}, "strictly between 0 and 2"),
+        ({"loss": "omari", "a": 0.5}, "no meaning"),
+        ({"max_clusters": 0}, "max_clusters"),
+        ({"n_restarts": -1}, "n_restarts"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        Posterior.from_labels([[0, 1], [0, 0]]).partition(**options)
+
+
+@pytest.mark.parametrize("loss", ["vi", "binder", "omari"])
+def test_degenerate_posteriors(loss):
+    one = Posterior.from_labels([[3]])
+    assert one.partition(loss).labels.tolist() == [0]
+    assert one.partition(loss).expected_loss == 0.0
+    same = Posterior.from_labels(np.zeros((5, 30), int))
+    assert same.partition(loss).n_clusters == 1
+    singles = Posterior.from_labels(np.tile(np.arange(30), (5, 1)))
+    assert singles.partition(loss).n_clusters == 30
+    mixed = Posterior.from_labels([np.arange(30), np.zeros(30, int)] * 3 + [np.arange(30)])
+    assert mixed.partition(loss).expected_loss <= 0.5 * np.log(30)
+
+
+def test_thousand_by_thousand_within_ten_seconds():
+    rng = np.random.default_rng(0)
+    Posterior.from_labels(twins.noisy_draws(rng, 30, 3, 10)).partition()
+    p = Posterior.from_labels(twins.noisy_draws(rng, 1000, 10, 1000, 0.2))
+    start = time.process_time()
+    found = p.partition()
+    assert time.process_time() - start < 10.0
+    assert found.n_clusters == 10
+
+
+def test_counts_that_do_not_fit_leave_the_best_draw(monkeypatch):
+    monkeypatch.setattr(search_module, "COUNT_BYTES", 1000)
+    draws = twins.noisy_draws(np.random.default_rng(0), 30, 5, 20, 0.3)
+    p = Posterior.from_labels(draws)
+    least = min(expected_loss(row, draws) for row in draws)
+    assert p.partition().expected_loss <= least + 1e-12
+
+
+def test_many_draws_are_screened_and_thinned(monkeypatch):
+    from cavity.posterior import partition as partition_module
+
+    draws = twins.noisy_draws(np.random.default_rng(0), 60, 4, 80, 0.2)
+    whole = Posterior.from_labels(draws).partition()
+    monkeypatch.setattr(search_module, "PAIR_COST", 1000)
+    monkeypatch.setattr(partition_module, "_SEARCH_CELLS", 60 * 40)
+    monkeypatch.setattr(partition_module, "_TREE_MAX", 10)
+    lean = Posterior.from_labels(draws).partition()
+    assert lean.expected_loss == pytest.approx(expected_loss(lean.labels, draws), abs=1e-12)
+    assert lean.expected_loss == pytest.approx(whole.expected_loss, rel=0.02)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_observations():
+    rng = np.random.default_rng(0)
+    p = Posterior.from_labels(twins.noisy_draws(rng, 20_000, 10, 200, 0.2))
+    found = p.partition()
+    assert found.n_clusters == 10
+    assert found.credible_ball().radius > 0
+    assert len(p.summary()) == 10
