@@ -33,7 +33,7 @@ __all__ = [
 
 EXACT_MAX = 1_000
 CELLS = 800
-LABELLED_SHARE = 0.03
+LABEL_INCHES = {"x": 0.22, "y": 0.14}
 BLOCKS_MAX = 100
 STEPS = 1_000
 MANY = 5_000
@@ -93,7 +93,7 @@ def draw_similarity(view: View, ax: Axes) -> Axes:
         ax.spines[side].set_visible(False)
     ax.set_xlabel("observation, by cluster")
     ax.set_ylabel("cluster")
-    _name_blocks(ax, bounds)
+    _name_clusters(ax, bounds, "y")
     style.whole_numbers(ax, "x", 5)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     bar.set_label("probability of sharing a cluster", fontsize=style.BODY, color=style.INK)
@@ -135,13 +135,22 @@ def _mark_blocks(ax: Axes, bounds: np.ndarray) -> None:
     )
 
 
-def _name_blocks(ax: Axes, bounds: np.ndarray) -> None:
-    """Write the cluster's number beside each block that is wide enough for it."""
-    width = np.diff(bounds)
-    wide = np.flatnonzero(width >= LABELLED_SHARE * bounds[-1])
+def _name_clusters(ax: Axes, bounds: np.ndarray, axis: str) -> None:
+    """Write the clusters' numbers along an axis, as many as have room."""
+    box = ax.get_window_extent()
+    inches = (box.width if axis == "x" else box.height) / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+    pitch = LABEL_INCHES[axis] / max(inches, 0.1) * bounds[-1]
     middles = 0.5 * (bounds[:-1] + bounds[1:])
-    ax.set_yticks(middles[wide], [str(k) for k in wide])
-    ax.tick_params(axis="y", length=0)
+    chosen: list[int] = []
+    for k, middle in enumerate(middles):
+        if not chosen or middle - middles[chosen[-1]] >= pitch:
+            chosen.append(k)
+    ticks, names = middles[chosen], [str(k) for k in chosen]
+    if axis == "x":
+        ax.set_xticks(ticks, names)
+    else:
+        ax.set_yticks(ticks, names)
+    ax.tick_params(axis=axis, length=0)  # type: ignore[arg-type]
 
 
 def trace_quantities(posterior: Posterior) -> dict[str, np.ndarray]:
@@ -232,16 +241,18 @@ def draw_trace(quantities: dict[str, np.ndarray], axes: Sequence[Axes]) -> np.nd
         one.set_xlim(0.5, n_draws + 0.5)
     style.whole_numbers(axes[-1], "x")
     axes[-1].set_xlabel("kept draw")
-    style.entitle(axes[0], "Traces of quantities without labels, one line per chain")
+    style.entitle(axes[0], "Traces, one line per chain")
     handles, names = axes[0].get_legend_handles_labels()
     if 1 < len(handles) <= 16:
-        axes[0].legend(
+        axes[-1].legend(
             handles,
             names,
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.38),
+            ncols=min(len(handles), 4),
             fontsize=style.SMALL,
             frameon=False,
+            borderaxespad=0.0,
         )
     result = np.empty(len(axes), object)
     result[:] = list(axes)
@@ -368,14 +379,10 @@ def draw_certainty(view: View, ax: Axes) -> Axes:
             rasterized=n > MANY,
         )
     _mark_doubtful(ax, view, order)
-    width = np.diff(bounds)
-    wide = np.flatnonzero(width >= LABELLED_SHARE * n)
-    middles = 0.5 * (bounds[:-1] + bounds[1:])
-    ax.set_xticks(middles[wide], [str(k) for k in wide])
-    if len(width) <= BLOCKS_MAX:
+    if view.n_clusters <= BLOCKS_MAX:
         ax.vlines(bounds, 0.0, 1.0, color="white", linewidth=0.8)
     style.dress(ax, grid="y")
-    ax.tick_params(axis="x", length=0)
+    _name_clusters(ax, bounds, "x")
     ax.set_xlim(0, n)
     ax.set_ylim(0.0, 1.1)
     ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -406,7 +413,7 @@ def _mark_doubtful(ax: Axes, view: View, order: np.ndarray) -> None:
         markersize=6,
         markeredgewidth=0.8,
         color=style.RING,
-        label=f"in doubt: {len(view.in_doubt):,} of {view.n:,}",
+        label=f"{len(view.in_doubt):,} in doubt",
         rasterized=view.n > MANY,
     )
     ax.legend(

@@ -135,7 +135,9 @@ def _point_area(n: int) -> float:
     return float(np.clip(2_500 / max(n, 1) + 6, 4, 34)) if n < 3_000 else 4.0
 
 
-def _scatter(ax: Axes, view: View, x: np.ndarray, y: np.ndarray, *, legend: bool) -> None:
+def _scatter(
+    ax: Axes, view: View, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
+) -> None:
     shown = _shown(view)
     area = _point_area(len(shown))
     raster = len(shown) > 2_000
@@ -173,8 +175,8 @@ def _scatter(ax: Axes, view: View, x: np.ndarray, y: np.ndarray, *, legend: bool
     for low, high, fit in ((x_low, x_high, ax.set_xlim), (y_low, y_high, ax.set_ylim)):
         pad = 0.04 * (high - low) or 0.5 * max(abs(high), 1.0) * 0.1
         fit(low - pad, high + pad)
-    if legend:
-        add_legend(ax, view, len(ringed), len(outside))
+    if legend is not None:
+        add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
 
 
 def _ringed(view: View, shown: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -252,22 +254,26 @@ def legend_entries(view: View, n_ringed: int, n_outside: int) -> list[Any]:
     return handles
 
 
-def add_legend(ax: Axes, view: View, n_ringed: int, n_outside: int = 0, **place: Any) -> None:
-    """Put the legend beside the axes, or where `place` says."""
-    handles = legend_entries(view, n_ringed, n_outside)
-    place = place or {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+def add_legend(ax: Axes, handles: list[Any], where: str) -> None:
+    """Put a legend to the right of the axes, below them, or in their upper right corner."""
+    places: dict[str, dict[str, Any]] = {
+        "right": {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)},
+        "below": {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)},
+        "corner": {"loc": "upper right"},
+    }
+    columns = 3 if where == "below" else 2 if len(handles) > 16 else 1
     ax.legend(
         handles=handles,
         title="cluster (size)",
         fontsize=style.SMALL,
         title_fontsize=style.SMALL,
         frameon=False,
-        ncols=2 if len(handles) > 16 else 1,
+        ncols=columns,
         borderaxespad=0.0,
         handletextpad=0.3,
         columnspacing=1.0,
         labelspacing=0.35,
-        **place,
+        **places[where],
     )
 
 
@@ -286,7 +292,7 @@ def _sample_note(ax: Axes, view: View) -> None:
         )
 
 
-def draw_plane(view: View, table: Table, ax: Axes, *, project: bool) -> Axes:
+def draw_plane(view: View, table: Table, ax: Axes, *, project: bool, legend: str = "right") -> Axes:
     """Scatter of two columns, or of the first two principal components."""
     if project:
         points, share = principal_plane(table.values)
@@ -294,7 +300,7 @@ def draw_plane(view: View, table: Table, ax: Axes, *, project: bool) -> Axes:
     else:
         points = table.values
         names = [style.literal(style.shorten(name, 40)) for name in table.names]
-    _scatter(ax, view, points[:, 0], points[:, 1], legend=True)
+    _scatter(ax, view, points[:, 0], points[:, 1], legend=legend)
     style.dress(ax, grid="both")
     ax.set_xlabel(names[0])
     ax.set_ylabel(names[1])
@@ -313,7 +319,7 @@ def draw_pairs(view: View, table: Table, grid: np.ndarray) -> np.ndarray:
             if c > r:
                 ax.set_axis_off()
                 continue
-            _scatter(ax, view, table.values[:, c], table.values[:, r + 1], legend=False)
+            _scatter(ax, view, table.values[:, c], table.values[:, r + 1])
             style.dress(ax, grid="both")
             if r == side - 1:
                 ax.set_xlabel(names[c])
@@ -322,12 +328,14 @@ def draw_pairs(view: View, table: Table, grid: np.ndarray) -> np.ndarray:
     style.entitle(grid[0, 0], "Clusters of the point estimate")
     shown = _shown(view)
     n_ringed = len(_ringed(view, shown, np.ones(view.n, bool)))
-    add_legend(grid[0, side - 1], view, n_ringed, loc="upper right")
+    add_legend(grid[0, side - 1], legend_entries(view, n_ringed, 0), "corner")
     return grid
 
 
-def draw_strip(view: View, table: Table, ax: Axes) -> Axes:
+def draw_strip(view: View, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
     """One column: a histogram stacked by cluster over a strip of the points themselves."""
+    from matplotlib.ticker import MaxNLocator
+
     x = table.values[:, 0]
     low, high = sensible_limits(x)
     inside = (x >= low) & (x <= high)
@@ -382,11 +390,11 @@ def draw_strip(view: View, table: Table, ax: Axes) -> Axes:
         _draw_outside(ax, view, outside, (x, low, high), (at, -top, top))
     style.dress(ax, grid="y")
     ax.set_ylim(-0.2 * top, 1.08 * top)
-    ticks = [t for t in ax.get_yticks() if 0 <= t <= 1.08 * top and t == int(t)]
-    ax.set_yticks(ticks)
+    ticks = MaxNLocator(nbins=6, integer=True, min_n_ticks=1).tick_values(0.0, top)
+    ax.set_yticks([t for t in ticks if 0 <= t <= 1.08 * top])
     ax.set_xlabel(style.literal(style.shorten(table.names[0], 60)))
     ax.set_ylabel("observations")
     style.entitle(ax, "Clusters of the point estimate")
     _sample_note(ax, view)
-    add_legend(ax, view, len(ringed), len(outside))
+    add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
     return ax

@@ -1,0 +1,264 @@
+"""The report: one HTML file that explains a posterior, with nothing to load from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from cavity.report import markup, pictures, tables, words
+from cavity.report.view import View
+
+if TYPE_CHECKING:
+    from cavity.posterior import Posterior
+    from cavity.posterior.diagnostics import Diagnostics
+    from cavity.report.frame import Table
+
+CHAINS_MAX = 12
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    posterior: Posterior,
+    X: Any = None,
+    *,
+    feature_names: Sequence[Any] | None = None,
+    title: str = "Clustering report",
+    extra_sections: Iterable[tuple[str, Any, str]] = (),
+    settings: Mapping[str, Any] | None = None,
+    partition: Any = None,
+    threshold: float = 0.8,
+) -> Path:
+    """Write a self-contained HTML page on a posterior.
+
+    Parameters
+    ----------
+    path : path
+        File to write; one that is there is replaced, all or nothing.
+    posterior : Posterior
+    X : array or DataFrame, optional
+        The data that was clustered: drawn, and its typical values listed.
+    feature_names : sequence, optional
+        Names of the columns; those of a DataFrame, or those kept with the run, by default.
+    title : str
+    extra_sections : iterable of (title, content, caption)
+        Pictures of a model's own, after the common ones: content is a matplotlib figure, axes of
+        one, or HTML. Titles and captions are escaped; HTML is taken as it is, so it must come from
+        code and not from data. Scripts in it do not run.
+    settings : mapping, optional
+        Settings of the fit beyond those kept in ``posterior.info``.
+    partition : Partition or labels, optional
+        The partition reported on; the VI estimate by default.
+    threshold : float
+        Which observations count as doubtful: see `Posterior.doubtful`.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; that is found out before the work begins.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]])
+    >>> write_report("report.html", p, title="Five things").name
+    'report.html'
+    """
+    from cavity.report.frame import as_table
+
+    target = Path(path)
+    with _replacing(target) as file:
+        data = None
+        if feature_names is None and not hasattr(X, "columns"):
+            feature_names = _kept_names(posterior, X)
+        if X is not None:
+            data = as_table(X, posterior.n_observations, feature_names)
+        view = View.of(posterior, partition, threshold)
+        page = _page(view, data, feature_names, title, list(extra_sections), settings)
+        file.write(page)
+    return target
+
+
+def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:
+    """Column names kept with the run, if they are those of `X`."""
+    names = posterior.info.get("columns")
+    if not isinstance(names, list) or not names:
+        return None
+    shape = np.shape(X)
+    if X is not None and (len(shape) != 2 or shape[1] != len(names)):
+        return None
+    return [str(name) for name in names]
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[TextIO]:
+    """A file beside the target that takes its place when all went well."""
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; name a file for the report")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        file = part.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise type(error)(
+            f"cannot write a report to {target}: {error.strerror or error}"
+        ) from error
+    try:
+        with file:
+            yield file
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _page(
+    view: View,
+    data: Table | None,
+    features: Sequence[Any] | None,
+    title: str,
+    extra: list[tuple[str, Any, str]],
+    settings: Mapping[str, Any] | None,
+) -> str:
+    diagnostics = view.posterior.diagnostics()
+    names = data.names if data is not None else _texts(features)
+    sections: list[tuple[str, str, str]] = [
+        ("summary", "In words", _summary(view, diagnostics)),
+        ("pictures", "Pictures", _pictures(view, data)),
+    ]
+    for number, (heading, content) in enumerate(_extra(extra)):
+        sections.append((f"extra-{number}", heading, content))
+    sections += [
+        ("cluster-section", "Clusters", _clusters(view, data, names)),
+        ("doubt-section", "Doubtful observations", _doubtful(view)),
+        ("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
+        ("run", "How it was run", _run(view, settings)),
+    ]
+    links = "".join(
+        f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in sections
+    )
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-h">\n'
+        f'<h2 id="{name}-h">{escape(heading)}</h2>\n{content}</section>\n'
+        for name, heading, content in sections
+    )
+    script, sheet = _asset("report.js"), _asset("report.css")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The policy lets the page load nothing and run no script but its own.
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<style>\n{sheet}</style>\n</head>\n<body>\n<div class="page">\n'
+        f"<header>\n<h1>{escape(title)}</h1>\n<p>{escape(_subtitle(view))}</p>\n</header>\n"
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n<main>\n{body}</main>\n'
+        "<footer>Written by cavity. Everything on this page is in this one file.</footer>\n"
+        "</div>\n"
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _texts(names: Sequence[Any] | None) -> list[str] | None:
+    return None if names is None else [str(name) for name in names]
+
+
+def _asset(name: str) -> str:
+    return (resources.files("cavity.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _subtitle(view: View) -> str:
+    p = view.posterior
+    model = p.info.get("model")
+    parts = [f"{model}" if model else "", words.count(p.n_observations, "observation")]
+    parts.append(f"{words.count(p.n_chains, 'chain')} of {words.count(p.n_draws, 'draw')}")
+    parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
+    return " · ".join(part for part in parts if part)
+
+
+def _summary(view: View, diagnostics: Diagnostics) -> str:
+    *answers, trust = words.summary_sentences(view, diagnostics)
+    items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in answers)
+    kind = "verdict" if diagnostics.converged else "verdict look"
+    return f'<ul class="words">\n{items}</ul>\n<p class="{kind}">{escape(trust)}</p>\n'
+
+
+def _pictures(view: View, data: Table | None) -> str:
+    drawn = [] if data is None else [pictures.data(view, data)]
+    drawn += [
+        pictures.certainty(view),
+        pictures.similarity(view),
+        pictures.number(view),
+        pictures.trace(view),
+    ]
+    return f'<div class="figures">\n{"".join(drawn)}</div>\n'
+
+
+def _extra(extra: list[tuple[str, Any, str]]) -> Iterator[tuple[str, str]]:
+    """Sections brought by the caller; neighbours of the same title share a heading."""
+    for i, (title, content, caption) in enumerate(extra):
+        if i and extra[i - 1][0] == title:
+            continue
+        parts = [markup.given(title, content, caption)]
+        for other, more, words_of_it in extra[i + 1 :]:
+            if other != title:
+                break
+            parts.append(markup.given(title, more, words_of_it))
+        yield str(title), f'<div class="figures">\n{"".join(parts)}</div>\n'
+
+
+def _clusters(view: View, data: Table | None, names: Sequence[str] | None) -> str:
+    parts = [tables.cluster_table(view)]
+    if data is not None:
+        parts += ["<h3>Typical values</h3>\n", tables.typical_table(view, data)]
+    parameters = tables.parameter_tables(view, names)
+    if parameters:
+        parts += ["<h3>Parameters</h3>\n", *parameters]
+    return "".join(parts)
+
+
+def _doubtful(view: View) -> str:
+    if not len(view.in_doubt):
+        return "<p>No observation is in doubt.</p>\n"
+    return tables.doubtful_table(view)
+
+
+def _diagnostics(view: View, diagnostics: Diagnostics) -> str:
+    first, *others = diagnostics.sentences
+    items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in others)
+    kind = "verdict" if diagnostics.converged else "verdict look"
+    verdict = f'<div class="{kind}"><strong>{escape(first)}</strong>'
+    verdict += f"\n<ul>\n{items}</ul></div>\n" if items else "</div>\n"
+    parts = [verdict, tables.diagnostics_table(diagnostics, view.posterior.n_chains)]
+    if 1 < view.posterior.n_chains <= CHAINS_MAX:
+        parts += ["<h3>Agreement of the chains</h3>\n", tables.chains_table(diagnostics)]
+    if len(diagnostics.events):
+        parts += ["<h3>Numerical events</h3>\n", tables.events_table(diagnostics)]
+    return "".join(parts)
+
+
+def _run(view: View, settings: Mapping[str, Any] | None) -> str:
+    parts = [markup.facts(tables.run_facts(view), "The run")]
+    chosen = tables.settings_facts(view, settings)
+    if chosen:
+        parts += ["<h3>Settings</h3>\n", markup.facts(chosen, "Settings")]
+    parts += ["<h3>Versions</h3>\n", markup.facts(tables.version_facts(view), "Versions")]
+    return "".join(parts)

@@ -1,0 +1,133 @@
+"""The pictures of the report, with captions and texts for those who cannot see them.
+
+A wide picture comes twice: for a desk, and narrower, with larger letters, for a phone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cavity.report import style
+from cavity.report.markup import picture
+from cavity.report.words import count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cavity.report.frame import Table
+    from cavity.report.view import View
+
+DESK, PHONE = 8.0, 4.4
+
+
+def data(view: View, table: Table) -> str:
+    """The observations themselves."""
+    from cavity.report import scatter
+
+    d = table.values.shape[1]
+    kind = scatter.choose_kind("auto", d)
+
+    def _draw(width: float, legend: str) -> Figure:
+        if kind == "pairs":
+            figure = style.page_figure(width, width)
+            scatter.draw_pairs(view, table, scatter.pair_axes(figure, d))
+        elif kind == "strip":
+            figure = style.page_figure(width, 3.8)
+            scatter.draw_strip(view, table, figure.subplots(), legend=legend)
+        else:
+            figure = style.page_figure(width, 5.2)
+            scatter.draw_plane(view, table, figure.subplots(), project=kind == "pca", legend=legend)
+        return figure
+
+    shows = {
+        "pairs": f"Each two of the {d} columns against each other",
+        "strip": f"Histogram of {table.names[0]} by cluster, over the points themselves",
+        "pca": f"The {d} columns, standardised, projected on their first two principal components",
+        "scatter": f"{table.names[0]} against {table.names[-1]}",
+    }[kind]
+    caption = (
+        f"{shows}. Colour and marker tell the cluster; the fainter a point, the less certain its "
+        "place. Points in doubt are ringed."
+    )
+    alt = (
+        f"{shows}; {count(view.n, 'observation')} in {count(view.n_clusters, 'cluster')}, "
+        f"{len(view.in_doubt):,} in doubt."
+    )
+    narrow = _draw(6.0 if kind == "pairs" else PHONE, "below")
+    return picture(_draw(DESK, "right"), alt, caption, wide=True, narrow=narrow)
+
+
+def certainty(view: View) -> str:
+    """How sure of each observation."""
+    from cavity.report.plots import draw_certainty
+
+    def _draw(width: float) -> Figure:
+        figure = style.page_figure(width, 3.2)
+        draw_certainty(view, figure.subplots())
+        return figure
+
+    return picture(
+        _draw(DESK),
+        f"Certainty of each observation, cluster by cluster; mean {view.certainty.mean():.2f}.",
+        "Certainty: the probability that an observation shares its cluster with another member of "
+        "it chosen at random. A cluster that stays high to its right end is firm; a long slope has "
+        "a blurred edge. Ticks above mark the observations in doubt.",
+        wide=True,
+        narrow=_draw(PHONE),
+    )
+
+
+def similarity(view: View) -> str:
+    """Which observations belong together."""
+    from cavity.report.plots import draw_similarity
+
+    figure = style.page_figure(5.0, 4.5)
+    draw_similarity(view, figure.subplots())
+    return picture(
+        figure,
+        f"Similarity matrix of {count(view.n, 'observation')}, "
+        f"{count(view.n_clusters, 'cluster')} along its diagonal.",
+        "How often each two observations share a cluster. Outlined are the clusters of the point "
+        "estimate; dark off the diagonal means that two of them are sometimes one, pale within a "
+        "block that it sometimes falls apart.",
+    )
+
+
+def number(view: View) -> str:
+    """How many clusters."""
+    from cavity.report.plots import draw_n_clusters
+
+    figure = style.page_figure(5.0, 4.0)
+    draw_n_clusters(view.posterior, view.n_clusters, figure.subplots())
+    likely = view.posterior.n_clusters_posterior()
+    return picture(
+        figure,
+        f"Posterior of the number of clusters; most probable {likely.idxmax()} "
+        f"with {likely.max():.2f}.",
+        "How many clusters have members, over all draws. The triangle marks the point estimate, "
+        "which weighs every observation's place and need not have the most probable number.",
+    )
+
+
+def trace(view: View) -> str:
+    """The chains along their way."""
+    from cavity.report.plots import draw_trace, trace_quantities
+
+    usual = ("log joint", "number of clusters", "largest cluster")
+    known = {k: v for k, v in trace_quantities(view.posterior).items() if k in usual}
+
+    def _draw(width: float) -> Figure:
+        figure = style.page_figure(width, 0.8 + 1.6 * len(known))
+        axes = figure.subplots(len(known), 1, sharex=True, squeeze=False)[:, 0]
+        draw_trace(known, list(axes))
+        return figure
+
+    return picture(
+        _draw(DESK),
+        f"Traces of {style.enumerate_words(list(known))} along "
+        f"{count(view.posterior.n_chains, 'chain')}.",
+        "Each line is a chain. Chains that agree overlap and look alike; one that stays apart, or "
+        "drifts, has not converged.",
+        wide=True,
+        narrow=_draw(PHONE),
+    )

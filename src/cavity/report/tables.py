@@ -1,0 +1,349 @@
+"""The tables of the report: clusters, doubtful observations, diagnostics, the run."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
+
+if TYPE_CHECKING:
+    from cavity.posterior.diagnostics import Diagnostics
+    from cavity.report.frame import Table
+    from cavity.report.view import View
+
+ROWS_MAX = 300
+COMPONENTS_MAX = 40
+_OTHERS_MIN = 0.01
+_OTHERS_LISTED = 4
+_TITLES = {"n_columns": "number of columns", "n_warmup": "warm-up sweeps", "thin": "thinning"}
+
+
+def _shown(view: View) -> int:
+    return min(view.n_clusters, ROWS_MAX)
+
+
+def _cut(shown: int, total: int, what: str) -> str:
+    return "" if shown == total else f" The first {shown:,} of {total:,} {what} are shown."
+
+
+def _cluster_names(shown: int) -> Column:
+    cells = [f"{swatch(k)}{k}" for k in range(shown)]
+    return Column("cluster", cells, list(range(shown)), markup=True)
+
+
+def cluster_table(view: View) -> str:
+    """One row per cluster."""
+    from cavity.posterior.summary import cluster_frame
+
+    frame = cluster_frame(view.posterior, view.labels, 0.95)
+    shown = _shown(view)
+    frame = frame.head(shown)
+    doubtful = np.bincount(view.labels[view.in_doubt], minlength=view.n_clusters)[:shown]
+    interval = [
+        f"{low:,.0f} to {high:,.0f}"
+        for low, high in zip(frame["size_lower"], frame["size_upper"], strict=True)
+    ]
+    columns = [
+        _cluster_names(shown),
+        numeric("size", frame["size"], "observations in the point estimate"),
+        numeric("share", frame["share"], form=lambda v: f"{v:.1%}"),
+        Column(
+            "size, 95% interval",
+            interval,
+            frame["size_mean"].tolist(),
+            "over the draws; sorts by the posterior mean",
+        ),
+        numeric(
+            "certainty",
+            frame["certainty"],
+            "mean probability of sharing a cluster with another member",
+            form=probability,
+        ),
+        numeric(
+            "presence", frame["presence"], "share of draws with such a cluster", form=probability
+        ),
+        numeric("in doubt", doubtful, "doubtful observations"),
+    ]
+    caption = (
+        "Clusters of the point estimate, the largest first. Certainty: mean probability that a "
+        "member shares its cluster with another member. Presence: share of draws that have a "
+        "matching cluster." + _cut(shown, view.n_clusters, "clusters")
+    )
+    return table("clusters", caption, columns)
+
+
+def _component_names(shape: tuple[int, ...], features: Sequence[str] | None) -> list[str] | None:
+    """Heads for the components of a parameter; None if it is too large for a table."""
+    if not shape:
+        return [""]
+    if len(shape) > 2 or shape[0] > COMPONENTS_MAX:
+        return None
+    if len(shape) == 2 and shape[0] != shape[1]:
+        return None
+    if features is not None and len(features) == shape[0]:
+        return list(features)
+    return [str(j) for j in range(shape[0])]
+
+
+def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
+    """Posterior means and intervals of each cluster parameter, clusters as rows."""
+    shown = _shown(view)
+    scalars: list[Column] = []
+    tables: list[str] = []
+    for name in view.posterior.cluster_parameters:
+        shape = view.posterior.parameters[name].shape[3:]
+        heads = _component_names(shape, features)
+        if heads is None:
+            continue
+        summary = view.posterior.parameter_summary(name, view.labels)
+        if len(shape) == 2:
+            summary = {key: np.diagonal(v, axis1=1, axis2=2) for key, v in summary.items()}
+        parts = {key: np.asarray(v)[:shown].reshape(shown, -1) for key, v in summary.items()}
+        columns = [
+            _interval_column(heads[j] or name, {key: v[:, j] for key, v in parts.items()})
+            for j in range(len(heads))
+        ]
+        if not shape:
+            scalars += columns
+            continue
+        which = f"{name}, its diagonal" if len(shape) == 2 else name
+        caption = f"Parameter “{which}”: posterior mean and 95% interval in each cluster."
+        tables.append(table(f"parameter-{len(tables)}", caption, [_cluster_names(shown), *columns]))
+    if scalars:
+        caption = "Posterior mean and 95% interval in each cluster."
+        tables.insert(0, table("parameters", caption, [_cluster_names(shown), *scalars]))
+    return tables
+
+
+def _interval_column(head: str, summary: Mapping[str, np.ndarray]) -> Column:
+    cells = [
+        f"{short(m)} ({short(low)} to {short(high)})" if math.isfinite(m) else "–"
+        for m, low, high in zip(summary["mean"], summary["lower"], summary["upper"], strict=True)
+    ]
+    return Column(head, cells, summary["mean"].tolist(), "sorts by the mean")
+
+
+def typical_table(view: View, data: Table) -> str:
+    """Median of each column of the data in each cluster."""
+    shown = _shown(view)
+    chosen = min(len(data.names), COMPONENTS_MAX)
+    order = np.argsort(view.labels, kind="stable")
+    ends = np.cumsum(view.sizes)[:shown]
+    members = np.split(order[: ends[-1]], ends[:-1])
+    medians = np.array([np.median(data.values[rows, :chosen], axis=0) for rows in members])
+    columns = [numeric(data.names[j], medians[:, j]) for j in range(chosen)]
+    caption = "Typical values: the median of each column among a cluster's members." + _cut(
+        chosen, len(data.names), "columns"
+    )
+    return table("typical", caption, [_cluster_names(shown), *columns])
+
+
+def _alternatives(view: View, positions: np.ndarray) -> list[str]:
+    """Other clusters of each observation, with the share of draws that put it there."""
+    relabelled = view.posterior.relabel(view.labels).labels[:, positions]
+    texts = []
+    for position, column in zip(positions, relabelled.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        shares = counts / len(column)
+        found = [
+            ("elsewhere" if k < 0 else str(k), share)
+            for k, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1])
+            if k != view.labels[position] and share >= _OTHERS_MIN
+        ]
+        text = ", ".join(f"{k} ({probability(share)})" for k, share in found[:_OTHERS_LISTED])
+        texts.append(text + (", …" if len(found) > _OTHERS_LISTED else "") or "–")
+    return texts
+
+
+def doubtful_table(view: View) -> str:
+    """The doubtful observations, the least certain first."""
+    chosen = view.doubtful.head(ROWS_MAX)
+    positions = chosen.index.to_numpy(np.int64)
+    names = [view.name(int(i)) for i in positions]
+    row_numbers = view.posterior.names is None
+    columns = [
+        Column("observation", names, positions.tolist() if row_numbers else None),
+        numeric("cluster", chosen["cluster"]),
+        numeric(
+            "probability",
+            chosen["probability"],
+            "share of draws that put it in this cluster",
+            form=probability,
+        ),
+        numeric(
+            "certainty",
+            chosen["certainty"],
+            "probability of sharing a cluster with another member",
+            form=probability,
+        ),
+        Column(
+            "alternatives (probability)",
+            _alternatives(view, positions),
+            explained="other clusters and the share of draws that put it there",
+        ),
+        Column(
+            "most similar to",
+            [
+                "–" if k < 0 else f"{k} ({probability(s)})"
+                for k, s in zip(
+                    chosen["alternative"], chosen["alternative_similarity"], strict=True
+                )
+            ],
+            [float("nan") if k < 0 else float(k) for k in chosen["alternative"]],
+            "other cluster, and the probability of sharing a cluster with one of its members",
+        ),
+    ]
+    caption = (
+        "Observations in doubt, the least certain first: those whose probability of their cluster, "
+        f"or whose certainty against that of the most similar other cluster, is below "
+        f"{view.threshold:g}. Alternatives are where the draws put them instead; “elsewhere” is "
+        "a cluster that the point estimate does not have."
+        + _cut(len(chosen), len(view.doubtful), "observations")
+    )
+    return table("doubtful", caption, columns)
+
+
+def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
+    """R-hat and effective draws of each label-free quantity, each with its own verdict."""
+    from cavity.posterior.diagnostics import ESS_PER_CHAIN, PAIR_RHAT_MAX, RHAT_MAX
+
+    frame = diagnostics.table
+    needed = ESS_PER_CHAIN * n_chains
+    tags = []
+    for name, row in frame.iterrows():
+        pairs = str(name).startswith("pairs")
+        high = row["rhat"] > (PAIR_RHAT_MAX if pairs else RHAT_MAX)
+        few = not pairs and min(row["ess_bulk"], row["ess_tail"]) < needed
+        unknown = math.isnan(row["rhat"])
+        text = "not known" if unknown else "look" if high or few else "good"
+        tags.append(f'<span class="tag{"" if text == "good" else " look"}">{text}</span>')
+    columns = [
+        Column("quantity", [str(name) for name in frame.index]),
+        numeric("mean", frame["mean"]),
+        # A constant's sd is rounding error, not a number to read.
+        numeric("sd", frame["sd"].where(frame["sd"] > 1e-12 * frame["mean"].abs(), 0.0)),
+        numeric("R-hat", frame["rhat"], form=lambda v: short(v, 4)),
+        numeric("ESS, bulk", frame["ess_bulk"], form=_whole),
+        numeric("ESS, tail", frame["ess_tail"], form=_whole),
+        Column("verdict", tags, markup=True),
+    ]
+    caption = (
+        f"Quantities that do not depend on labels. R-hat should be below {RHAT_MAX}; "
+        f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set; a "
+        "few may exceed the bound by chance."
+    )
+    return table("diagnostics-table", caption, columns)
+
+
+def _whole(value: float) -> str:
+    return short(round(value)) if math.isfinite(value) else short(value)
+
+
+def chains_table(diagnostics: Diagnostics) -> str:
+    """How far the chains' similarity matrices lie apart."""
+    between = diagnostics.disagreement
+    columns = [
+        Column("chain", [str(c) for c in range(len(between))], list(range(len(between)))),
+        *(
+            numeric(f"chain {c}", between[:, c], form=lambda v: f"{v:.3f}")
+            for c in range(len(between))
+        ),
+    ]
+    caption = (
+        "Distance of the chains' similarity matrices, 0 (the same) to 1 (nothing in common). The "
+        f"two halves of one chain differ by up to {diagnostics.disagreement_within:.3f}."
+    )
+    return table("chains", caption, columns)
+
+
+def events_table(diagnostics: Diagnostics) -> str:
+    """Counters of the sampler per chain."""
+    frame = diagnostics.events
+    columns = [
+        Column("event", [str(name).replace("_", " ") for name in frame.index]),
+        *(numeric(f"chain {c}", frame[c], form=whole) for c in frame.columns),
+    ]
+    return table("events", "Numerical events counted during sampling, per chain.", columns)
+
+
+def _flatten(values: Mapping[str, Any], lead: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = lead + (_TITLES.get(key) or str(key).replace("_", " "))
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{name}: "))
+        elif isinstance(value, list | tuple) and len(value) > 12:
+            flat[name] = ", ".join(map(str, value[:12])) + f", … ({len(value)} in all)"
+        elif isinstance(value, list | tuple):
+            flat[name] = ", ".join(map(str, value))
+        else:
+            flat[name] = "yes" if value is True else "no" if value is False else str(value)
+    return flat
+
+
+def run_facts(view: View) -> dict[str, str]:
+    """What was run, on what, and how long it took."""
+    p = view.posterior
+    rows = {
+        "observations": f"{p.n_observations:,}",
+        "chains": f"{p.n_chains}",
+        "kept draws per chain": f"{p.n_draws:,}",
+    }
+    if p.sweep_seconds is not None and p.sweep_seconds.size:
+        seconds = np.asarray(p.sweep_seconds, float)
+        total = np.nansum(seconds, axis=1)
+        rows["sweeps per chain, warm-up included"] = f"{seconds.shape[1]:,}"
+        rows["median time of a sweep"] = duration(float(np.nanmedian(seconds)))
+        rows["sampling time per chain"] = (
+            duration(float(total[0]))
+            if len(total) == 1
+            else f"{duration(float(total.min()))} to {duration(float(total.max()))}"
+        )
+    known = {
+        k: v
+        for k, v in p.info.items()
+        if k not in ("settings", "versions", "n_observations") and v is not None
+    }
+    return {**rows, **_flatten(known)}
+
+
+def settings_facts(view: View, settings: Mapping[str, Any] | None) -> dict[str, str]:
+    """Settings of the fit, those given last."""
+    kept = view.posterior.info.get("settings")
+    both = {**(kept if isinstance(kept, Mapping) else {}), **(settings or {})}
+    return {key: str(value) for key, value in both.items()}
+
+
+def version_facts(view: View) -> dict[str, str]:
+    """Versions of the run, where they were kept, and of this page."""
+    from cavity import __version__
+
+    kept = view.posterior.info.get("versions")
+    rows = {str(k): str(v) for k, v in kept.items()} if isinstance(kept, Mapping) else {}
+    rows["this page"] = f"cavity {__version__}, Python {platform.python_version()}"
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """Write a time for reading.
+
+    Examples
+    --------
+    >>> duration(0.00153), duration(12.3), duration(4000)
+    ('1.53 ms', '12.3 s', '1 h 7 min')
+    """
+    if not math.isfinite(seconds):
+        return "–"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,144 @@
+"""What a posterior says, in plain sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cavity.report.markup import probability
+from cavity.report.style import enumerate_words
+
+if TYPE_CHECKING:
+    from cavity.posterior.diagnostics import Diagnostics
+    from cavity.report.view import View
+
+PAIRS = "pairs together (worst)"
+_LISTED = 5
+_NAMED = 3
+
+
+def count(number: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> count(1, "cluster"), count(2100, "cluster")
+    ('1 cluster', '2,100 clusters')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def sizes_sentence(view: View) -> str:
+    """Tell how many clusters there are, and how large."""
+    sizes = view.sizes
+    start = f"The best single answer puts the {count(view.n, 'observation')} in "
+    if view.n == 1:
+        return "There is one observation, and so one cluster."
+    if view.n_clusters == 1:
+        return f"The best single answer keeps all {view.n:,} observations in one cluster."
+    if view.n_clusters == view.n:
+        return f"The best single answer leaves each of the {view.n:,} observations on its own."
+    text = start + f"{view.n_clusters:,} clusters"
+    if view.n_clusters <= _LISTED + 1:
+        return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}."
+    largest = enumerate_words([f"{s:,}" for s in sizes[:_LISTED]])
+    return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}."
+
+
+def number_sentence(view: View) -> str:
+    """Tell how sure the number of clusters is."""
+    posterior = view.posterior.n_clusters_posterior()
+    values = posterior.index.to_numpy()
+    best = int(values[posterior.to_numpy().argmax()])
+    if len(values) == 1:
+        return f"Every draw has {count(best, 'cluster')}."
+    text = f"The most probable number of clusters is {best} (probability {posterior.max():.2f})"
+    low, high = np.quantile(view.posterior.n_clusters, [0.025, 0.975], method="nearest")
+    if low < high:
+        text += f", and it lies between {low} and {high} with probability 95%"
+    if view.n_clusters != best:
+        text += f"; the best single answer, which weighs each one's place, has {view.n_clusters}"
+    return text + "."
+
+
+def certainty_sentence(view: View) -> str:
+    """Tell how sure the clusters are."""
+    mean = float(view.certainty.mean())
+    if mean > 1 - 1e-9:
+        return "All draws agree on it." if view.n > 1 else "There is nothing to be unsure of."
+    if view.n_clusters == view.n:
+        return f"On average an observation is alone with probability {probability(mean)}."
+    words = "very sure" if mean >= 0.95 else "fairly sure" if mean >= 0.8 else "unsure"
+    if mean < 0.5:
+        words = "very unsure"
+    text = (
+        f"The posterior is {words} of it: on average an observation shares its cluster with "
+        f"another member with probability {probability(mean)}"
+    )
+    weakest = np.bincount(view.labels, weights=view.certainty) / view.sizes
+    k = int(weakest.argmin())
+    if view.n_clusters > 1 and weakest[k] < mean - 0.1:
+        text += f", least so in cluster {k} ({probability(float(weakest[k]))})"
+    return text + "."
+
+
+def doubt_sentence(view: View) -> str:
+    """Tell who is doubtful."""
+    doubtful = view.doubtful
+    if not len(doubtful):
+        return "No observation is in doubt."
+    named = []
+    for position in view.in_doubt[:_NAMED].tolist():
+        row = doubtful.loc[position]
+        text = f"{view.name(position)} (cluster {int(row['cluster'])}"
+        if row["alternative"] >= 0:
+            text += f", or {int(row['alternative'])}"
+        named.append(text + ")")
+    share = len(doubtful) / view.n
+    share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
+    verb = "is" if len(doubtful) == 1 else "are"
+    text = f"{count(len(doubtful), 'observation')} ({share_text}) {verb} in doubt"
+    lead = ": " if len(doubtful) <= _NAMED else "; the least certain are "
+    return text + lead + enumerate_words(named) + "."
+
+
+def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
+    """Tell whether the chains agree."""
+    from cavity.posterior.diagnostics import RHAT_MAX
+
+    chains, draws = view.posterior.n_chains, view.posterior.n_draws
+    source = f"{count(chains, 'chain')} of {count(draws, 'draw')}"
+    if diagnostics.converged:
+        return f"The chains agree ({source}), and enough of the draws are effective."
+    if chains == 1:
+        return f"All this rests on {source}: agreement of chains cannot be checked."
+    if draws < 4:
+        return f"All this rests on {source}, too few to tell whether the chains agree."
+    settled = not (diagnostics.table["rhat"].drop(PAIRS, errors="ignore") > RHAT_MAX).any()
+    if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
+        return (
+            f"The chains do not disagree, but their draws ({source}) are too few to rely on: see "
+            "the diagnostics."
+        )
+    return (
+        f"The {source} have not been shown to agree: take the answer with care and read the "
+        "diagnostics."
+    )
+
+
+def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
+    from cavity.posterior.diagnostics import ESS_PER_CHAIN
+
+    effective = diagnostics.table[["ess_bulk", "ess_tail"]].drop(PAIRS, errors="ignore")
+    return bool(effective.to_numpy().min() < ESS_PER_CHAIN * n_chains)
+
+
+def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
+    """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
+    sentences = [sizes_sentence(view)]
+    if view.n > 1:
+        sentences += [number_sentence(view), certainty_sentence(view), doubt_sentence(view)]
+    if view.posterior.info.get("interrupted"):
+        sentences.append("The run was stopped early; these are the draws made until then.")
+    return [*sentences, chains_sentence(view, diagnostics)]
