@@ -178,3 +178,19 @@ def test_metrics():
     assert paired([1.0], [1.0]).score == 0
     assert paired([], []).n == 0
     assert growth_exponent([1, 2, 4], [1, 4, 16]) == pytest.approx(2)
+
+
+def test_page_of_all_results(tmp_path):
+    from cavity.experiments.page import write_page
+
+    results = tmp_path / "results"
+    reproduce("convergence", results / "convergence", trials=2, quick=False, progress=False)
+    page = write_page(results, tmp_path / "docs")
+    text = page.read_text()
+    assert "cavity reproduce convergence --jobs 2 --out results/convergence" in text
+    assert "| the error is zero at r = 0 |" in text
+    assert "(reproduction/convergence-flat.png)" in text
+    assert (tmp_path / "docs" / "reproduction" / "convergence-flat.svg").exists()
+    reproduce("convergence", results / "convergence", quick=True, progress=False)
+    with pytest.raises(ValueError, match="holds a quick run"):
+        write_page(results, tmp_path / "docs")

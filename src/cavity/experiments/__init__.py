@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from cavity.experiments.harness import Experiment, Outcome
 
 _MODULES = {
+    "student-t": "student_t",
+    "mnist": "mnist",
     "convergence": "convergence",
 }
 

@@ -15,11 +15,13 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cavity._progress import track
+from cavity.datasets._files import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +88,10 @@ class Experiment:
         text (tables in Markdown) by heading.
     prepare : callable, optional
         ``prepare(settings)`` does shared work once, before the units: fetching, embedding.
+    quick_trials : int
+        Trials of a quick run.
+    discussion : str
+        What a reader of the full results should know, in Markdown.
     """
 
     name: str
@@ -98,6 +104,7 @@ class Experiment:
     report: Callable[[Tables, Settings, Path], dict[str, str]]
     prepare: Callable[[Settings], None] | None = None
     quick_trials: int = 2
+    discussion: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,17 +154,19 @@ def run_experiment(experiment: Experiment, settings: Settings, out: Path) -> Out
     units = experiment.units(settings)
     missing = [u for u in units if not _is_done(units_folder, u)]
     if missing:
-        if experiment.prepare is not None:
-            experiment.prepare(settings)
-        # Exhausting the iterator does the work; each unit is on disk before the next is counted.
-        for _ in track(
-            _run_all(experiment, missing, units_folder, settings.jobs),
-            f"{experiment.name} ({len(units) - len(missing)} of {len(units)} units were there)",
-            total=len(missing),
-            progress=settings.progress,
-            unit="units",
-        ):
-            pass
+        # Where the data are must not change the name of a unit: it goes by the environment.
+        with _environment(**{FOLDER_VARIABLE: settings.data_home}):
+            if experiment.prepare is not None:
+                experiment.prepare(settings)
+            # Exhausting the iterator does the work; a unit is on disk before the next is counted.
+            for _ in track(
+                _run_all(experiment, missing, units_folder, settings.jobs),
+                f"{experiment.name} ({len(units) - len(missing)} of {len(units)} units were there)",
+                total=len(missing),
+                progress=settings.progress,
+                unit="units",
+            ):
+                pass
     tables, seconds = _collect(units_folder, units)
     files = []
     for name, table in tables.items():
@@ -214,7 +223,8 @@ def _run_all(experiment: Experiment, units: list[Unit], folder: Path, jobs: int)
     # New processes rather than forks: threads of the numerical libraries do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with (
-        _single_threads(),
+        # One thread each, so that samplers are compared on equal terms.
+        _environment(**dict.fromkeys(_THREAD_VARIABLES, "1")),
         concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool,
     ):
         futures = [pool.submit(_run_one, experiment.run, unit, folder) for unit in units]
@@ -227,15 +237,15 @@ def _run_all(experiment: Experiment, units: list[Unit], folder: Path, jobs: int)
             raise
 
 
-class _single_threads:
-    """Children inherit one thread each, so that samplers are compared on equal terms."""
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
-        os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
-
-    def __exit__(self, *exc: object) -> None:
-        for name, value in self._before.items():
+@contextmanager
+def _environment(**variables: str | None) -> Iterator[None]:
+    """Set variables for this process and the ones it starts; None leaves one as it is."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

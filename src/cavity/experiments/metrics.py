@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def recorded_sweeps(n_sweeps: int, points: int = 60) -> np.ndarray:
@@ -43,7 +43,7 @@ class Paired(NamedTuple):
         return self.mean / self.error if self.error > 0 else float(np.sign(self.mean) * np.inf)
 
 
-def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> Paired:
+def paired(first: ArrayLike, second: ArrayLike) -> Paired:
     """Compare two measurements of the same trials.
 
     Examples
@@ -60,7 +60,7 @@ def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.nda
     return Paired(float(difference.mean()), error, n)
 
 
-def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+def growth_exponent(sizes: ArrayLike, costs: ArrayLike) -> float:
     """Return the slope of log cost against log size: 1 for linear growth.
 
     Examples
