@@ -162,24 +162,35 @@ def report(tables: Tables, settings: Settings, out: Path) -> dict[str, str]:
 
 
 def draw_embedding(cloud: pd.DataFrame, out: Path) -> None:
-    """Draw the points in three dimensions: a colour and a printed numeral per digit."""
+    """Draw the points in three dimensions from two sides, in colours and numerals."""
     colours = [*PALETTE.values(), "#8c6d31", "#999999"]
-    with figure(1, 1, width=6.0, height=5.2, subplot_kw={"projection": "3d"}) as (fig, axes):
-        ax = axes[0, 0]
-        for digit, part in cloud.groupby("digit"):
-            colour = colours[int(str(digit))]
-            ax.scatter(part["x"], part["y"], part["z"], s=3, color=colour, alpha=0.35, linewidths=0)
-            centre = part[["x", "y", "z"]].median()
-            ax.text(
-                *centre,
-                str(digit),
-                fontsize=15,
-                fontweight="bold",
-                ha="center",
-                zorder=10,
-                bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8},
-            )
-        ax.set(xlabel="latent 1", ylabel="latent 2", zlabel="latent 3")
+    axis_names = ["x", "y", "z"]
+    low, high = cloud[axis_names].quantile(0.005), cloud[axis_names].quantile(0.995)
+    with figure(1, 2, width=5.6, height=5.0, subplot_kw={"projection": "3d"}) as (fig, axes):
+        for ax, angle in zip(axes[0], (-60, 30), strict=True):
+            for digit, part in cloud.groupby("digit"):
+                colour = colours[int(str(digit))]
+                ax.scatter(
+                    part["x"], part["y"], part["z"], s=7, color=colour, alpha=0.6, linewidths=0,
+                    depthshade=False,
+                )  # fmt: skip
+            # After all points: what is drawn later lies on top.
+            for digit, centre in cloud.groupby("digit")[axis_names].median().iterrows():
+                colour = colours[int(str(digit))]
+                ax.text(
+                    *centre,
+                    str(digit),
+                    fontsize=11,
+                    fontweight="bold",
+                    ha="center",
+                    va="center",
+                    zorder=1000,
+                    bbox={"boxstyle": "circle,pad=0.1", "fc": "white", "ec": colour, "lw": 2},
+                )
+            for axis, name in zip(axis_names, ("latent 1", "latent 2", "latent 3"), strict=True):
+                ax.set(**{f"{axis}label": name, f"{axis}lim": (low[axis], high[axis])})
+            ax.view_init(elev=20, azim=angle)
+        fig.suptitle("Latent means of digits, from two sides")
         save(fig, out, "mnist-embedding")
 
 
