@@ -175,11 +175,11 @@ def draw_embedding(cloud: pd.DataFrame, out: Path) -> None:
                     depthshade=False,
                 )  # fmt: skip
             # After all points: what is drawn later lies on top.
-            for digit, centre in cloud.groupby("digit")[axis_names].median().iterrows():
-                colour = colours[int(str(digit))]
+            for name, centre in cloud.groupby("digit")[axis_names].median().iterrows():
+                colour = colours[int(str(name))]
                 ax.text(
                     *centre,
-                    str(digit),
+                    str(name),
                     fontsize=11,
                     fontweight="bold",
                     ha="center",
