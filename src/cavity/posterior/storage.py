@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,10 @@ def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
     return groups
 
 
-def _checksum(groups: dict[str, xr.Dataset]) -> str:
+def _checksum(groups: dict[str, xr.Dataset], attrs: Mapping[str, Any]) -> str:
+    """Digest of all values and attributes but the digest itself."""
     digest = hashlib.sha256()
+    digest.update(repr(sorted((k, str(v)) for k, v in attrs.items() if k != "checksum")).encode())
     for group in sorted(groups):
         for name in sorted(map(str, groups[group].data_vars)):
             values = groups[group][name].values
@@ -95,8 +98,8 @@ def save(p: Posterior, path: str | Path) -> Path:
         "cluster_parameters": json.dumps(list(p.cluster_parameters)),
         "info": json.dumps(p.info),
         "names_kind": "" if p.names is None else p.names.dtype.kind,
-        "checksum": _checksum(groups),
     }
+    groups[""].attrs["checksum"] = _checksum(groups, groups[""].attrs)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
@@ -125,52 +128,62 @@ def save(p: Posterior, path: str | Path) -> Path:
     return target
 
 
-def _open_group(path: Path, group: str) -> xr.Dataset | None:
+def _read(path: Path, foreign: str) -> dict[str, xr.Dataset]:
+    """All groups of a file, in memory."""
+    import h5py  # type: ignore[import-untyped]
     import xarray as xr
 
-    try:
+    with h5py.File(path, "r") as file:
+        if file.attrs.get("cavity_format") != FORMAT:
+            raise _ForeignError(foreign)
+        present = [group for group in _GROUPS if group in file]
+    groups = {}
+    for group in ("", *present):
         with xr.open_dataset(
             path, group=group or None, engine="h5netcdf", mask_and_scale=False, decode_times=False
         ) as dataset:
-            return dataset.load()
-    except OSError as error:
-        if group and "group not found" in str(error):
-            return None
-        raise
+            groups[group] = dataset.load()
+    return groups
+
+
+class _ForeignError(ValueError):
+    """The file is sound HDF5 but not ours."""
 
 
 def load(path: str | Path) -> Posterior:
     """Read a file of `save`."""
-    from cavity.posterior.posterior import Posterior
-
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"there is no file {source}")
     foreign = f"{source} is not a posterior saved by cavity"
     damaged = f"{source} is damaged (cut short or altered); use another copy or run again"
     with source.open("rb") as stream:
-        head = stream.read(8)
-    if head != b"\x89HDF\r\n\x1a\n":
-        raise ValueError(foreign)
-    groups: dict[str, xr.Dataset] = {}
+        if stream.read(8) != b"\x89HDF\r\n\x1a\n":
+            raise ValueError(foreign)
     try:
-        for group in ("", *_GROUPS):
-            dataset = _open_group(source, group)
-            if dataset is not None:
-                groups[group] = dataset
-    except (OSError, ValueError, RuntimeError, KeyError, UnicodeDecodeError) as error:
+        groups = _read(source, foreign)
+        attrs = groups[""].attrs
+        version = int(attrs["cavity_format_version"])
+        sound = version > FORMAT_VERSION or _checksum(groups, attrs) == attrs["checksum"]
+    except _ForeignError:
+        raise
+    # What a spoilt byte makes the HDF5 libraries raise depends on where it is.
+    except Exception as error:
         raise ValueError(damaged) from error
-    attrs = groups[""].attrs
-    if attrs.get("cavity_format") != FORMAT:
-        raise ValueError(foreign)
-    if int(attrs["cavity_format_version"]) > FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise ValueError(
-            f"{source} was written by cavity {attrs['cavity_version']}, in a newer format; "
+            f"{source} was written by cavity {attrs.get('cavity_version')}, in a newer format; "
             "update cavity to read it"
         )
-    if "posterior" not in groups or _checksum(groups) != attrs["checksum"]:
+    if not sound:
         raise ValueError(damaged)
-    root, posterior = groups[""], groups["posterior"]
+    return _from_groups(groups)
+
+
+def _from_groups(groups: dict[str, xr.Dataset]) -> Posterior:
+    from cavity.posterior.posterior import Posterior
+
+    root, posterior, attrs = groups[""], groups["posterior"], groups[""].attrs
     names = None
     if attrs["names_kind"]:
         names = root["names"].values

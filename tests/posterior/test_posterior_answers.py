@@ -1,0 +1,268 @@
+"""Similarity, losses, credible balls, relabelling, certainty, comparisons."""
+
+from __future__ import annotations
+
+import numpy as np
+import posterior_twins as twins
+import pytest
+from sklearn.metrics import adjusted_rand_score, mutual_info_score
+
+from cavity.posterior import Posterior, expected_loss, partition_distance
+from cavity.posterior import certainty as certainty_module
+from cavity.posterior import losses as losses_module
+from cavity.posterior import relabel as relabel_module
+from cavity.posterior._draws import canonical, distinct, size_summaries
+from cavity.posterior.certainty import cluster_similarity
+from cavity.posterior.relabel import relabel
+
+
+@pytest.fixture
+def draws():
+    return twins.noisy_draws(np.random.default_rng(0), 25, 4, 40, 0.3)
+
+
+def test_canonical_and_distinct(draws):
+    rows = canonical(draws)
+    for row, original in zip(rows, draws, strict=True):
+        assert np.array_equal(row[:, None] == row, original[:, None] == original)
+        firsts = [row.tolist().index(k) for k in range(row.max() + 1)]
+        assert firsts == sorted(firsts)
+    renamed = np.concatenate([draws, 3 - draws, draws * 1_000_003])
+    merged = distinct(renamed)
+    assert len(merged.labels) == len(np.unique(rows, axis=0))
+    assert merged.weights.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(merged.labels[merged.which[:40]], rows)
+
+
+def test_size_summaries(draws):
+    n_clusters, largest, entropy = size_summaries(draws)
+    for d, row in enumerate(draws):
+        counts = np.unique(row, return_counts=True)[1]
+        assert (n_clusters[d], largest[d]) == (len(counts), counts.max())
+        assert entropy[d] == pytest.approx(twins.entropy(counts / 25))
+
+
+def test_similarity_dense_rows_and_sparse(draws):
+    p = Posterior.from_labels(draws)
+    truth = twins.similarity(draws)
+    whole = p.similarity()
+    assert whole.dtype == np.float32
+    np.testing.assert_allclose(whole, truth, atol=1e-6)
+    np.testing.assert_allclose(p.similarity(rows=[3, -1]), truth[[3, -1]], atol=1e-6)
+    np.testing.assert_allclose(p.similarity(rows=np.arange(25) < 2), truth[:2], atol=1e-6)
+    sparse = p.similarity(sparse=True, threshold=0.3)
+    np.testing.assert_allclose(sparse.toarray(), np.where(truth >= 0.3, truth, 0), atol=1e-6)
+    assert p.similarity(rows=[0, 1], sparse=True, threshold=0.3).shape == (2, 25)
+
+
+def test_similarity_that_does_not_fit_names_memory_and_remedy(draws):
+    p = Posterior.from_labels(draws)
+    with pytest.raises(MemoryError, match=r"2\.5 kB.*rows=.*sparse=True"):
+        p.similarity(max_bytes=1000)
+    assert p.similarity(rows=[0], max_bytes=1000).shape == (1, 25)
+    with pytest.raises(IndexError, match="rows"):
+        p.similarity(rows=[25])
+    with pytest.raises(TypeError, match="rows"):
+        p.similarity(rows=[0.5])
+    with pytest.raises(ValueError, match="threshold"):
+        p.similarity(sparse=True, threshold=0)
+
+
+def test_large_n_refuses_dense_similarity_and_gives_rows():
+    p = Posterior.from_labels(np.random.default_rng(0).integers(0, 5, (3, 20_000)))
+    with pytest.raises(MemoryError, match=r"1\.6 GB"):
+        p.similarity(max_bytes=10**9)
+    assert p.similarity(rows=[7]).shape == (1, 20_000)
+
+
+@pytest.mark.parametrize(("loss", "a"), [("vi", 1), ("vi", 0.4), ("binder", 1), ("binder", 1.7)])
+def test_expected_loss_equals_its_twin(draws, loss, a):
+    rng = np.random.default_rng(1)
+    for c in (rng.integers(0, 3, 25), np.zeros(25, int), np.arange(25)):
+        truth = np.mean([twins.loss(loss, c, z, a) for z in draws])
+        assert expected_loss(c, draws, loss=loss, a=a) == pytest.approx(truth, abs=1e-12)
+
+
+def test_losses_against_scikit_learn(draws, monkeypatch):
+    c = draws[0]
+    for z in (draws[1], np.zeros(25, int), np.arange(25)):
+        h = [twins.entropy(np.bincount(v) / 25) for v in (c, z)]
+        vi = sum(h) - 2 * mutual_info_score(c, z)
+        ari = 1 - adjusted_rand_score(c, z)
+        assert partition_distance(c, z) == pytest.approx(vi, abs=1e-12)
+        assert partition_distance(c, z, loss="omari") == pytest.approx(ari, abs=1e-12)
+        args = (canonical(c), canonical(z))
+        for name in ("vi", "binder", "omari"):
+            sparse = losses_module._loss_pair_sparse(*args, losses_module.as_loss(name))
+            assert sparse == pytest.approx(partition_distance(c, z, loss=name), abs=1e-12)
+
+
+def test_unequal_costs_have_the_stated_direction():
+    together, apart = [0, 0], [0, 1]
+    assert partition_distance(apart, together, loss="binder", a=1.5) == pytest.approx(1.5 / 2)
+    assert partition_distance(together, apart, loss="binder", a=1.5) == pytest.approx(0.5 / 2)
+    ratio = partition_distance(apart, together, a=1.5) / partition_distance(together, apart, a=1.5)
+    assert ratio == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("metric", ["vi", "binder"])
+@pytest.mark.parametrize("level", [0.5, 0.95, 1.0])
+def test_credible_ball_by_brute_force(draws, metric, level):
+    small = draws[:, :8]
+    estimate = Posterior.from_labels(small).partition()
+    ball = estimate.credible_ball(level, metric=metric)
+    distance = np.array([twins.loss(metric, estimate.labels, z) for z in small])
+    inside = distance <= ball.radius + 1e-9
+    assert inside.mean() >= level
+    assert (distance < ball.radius - 1e-9).mean() < level
+    assert ball.coverage == pytest.approx(inside.mean())
+    clusters = np.array([len(set(z)) for z in small])
+    wanted = {
+        "horizontal": inside,
+        "upper_vertical": inside & (clusters == clusters[inside].min()),
+        "lower_vertical": inside & (clusters == clusters[inside].max()),
+    }
+    for name, chosen in wanted.items():
+        furthest = chosen & (distance >= distance[chosen].max() - 1e-9)
+        truth = {tuple(row) for row in canonical(small[furthest]).tolist()}
+        assert {tuple(row) for row in getattr(ball, name).tolist()} == truth
+    assert "CredibleBall" in repr(ball)
+
+
+def test_credible_ball_refuses_nonsense(draws):
+    estimate = Posterior.from_labels(draws).partition()
+    with pytest.raises(ValueError, match="level"):
+        estimate.credible_ball(0.0)
+    with pytest.raises(ValueError, match="metric"):
+        estimate.credible_ball(metric="omari")
+
+
+def slow_relabel(row, reference):
+    """Best matching over all permutations of slots."""
+    import itertools
+
+    k = max(row.max(), reference.max()) + 1
+    best = max(
+        itertools.permutations(range(k)),
+        key=lambda names: sum(names[z] == c for z, c in zip(row, reference, strict=True)),
+    )
+    return sum(best[z] == c for z, c in zip(row, reference, strict=True))
+
+
+@pytest.mark.parametrize("dense_cells", [250_000, 0])
+def test_relabelling_matches_as_much_as_any_permutation(draws, monkeypatch, dense_cells):
+    monkeypatch.setattr(relabel_module, "_DENSE_CELLS", dense_cells)
+    reference = Posterior.from_labels(draws).partition().labels
+    found = relabel(draws, reference)
+    for d, row in enumerate(draws):
+        assert (found.labels[d] == reference).sum() == slow_relabel(row, reference)
+        for k, slot in enumerate(found.slots[d]):
+            members = found.labels[d] == k
+            assert members.any() == (slot >= 0)
+            assert (row[members] == slot).all()
+    assert (relabel([[0, 1, 2]], [0, 0, 0]).labels == -1).sum() == 2
+
+
+def test_cluster_parameters_follow_the_relabelling():
+    """Switch labels in every draw: means per cluster must come out as if nothing were switched."""
+    rng = np.random.default_rng(3)
+    truth = np.repeat([0, 1, 2], [12, 8, 4])
+    labels, means = [], []
+    for _ in range(50):
+        names = rng.permutation(5)[:3]
+        value = np.full((5, 2), np.nan)
+        value[names] = np.array([[-5.0, 1], [0, 2], [5, 3]]) + 0.1 * rng.standard_normal((3, 2))
+        labels.append(names[truth])
+        means.append(value)
+    p = Posterior([labels], parameters={"mean": np.array([means])}, cluster_parameters=("mean",))
+    out = p.parameter_summary("mean")
+    np.testing.assert_allclose(out["mean"], [[-5, 1], [0, 2], [5, 3]], atol=0.1)
+    assert (out["lower"] < out["mean"]).all()
+    assert (out["upper"] > out["mean"]).all()
+    np.testing.assert_allclose(out["sd"], 0.1, atol=0.05)
+    # Negative control: without matching, the slots' averages are far off.
+    assert np.nanmax(np.abs(np.nanmean(np.array(means), axis=0)[:3] - out["mean"])) > 1
+    table = p.summary()
+    assert table["size"].tolist() == [12, 8, 4]
+    assert table.loc[0, "mean[0]"] == pytest.approx(-5, abs=0.1)
+    assert (table["presence"] == 1).all()
+    with pytest.raises(KeyError, match="there are: mean"):
+        p.parameter_summary("scale")
+
+
+@pytest.mark.parametrize("dense_cells", [100_000_000, 0])
+def test_certainty_equals_its_twin(draws, monkeypatch, dense_cells):
+    monkeypatch.setattr(certainty_module, "_DENSE_CELLS", dense_cells)
+    c = Posterior.from_labels(draws).partition().labels.copy()
+    c[4] = c.max() + 1
+    found = cluster_similarity(draws, c)
+    together = twins.similarity(draws)
+    for i in range(25):
+        others = np.arange(25) != i
+        share = {k: together[i, others & (c == k)].mean() for k in set(c) if k != c[i]}
+        best = max(share, key=share.get)
+        assert found.to_alternative[i] == pytest.approx(share[best], abs=1e-9)
+        assert share[found.alternative[i]] == pytest.approx(share[best], abs=1e-9)
+        own = others & (c == c[i])
+        alone = np.mean([(row == row[i]).sum() == 1 for row in draws])
+        truth = together[i, own].mean() if own.any() else alone
+        assert found.own[i] == pytest.approx(truth, abs=1e-9)
+
+
+def test_doubtful_lists_the_torn_observation_first():
+    sure = np.repeat([0, 1], 10)
+    draws = np.array([np.append(sure, d % 2) for d in range(41)])
+    names = [f"row {i}" for i in range(21)]
+    p = Posterior.from_labels(draws, names=names)
+    torn = p.doubtful()
+    assert torn.index.tolist() == ["row 20"]
+    row = torn.iloc[0]
+    assert row["probability"] == pytest.approx(21 / 41)
+    assert row["alternative_probability"] == pytest.approx(20 / 41)
+    assert row["alternative"] == 1 - row["cluster"] or row["alternative"] in (0, 1)
+    assert len(p.doubtful(0.0)) == 0
+    probabilities = p.allocation_probabilities()
+    assert probabilities.shape == (21, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1.0)
+    with pytest.raises(ValueError, match="threshold"):
+        p.doubtful(1.5)
+
+
+def test_other_partitions_can_be_asked_about(draws):
+    p = Posterior.from_labels(draws)
+    assert len(p.summary(p.partition("binder"))) == p.partition("binder").n_clusters
+    assert len(p.summary(np.repeat([7, 3], [20, 5]))) == 2
+    with pytest.raises(ValueError, match="24 observations"):
+        p.certainty(np.zeros(24, int))
+
+
+def test_number_of_clusters_and_agreement(draws):
+    p = Posterior.from_labels(draws)
+    posterior = p.n_clusters_posterior()
+    assert posterior.sum() == pytest.approx(1)
+    assert posterior[4] == pytest.approx(np.mean([len(set(row)) == 4 for row in draws]))
+    given = np.array(list("abcd"))[draws[0]]
+    found = p.agreement(given)
+    assert found["ari"] == pytest.approx(adjusted_rand_score(draws[0], p.partition().labels))
+    truth = np.mean([adjusted_rand_score(draws[0], z) for z in draws])
+    assert found["expected_ari"] == pytest.approx(truth)
+    with pytest.raises(ValueError, match="observation 2"):
+        p.agreement([0, 1, np.nan] + [0] * 22)
+    with pytest.raises(ValueError, match="3 entries"):
+        p.agreement([0, 1, 1])
+
+
+def test_comparison_of_two_fits(draws):
+    p = Posterior.from_labels(draws)
+    same = p.compare(Posterior.from_labels(3 - draws))
+    assert (same.ari, same.vi, same.similarity_difference) == (1.0, 0.0, 0.0)
+    assert "adjusted Rand 1.000" in str(same)
+    other = Posterior.from_labels(np.random.default_rng(9).integers(0, 4, draws.shape))
+    assert p.compare(other).similarity_difference > 0.2
+    with pytest.raises(ValueError, match="same observations"):
+        p.compare(Posterior.from_labels([[0, 1]]))
+    rng = np.random.default_rng(0)
+    first = Posterior.from_labels(draws, point_log_lik=0.1 * rng.standard_normal((1, 40, 25)))
+    second = Posterior.from_labels(draws, point_log_lik=0.1 * rng.standard_normal((1, 40, 25)) - 1)
+    table = first.compare(second).loo
+    assert table.index[0] == "first"

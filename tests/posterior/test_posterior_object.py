@@ -1,0 +1,342 @@
+"""The Posterior object: validation, files, ArviZ, diagnostics."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import posterior_twins as twins
+import pytest
+
+from cavity.posterior import Posterior
+from cavity.posterior.arviz import ess, import_arviz, rhat
+from cavity.posterior.diagnostics import chain_disagreement, choose_pairs
+
+
+def full_posterior() -> Posterior:
+    rng = np.random.default_rng(0)
+    labels = twins.noisy_draws(rng, 20, 3, 60).reshape(3, 20, 20)
+    mean = rng.standard_normal((3, 20, 4, 2))
+    mean[:, :, 3] = np.nan
+    return Posterior(
+        labels,
+        log_joint=rng.standard_normal((3, 20)),
+        sweep_seconds=rng.random((3, 25)),
+        labels_warmup=labels[:, :5],
+        parameters={"mean": mean, "df": rng.random((3, 20))},
+        cluster_parameters=("mean",),
+        events={"invalid_cavities": [0, 1, 2], "updates": [100, 100, 100]},
+        point_log_lik=0.1 * rng.standard_normal((3, 20, 20)),
+        names=[f"é{i}" for i in range(20)],
+        info={"model": "student-t", "interrupted": False},
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "words"),
+    [
+        ([[0, 1], [0]], ValueError, "different lengths"),
+        ([[[0, 1]], [[0, 1], [1, 1]]], ValueError, "different lengths"),
+        ([[0, -1]], ValueError, r"-1 at draw 0, observation 1"),
+        ([[0.0, np.nan]], ValueError, "nan at draw 0, observation 1"),
+        ([[0.5, 1.0]], ValueError, "whole numbers"),
+        ([["a", "b"]], TypeError, "integers"),
+        ([0, 1, 1], ValueError, r"shape \(draw, n\)"),
+        (np.array([0, 1]), ValueError, r"draws\[None, :\]"),
+        (np.zeros((0, 3), int), ValueError, "empty"),
+        (np.zeros((2, 0), int), ValueError, "empty"),
+    ],
+)
+def test_bad_labels(labels, error, words):
+    with pytest.raises(error, match=words):
+        Posterior.from_labels(labels)
+
+
+def test_labels_are_stored_small_and_kept_as_given():
+    p = Posterior.from_labels([[7.0, 7.0, 300.0]])
+    assert p.labels.dtype == np.uint16
+    assert p.labels.tolist() == [[[7, 7, 300]]]
+    assert p.canonical_labels().tolist() == [[[0, 0, 1]]]
+    assert (p.n_chains, p.n_draws, p.n_observations) == (1, 1, 3)
+    assert Posterior.from_labels([[True, False]]).labels.dtype == np.uint8
+    assert Posterior.from_labels([[0, 10**12]]).partition().n_clusters == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "words"),
+    [
+        ({"log_joint": [0.0]}, ValueError, "log_joint"),
+        ({"log_joint": [["a", "b"]]}, TypeError, "log_joint must be numeric"),
+        ({"names": ["x"]}, ValueError, "names has 1 entries for 3"),
+        ({"parameters": {"mean": np.zeros(3)}}, ValueError, r"parameters\['mean'\]"),
+        ({"cluster_parameters": ["mean"]}, ValueError, "names 'mean'"),
+        (
+            {"parameters": {"mean": np.zeros((1, 2, 1))}, "cluster_parameters": ["mean"]},
+            ValueError,
+            "largest label, 1",
+        ),
+        ({"events": {"updates": [1, 2]}}, ValueError, r"events\['updates'\]"),
+        ({"point_log_lik": np.zeros((1, 2))}, ValueError, "point_log_lik"),
+        ({"labels_warmup": np.zeros((1, 2, 4), int)}, ValueError, "labels_warmup"),
+        ({"info": {"x": object()}}, TypeError, "JSON"),
+    ],
+)
+def test_bad_companions(other, error, words):
+    with pytest.raises(error, match=words):
+        Posterior([[[0, 0, 1], [0, 1, 1]]], **other)
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        [[0]],
+        [[0], [5]],
+        [[0, 0, 0]],
+        np.zeros((6, 10), int),
+        np.tile(np.arange(10), (6, 1)),
+        np.arange(10)[None],
+        np.zeros((2, 8, 1), int),
+    ],
+)
+def test_every_answer_exists_for_degenerate_draws(draws):
+    p = Posterior.from_labels(draws)
+    n = p.n_observations
+    assert p.similarity().shape == (n, n)
+    estimate = p.partition()
+    assert estimate.expected_loss == 0.0
+    assert estimate.credible_ball().radius == 0.0
+    frame = p.certainty()
+    assert frame["certainty"].between(0, 1).all()
+    assert (frame["probability"] == 1).all()
+    assert len(p.summary()) == estimate.n_clusters
+    assert len(p.doubtful()) == 0 or estimate.n_clusters == 1
+    found = p.diagnostics()
+    assert not found.converged
+    assert found.verdict
+    if p.n_draws >= 8:
+        assert found.table["rhat"].notna().all()
+
+
+def test_save_and_load_give_everything_back(tmp_path):
+    p = full_posterior()
+    path = p.save(tmp_path / "run.nc")
+    q = Posterior.load(path)
+    assert q.labels.dtype == p.labels.dtype
+    for name in ("labels", "log_joint", "sweep_seconds", "labels_warmup", "point_log_lik", "names"):
+        np.testing.assert_array_equal(getattr(q, name), getattr(p, name))
+    for name in p.parameters:
+        np.testing.assert_array_equal(q.parameters[name], p.parameters[name])
+    assert q.cluster_parameters == p.cluster_parameters
+    assert q.info == p.info
+    assert {k: v.tolist() for k, v in q.events.items()} == {
+        k: v.tolist() for k, v in p.events.items()
+    }
+    assert list(tmp_path.iterdir()) == [path]
+    bare = Posterior.from_labels([[0, 1]])
+    bare.save(path)
+    again = Posterior.load(path)
+    assert again.log_joint is None
+    assert again.names is None
+    numbered = Posterior.from_labels([[0, 1]], names=[5, 9])
+    assert Posterior.load(numbered.save(path)).names.tolist() == [5, 9]
+
+
+def test_saved_file_opens_in_other_tools(tmp_path):
+    import h5py
+    import xarray as xr
+
+    path = full_posterior().save(tmp_path / "run.nc")
+    with xr.open_dataset(path, group="posterior", engine="h5netcdf") as dataset:
+        assert dataset["labels"].shape == (3, 20, 20)
+    with h5py.File(path) as file:
+        assert json.loads(file.attrs["info"])["model"] == "student-t"
+    opened = import_arviz().from_netcdf(str(path))
+    assert opened["posterior"]["parameter_df"].shape == (3, 20)
+
+
+def test_damaged_foreign_and_missing_files_are_refused(tmp_path):
+    import h5py
+
+    path = full_posterior().save(tmp_path / "run.nc")
+    whole = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        Posterior.load(tmp_path / "none.nc")
+    other = tmp_path / "other.nc"
+    other.write_bytes(b"not a run")
+    with pytest.raises(ValueError, match="not a posterior"):
+        Posterior.load(other)
+    with h5py.File(other, "w") as file:
+        file["x"] = np.arange(3)
+    with pytest.raises(ValueError, match="not a posterior"):
+        Posterior.load(other)
+    other.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        Posterior.load(other)
+    other.write_bytes(whole)
+    with h5py.File(other, "r+") as file:
+        file["posterior/labels"][0, 0, 0] += 1
+    with pytest.raises(ValueError, match="damaged"):
+        Posterior.load(other)
+    other.write_bytes(whole)
+    with h5py.File(other, "r+") as file:
+        file.attrs["cavity_format_version"] = 99
+    with pytest.raises(ValueError, match="newer format"):
+        Posterior.load(other)
+
+
+def test_flipped_bytes_are_never_taken_for_a_run(tmp_path):
+    """A byte flipped anywhere: refused in our words, or harmless (the same values come back)."""
+    p = full_posterior()
+    path = p.save(tmp_path / "run.nc")
+    whole = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    refused = 0
+    for at in rng.integers(0, len(whole), 40):
+        spoiled = whole.copy()
+        spoiled[at] ^= 0xFF
+        path.write_bytes(spoiled)
+        try:
+            q = Posterior.load(path)
+        except ValueError as error:
+            assert "damaged" in str(error) or "not a posterior" in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            np.testing.assert_array_equal(q.labels, p.labels)
+            np.testing.assert_array_equal(q.parameters["mean"], p.parameters["mean"])
+    assert refused > 10
+
+
+def test_a_failed_save_leaves_the_earlier_file(tmp_path, monkeypatch):
+    import xarray as xr
+
+    path = Posterior.from_labels([[0, 1]]).save(tmp_path / "run.nc")
+    before = path.read_bytes()
+
+    def full_disk(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        full_posterior().save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        full_posterior().save(tmp_path / "nowhere" / "run.nc")
+    with pytest.raises(IsADirectoryError, match="folder"):
+        full_posterior().save(tmp_path)
+
+
+def test_to_arviz_relabels_and_summarises():
+    p = full_posterior()
+    data = p.to_arviz()
+    posterior = data["posterior"]
+    assert posterior["mean"].dims[:3] == ("chain", "draw", "cluster")
+    np.testing.assert_array_equal(posterior["n_clusters"].values, p.n_clusters)
+    reference = p.partition().labels
+    assert (posterior["labels"].values == reference).mean() > 0.8
+    np.testing.assert_array_equal(data["sample_stats"]["lp"].values, p.log_joint)
+    summary = import_arviz().summary(data, var_names=["n_clusters", "size_entropy"])
+    assert len(summary) == 2
+
+
+def test_loo_needs_and_uses_the_log_densities():
+    p = full_posterior()
+    found = p.loo()
+    mean = np.log(np.exp(p.point_log_lik).mean((0, 1))).sum()
+    elpd = found.elpd_loo if hasattr(found, "elpd_loo") else found.elpd
+    assert elpd == pytest.approx(mean, abs=1.0)
+    with pytest.raises(ValueError, match="point_log_lik"):
+        Posterior.from_labels([[0, 1]]).loo()
+
+
+def test_rhat_and_ess_of_constants():
+    same = np.full((4, 50), 3.0)
+    assert rhat(same) == 1.0
+    assert ess(same) == ess(same, "tail") == 200
+    different = same + np.arange(4)[:, None]
+    assert rhat(different) == np.inf
+    assert ess(different) == 4
+    one = np.random.default_rng(0).standard_normal((1, 400))
+    assert rhat(one) < 1.05
+    assert rhat(one + np.linspace(0, 9, 400)) > 1.5
+    assert np.isnan(rhat(same[:, :3]))
+
+
+def mixed_chains(rng, n_draws=300):
+    labels = twins.noisy_draws(rng, 60, 4, 4 * n_draws).reshape(4, n_draws, 60)
+    return Posterior(labels, log_joint=rng.standard_normal((4, n_draws)))
+
+
+def test_good_chains_pass_and_bad_chains_fail():
+    """Fixed seed; the verdict on independent draws is right, and each fault is found and named."""
+    rng = np.random.default_rng(1)
+    good = mixed_chains(rng)
+    found = good.diagnostics()
+    assert found.converged, found.verdict
+    assert found.verdict.startswith("Converged")
+    labels = good.labels.copy()
+    labels[2] = twins.noisy_draws(rng, 60, 4, 300)
+    log_joint = good.log_joint.copy()
+    log_joint[2] -= 50
+    bad = Posterior(labels, log_joint=log_joint).diagnostics()
+    assert not bad.converged
+    assert "chain 2 is furthest" in bad.verdict
+    assert "R-hat of the log joint" in bad.verdict
+    assert "checked pairs" in bad.verdict
+    assert bad.max_disagreement > 0.5
+    slow = Posterior(
+        good.labels, log_joint=np.cumsum(good.log_joint, axis=1) - 40 * np.arange(4)[:, None]
+    )
+    assert "effective draws" in slow.diagnostics().verdict
+    broken = Posterior(good.labels, log_joint=np.where(good.log_joint > 3, np.nan, good.log_joint))
+    assert "not finite" in broken.diagnostics().verdict
+
+
+def test_false_alarms_are_rare():
+    """Independent draws, 40 fixed seeds: at most 4 verdicts against them (1 was seen)."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        alarms += not mixed_chains(rng, 200).diagnostics(n_pairs=20, n_rows=50).converged
+    assert alarms <= 4
+
+
+def test_stuck_chains_one_chain_and_few_draws_are_told_in_words():
+    stuck = Posterior([[[0, 0, 1]] * 20, [[0, 1, 2]] * 20]).diagnostics()
+    assert not stuck.converged
+    assert "never moves within a chain" in stuck.verdict
+    assert np.isinf(stuck.table["rhat"]).any()
+    one = Posterior.from_labels(np.random.default_rng(0).integers(0, 3, (50, 9))).diagnostics()
+    assert "one chain" in one.verdict
+    few = Posterior.from_labels([[[0, 1]], [[0, 1]]]).diagnostics()
+    assert "1 draw(s) per chain are too few" in few.verdict
+
+
+def test_events_and_interruption_are_told():
+    labels = np.zeros((2, 10, 3), int)
+    events = {"invalid_cavities": [5, 0], "updates": [500, 500], "staleness_kl": [0.01, 0.4]}
+    p = Posterior(labels, events=events, info={"interrupted": True})
+    found = p.diagnostics()
+    assert "5 of 1000 EP updates" in found.verdict
+    assert "0.4 nats stale" in found.verdict
+    assert "stopped early" in found.verdict
+    assert found.events.loc["invalid_cavities"].tolist() == [5, 0]
+    calm = Posterior(labels, events={"invalid_cavities": [0, 0], "updates": [5, 5]})
+    assert "0 of 10 EP updates met an invalid cavity." in calm.diagnostics().verdict
+
+
+def test_pairs_and_rows_are_fixed():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 30, (2, 20, 300)).astype(np.uint8)
+    pairs = choose_pairs(labels, 100)
+    np.testing.assert_array_equal(pairs, choose_pairs(labels, 100))
+    assert len({tuple(pair) for pair in pairs.tolist()}) == 100
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    # Half of them are mates in some draw, which uniform pairs of 30 clusters seldom are.
+    settled = np.broadcast_to(labels[0, 0], labels.shape)
+    together = [settled[0, 0, i] == settled[0, 0, j] for i, j in choose_pairs(settled, 100)]
+    assert np.mean(together) > 0.35
+    between, within = chain_disagreement(labels, n_rows=40)
+    assert between.shape == (2, 2)
+    assert 0 < within <= 1
+    assert len(choose_pairs(labels[:, :, :2], 100)) == 1
