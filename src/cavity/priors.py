@@ -190,6 +190,16 @@ def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
 
 
+def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
+    """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
+    if isinstance(prior, DirichletProcess | PitmanYor):
+        return prior
+    extra = (0, n_slots - prior[0].size)
+    if isinstance(prior, FixedWeights):
+        return FixedWeights(np.pad(prior.weights, extra))
+    return prior._replace(shape=np.pad(prior.shape, extra))
+
+
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     """Take stock of the empty slots; the result has as many slots as `counts`."""
     if not isinstance(prior, DirichletProcess | PitmanYor):

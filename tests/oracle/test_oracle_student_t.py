@@ -15,6 +15,7 @@ from student_t_quadrature import (
     tilted_statistics_by_grid,
 )
 
+from cavity._lanes import WIDTH
 from cavity.families.normal_inverse_wishart import normal_inverse_wishart, unpack
 from cavity.models.student_t import student_t
 
@@ -46,9 +47,9 @@ def grid(seed: int):
 def one_slot(df, d, kappa, nu, m, fraction=1.0):
     """A cavity with expected precision one, and an observation at squared distance m."""
     psi = nu * np.eye(d)
-    q = normal_inverse_wishart(np.zeros(d), kappa, nu, psi, n_slots=1)
+    q = normal_inverse_wishart(np.zeros(d), kappa, nu, psi, n_slots=WIDTH)
     y = np.full((1, d), np.sqrt(m / d))
-    return student_t(y, np.array([0.5 * df]), fraction), q
+    return student_t(y, np.full(WIDTH, 0.5 * df), fraction), q
 
 
 def test_evidence_over_the_whole_grid(record_property):
@@ -83,8 +84,8 @@ def test_evidence_integrates_to_one():
     """As a density of y in one dimension, whatever the quadrature formula."""
     t = np.linspace(-30.0, 30.0, 6001)
     y = np.sinh(t)
-    q = normal_inverse_wishart(np.array([0.4]), 0.7, 2.5, np.array([[1.3]]), n_slots=1)
-    model = student_t(y[:, None].copy(), np.array([1.5]))
+    q = normal_inverse_wishart(np.array([0.4]), 0.7, 2.5, np.array([[1.3]]), n_slots=WIDTH)
+    model = student_t(y[:, None].copy(), np.full(WIDTH, 1.5))
     out = np.empty(y.size)
     call(_all_evidence, model, q, 0, out)
     assert np.sum(np.exp(out) * np.cosh(t)) * (t[1] - t[0]) == pytest.approx(1.0, abs=1e-8)
@@ -100,7 +101,7 @@ def many_slots(rng, d, n_slots, df):
             nu=d - 1 + float(np.exp(rng.uniform(-1, 6))),
             mean=p.mean * np.exp(rng.uniform(-2, 4)),
         )
-        one = normal_inverse_wishart(*p, n_slots=1)
+        one = normal_inverse_wishart(*p, n_slots=WIDTH)
         for name in ("natural", "kappa", "nu", "half_log_det", "log_ratio"):
             getattr(family, name)[k] = getattr(one, name)[0]
         family.mean[:, k] = one.mean[:, 0]
@@ -163,8 +164,8 @@ def test_projection_of_a_general_cavity():
     for d in (2, 5):
         p = random_niw(d, rng)
         y = rng.standard_normal((1, d)) * 3.0
-        q = normal_inverse_wishart(*p, n_slots=1)
-        call(_project, student_t(y, np.array([2.0])), q, 0, 0, 1.0)
+        q = normal_inverse_wishart(*p, n_slots=WIDTH)
+        call(_project, student_t(y, np.full(WIDTH, 2.0)), q, 0, 0, 1.0)
         exact = tilted_statistics(p, y[0], 2.0)
         assert largest_relative_error(NIW(*unpack(q.natural[0], d)), exact) < 1e-9
         w = np.tril(q.whiten[:, :, 0])
@@ -193,8 +194,8 @@ def test_projection_never_gains_degrees_of_freedom():
     for _ in range(50):
         p = random_niw(2, rng)
         y = rng.standard_normal((1, 2)) * 10.0
-        q = normal_inverse_wishart(*p, n_slots=1)
-        call(_project, student_t(y, np.array([1.5])), q, 0, 0, 1.0)
+        q = normal_inverse_wishart(*p, n_slots=WIDTH)
+        call(_project, student_t(y, np.full(WIDTH, 1.5)), q, 0, 0, 1.0)
         assert 1.0 < q.nu[0] <= p.nu + 1.0
         assert 0.0 < q.kappa[0]
         assert np.all(np.isfinite(expected_statistics(NIW(*unpack(q.natural[0], 2)))[1]))

@@ -84,7 +84,7 @@ def rebuild(state, z):
         for p in range(width):
             q.natural[k, p] = q.prior[p]
     for i in range(z.shape[0]):
-        accumulate(state.model, q, z[i], i)
+        accumulate(state.model, q, np.int64(z[i]), i)
     for k in range(n_slots):
         load(q, k)
 

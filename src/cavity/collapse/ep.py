@@ -70,8 +70,8 @@ def ep_state(
     )
 
 
-@jit
-def add_site(state, i, k):
+@jit(forceinline=True)
+def _add_site(state, i, k):
     """Project observation i into slot k, which holds its cavity, and store the new site."""
     q = state.family
     width = q.natural.shape[1]
@@ -97,6 +97,12 @@ def add_site(state, i, k):
         load(q, k)
     for p in range(width):
         state.sites[i, p] = q.natural[k, p] - old[p]
+
+
+@jit
+def add_site(state, i, k):
+    """``_add_site`` as a call, for rare use: the sweep has the only copy in line."""
+    _add_site(state, i, k)
 
 
 @jit
@@ -131,7 +137,7 @@ def _(state, i, weights, rng):
 
 @insert.register(EP)
 def _(state, i, k):
-    add_site(state, i, k)
+    _add_site(state, i, k)
 
 
 def rebuild(state, z):
@@ -158,8 +164,8 @@ def insert_all(state, z, order):
     for k in range(state.family.natural.shape[0]):
         to_prior(state.family, k)
     for position in range(order.shape[0]):
-        i = order[position]
-        add_site(state, i, z[i])
+        i = np.int64(order[position])
+        add_site(state, i, np.int64(z[i]))
 
 
 def full_pass(state, z, counts, order):
@@ -173,8 +179,8 @@ def full_pass(state, z, counts, order):
     largest = 0.0
     kept = state.kept[2]
     for position in range(order.shape[0]):
-        i = order[position]
-        k = z[i]
+        i = np.int64(order[position])
+        k = np.int64(z[i])
         for p in range(width):
             kept[p] = q.natural[k, p]
         if counts[k] == 1 and state.fraction == 1.0:
@@ -243,7 +249,7 @@ def log_evidence(state, z, counts):
         if counts[k] > 0:
             total += full[k] - prior_term
     for i in range(z.shape[0]):
-        k = z[i]
+        k = np.int64(z[i])
         for p in range(width):
             kept[p] = q.natural[k, p]
             q.natural[k, p] -= state.sites[i, p]

@@ -52,7 +52,7 @@ def total_log_density(state, z):
     """Log likelihood of every observation under its own cluster's parameters, summed."""
     total = 0.0
     for i in range(z.shape[0]):
-        total += log_density(state.model, state.parameters, z[i], i)
+        total += log_density(state.model, state.parameters, np.int64(z[i]), i)
     return total
 
 

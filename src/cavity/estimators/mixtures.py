@@ -19,7 +19,7 @@ from cavity.estimators.validation import (
     check_finite,
     check_labels,
     check_number,
-    check_numeric_frame,
+    check_numeric,
     robust_standardiser,
 )
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
@@ -126,7 +126,8 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         if isinstance(self.concentration, str):
             if self.concentration != "learn":
                 raise ValueError(
-                    f"concentration must be a positive number or 'learn', not {self.concentration!r}."
+                    "concentration must be a positive number or 'learn', not "
+                    f"{self.concentration!r}."
                 )
             if self.prior == "fixed" or isinstance(self.prior, FixedWeights):
                 raise ValueError("concentration='learn' needs a prior that has one, not 'fixed'.")
@@ -148,7 +149,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             weights = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
             return fixed_weights(weights)
         if self.prior == "dirichlet":
-            shape = None if self.weights is None else self._check_weights()
+            shape = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
             return dirichlet(self.n_clusters, start, shape)
         if self.prior == "dp":
             return dirichlet_process(n_slots, start)
@@ -175,7 +176,8 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         weights = np.asarray(self.weights, dtype=float)
         if weights.shape != (self.n_clusters,) or not np.all(weights > 0.0):
             raise ValueError(
-                f"weights must hold n_clusters={self.n_clusters} positive numbers, not {self.weights!r}."
+                f"weights must hold n_clusters={self.n_clusters} positive numbers, not "
+                f"{self.weights!r}."
             )
         return weights
 
@@ -202,7 +204,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     # ------------------------------------------------------------------ data
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
-        check_numeric_frame(X)
+        check_numeric(X)
         X = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1
         )
@@ -275,7 +277,14 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         self._centre, self._scale = centre, scale
         parameters = dict(run.parameters)
         parameters["mean"] = parameters["mean"] * scale + centre
-        parameters["covariance"] = parameters["covariance"] * np.outer(scale, scale)
+        with np.errstate(over="ignore", under="ignore"):
+            unit = np.outer(scale, scale)
+            covariance = parameters["covariance"] * unit
+        # Squares of values near 1e300 or 1e-300 are not numbers of any use: prediction then needs
+        # the covariances as they were drawn.
+        representable = bool(np.all((np.diag(unit) > 1e-290) & (np.diag(unit) < 1e290)))
+        self._standard_covariance = None if representable else parameters["covariance"]
+        parameters["covariance"] = covariance
         self.posterior_ = Posterior(
             run.labels,
             log_joint=run.log_joint - n * np.log(scale).sum(),
@@ -367,12 +376,16 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
 
         # In standardised units, whose squares neither overflow nor vanish.
         scale = self._scale
+        if self._standard_covariance is None:
+            covariance = flat("covariance") / np.outer(scale, scale)
+        else:
+            covariance = self._standard_covariance.reshape(n_total, -1, *2 * scale.shape)[chosen]
         return mixture_draws(
             posterior.labels.reshape(n_total, -1)[chosen],
             self.labels_,
             flat("weight"),
             (flat("mean") - self._centre) / scale,
-            flat("covariance") / np.outer(scale, scale),
+            covariance,
             flat("df") if "df" in posterior.parameters else None,
         )
 
@@ -401,7 +414,10 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Log posterior predictive density of each row of X, its cluster integrated out."""
         log_density = self._evaluate(X)[0]
         top = log_density.max(axis=0)
-        return top + np.log(np.mean(np.exp(log_density - top), axis=0))
+        # So far out that no draw gives a density above zero, the answer is minus infinity.
+        lift = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log posterior predictive density of the rows of X: a held-out log score."""

@@ -9,6 +9,8 @@ import numpy as np
 
 # Beyond this many robust standard deviations squared distances leave the range of floats.
 FARTHEST = 1e120
+# Above this the sum of a few thousand values is no number.
+LARGEST = 1e304
 
 
 def check_count(name: str, value: Any, least: int) -> int:
@@ -45,8 +47,18 @@ def _column(names: np.ndarray | None, j: int) -> str:
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
-def check_numeric_frame(X: Any) -> None:
-    """Refuse text columns of a DataFrame by name, before NumPy does so by value."""
+def check_numeric(X: Any) -> None:
+    """Refuse text and dates, naming the column, before NumPy does so by value."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.ndim == 2:
+        for row, column in np.ndindex(X.shape):
+            try:
+                float(X[row, column])
+            except ValueError:
+                raise ValueError(
+                    f"X holds text: row {row}, column {column} is {str(X[row, column])[:40]!r}, "
+                    "could not convert string to float. Drop or encode such columns first."
+                ) from None
+        return
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
@@ -59,9 +71,10 @@ def check_numeric_frame(X: Any) -> None:
     ]
     if bad:
         listed = ", ".join(repr(c) for c in bad[:5]) + (" ..." if len(bad) > 5 else "")
+        what = f"Columns {listed} of X hold" if len(bad) > 1 else f"Column {listed} of X holds"
         raise ValueError(
-            f"Column{'s' if len(bad) > 1 else ''} {listed} of X hold text or dates, not numbers: "
-            "could not convert string to float. Drop or encode them first."
+            f"{what} text or dates, not numbers: could not convert string to float. Drop or "
+            "encode such columns first."
         )
 
 
@@ -92,6 +105,12 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     are both fine.
     """
     size = np.max(np.abs(X), axis=0)
+    if np.any(size > LARGEST):
+        j = int(np.argmax(size))
+        raise ValueError(
+            f"{_column(names, j).capitalize()} reaches {size[j]:.1g}, where sums of a few values "
+            "overflow. Divide it by a power of ten first."
+        )
     size[size == 0.0] = 1.0
     reduced = X / size
     quartiles = np.quantile(reduced, [0.25, 0.5, 0.75], axis=0)
@@ -125,7 +144,7 @@ def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> n
     z = z.reshape(-1)
     if not prior_is_open and z.max() >= n_clusters:
         raise ValueError(
-            f"init has {z.max() + 1} distinct labels, but n_clusters={n_clusters}. Raise n_clusters "
-            "or use prior='dp'."
+            f"init has {z.max() + 1} distinct labels, but n_clusters={n_clusters}. Raise "
+            "n_clusters or use prior='dp'."
         )
     return z

@@ -3,7 +3,8 @@
 A slot holds NIW(mean, kappa, nu, Psi): mean ~ N(m, Sigma / kappa), Sigma ~ IW(nu, Psi).
 Natural parameters, packed in a row: kappa, nu, kappa m, lower triangle of Psi + kappa m m'.
 Working parameters keep the inverse Cholesky factor W of Psi (Psi^-1 = W'W) laid out with the
-slots last, so that quadratic forms for all clusters run side by side in vector lanes.
+slots last, so that quadratic forms for eight clusters run side by side in vector lanes; models
+that do so ask for a multiple of eight slots.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._jit import jit
+from cavity._lanes import load8, splat8, store8
 from cavity._numerics import digamma
 from cavity.sampling.arrays import declare
 from cavity.verbs import divergence, draw, load, log_partition
@@ -129,15 +131,10 @@ def log_gamma_ratio(x, d):
             product *= y / (y + 0.5)
             y += 1.0
         w = 1.0 / (y * y)
-        total += (
-            0.5 * math.log(y)
-            - (
-                0.125
-                - w * (1.0 / 192.0 - w * (1.0 / 640.0 - w * (17.0 / 14336.0 - w * 31.0 / 18432.0)))
-            )
-            / y
-        )
-        # lnGamma(y+1/2) - lnGamma(y) after shifting; the product undoes the shift.
+        # lnGamma(y + 1/2) - lnGamma(y) at the shifted y; the product undoes the shift.
+        product *= math.sqrt(y)
+        series = w * (1.0 / 192.0 - w * (1.0 / 640.0 - w * (17.0 / 14336.0 - w * 31.0 / 18432.0)))
+        total -= (0.125 - series) / y
     return total + math.log(product)
 
 
@@ -267,7 +264,11 @@ def rank_one(q, k, kappa, nu, shift, scale, weight, y):
     natural[1] = nu
     q.kappa[k] = kappa
     q.nu[k] = nu
-    q.half_log_det[k] += 0.5 * (d * math.log(scale) + math.log(t_last))
+    # |Psi| changes by scale^d times t_last; the product of factors near one needs one logarithm.
+    growth = t_last
+    for _ in range(d):
+        growth *= scale
+    q.half_log_det[k] += 0.5 * math.log(growth)
     q.log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
     return True
 
@@ -286,25 +287,19 @@ def mahalanobis(q, k, y):
 
 
 @jit(forceinline=True)
-def mahalanobis_all(q, y, residual, out):
-    """``mahalanobis`` for every slot at once; the slots are the vector lanes."""
+def mahalanobis8(q, j, y, residual):
+    """``mahalanobis`` for the eight slots from j on, side by side."""
     d = q.mean.shape[0]
-    n_slots = out.shape[0]
     for c in range(d):
-        for k in range(n_slots):
-            residual[c, k] = y[c] - q.mean[c, k]
-    for k in range(n_slots):
-        s = q.whiten[0, 0, k] * residual[0, k]
-        out[k] = s * s
-    for r in range(1, d):
-        row = residual[d]
-        for k in range(n_slots):
-            row[k] = q.whiten[r, 0, k] * residual[0, k]
+        store8(residual[c], 0, y[c] - load8(q.mean[c], j))
+    total = splat8(0.0)
+    for r in range(d):
+        row = q.whiten[r]
+        s = load8(row[0], j) * load8(residual[0], 0)
         for c in range(1, r + 1):
-            for k in range(n_slots):
-                row[k] += q.whiten[r, c, k] * residual[c, k]
-        for k in range(n_slots):
-            out[k] += row[k] * row[k]
+            s = s + load8(row[c], j) * load8(residual[c], 0)
+        total = total + s * s
+    return total
 
 
 @jit

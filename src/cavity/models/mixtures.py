@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled
+from cavity._lanes import WIDTH
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
@@ -31,6 +32,11 @@ class NIWPrior(NamedTuple):
     psi: np.ndarray
 
 
+def _whole_vectors(n_slots: int) -> int:
+    """Slots come in eights: the clusters of one vector register."""
+    return -(-n_slots // WIDTH) * WIDTH
+
+
 def _base(model: ScaledGaussian, z: np.ndarray) -> float:
     return float(base_measure(model.scale, model.alpha, z, model.y.shape[1]))
 
@@ -44,7 +50,8 @@ def _log_student_t(model: ScaledGaussian, parameters: Any, z: np.ndarray) -> flo
 
 
 def gaussian_collapse(y: np.ndarray, prior: NIWPrior, n_slots: int, collapse: str) -> Any:
-    """The Gaussian mixture under ``"collapsed"`` or ``"naive"``."""
+    """The Gaussian mixture under ``"collapsed"`` or ``"naive"``, with room for `n_slots`."""
+    n_slots = _whole_vectors(n_slots)
     model = scaled_gaussian(y, np.full(n_slots, np.inf))
     family = normal_inverse_wishart(*prior, n_slots)
     parameters = gaussian_parameters(y.shape[1], n_slots)
@@ -64,6 +71,7 @@ def student_t_collapse(
     **ep_options: Any,
 ) -> Any:
     """The Student-t mixture under ``"ep"``, ``"blocked"`` or ``"naive"``."""
+    n_slots = _whole_vectors(n_slots)
     alpha = np.full(n_slots, 0.5 * df)
     family = normal_inverse_wishart(*prior, n_slots)
     parameters = gaussian_parameters(y.shape[1], n_slots)

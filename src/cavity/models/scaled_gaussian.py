@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._jit import jit
+from cavity._lanes import WIDTH, load8, require_whole, store8
 from cavity._numerics import fast_log
-from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis_all, rank_one
+from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.sampling.arrays import declare
 from cavity.verbs import (
     accumulate,
@@ -41,18 +42,19 @@ class ScaledGaussian(NamedTuple):
     alpha: np.ndarray  # (slots,), half the degrees of freedom; infinite for Gaussian data
     scale: np.ndarray  # (n,), u_i in the present cluster
     scales: np.ndarray  # (slots,), u_ik of the observation being visited
-    residual: np.ndarray  # (d + 1, slots)
+    residual: np.ndarray  # (d, 8)
 
 
-declare(ScaledGaussian, slots={"alpha": 0, "scales": 0, "residual": 1}, constant=("y",))
+declare(ScaledGaussian, slots={"alpha": 0, "scales": 0}, constant=("y",))
 
 
 def scaled_gaussian(y: np.ndarray, alpha: np.ndarray) -> ScaledGaussian:
-    """Model with every scale at one."""
+    """Model with every scale at one; alpha has a multiple of eight slots."""
     n, d = y.shape
     n_slots = alpha.size
+    require_whole(n_slots)
     return ScaledGaussian(
-        y, np.array(alpha, dtype=float), np.ones(n), np.ones(n_slots), np.zeros((d + 1, n_slots))
+        y, np.array(alpha, dtype=float), np.ones(n), np.ones(n_slots), np.zeros((d, WIDTH))
     )
 
 
@@ -87,15 +89,15 @@ def _(model, q, k, i):
 @evidences.register(ScaledGaussian)
 def _(model, q, i, out):
     d = model.y.shape[1]
-    mahalanobis_all(q, model.y[i], model.residual, out)
-    for k in range(out.shape[0]):
-        c = model.scales[k] * q.kappa[k] / (q.kappa[k] + model.scales[k])
-        out[k] = (
-            0.5 * d * (fast_log(c) - _LOG_PI)
-            + q.log_ratio[k]
-            - q.half_log_det[k]
-            - 0.5 * (q.nu[k] + 1.0) * fast_log(1.0 + c * out[k])
-        )
+    for j in range(0, out.shape[0], WIDTH):
+        delta = mahalanobis8(q, j, model.y[i], model.residual)
+        u = load8(model.scales, j)
+        kappa = load8(q.kappa, j)
+        c = u * kappa / (kappa + u)
+        constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) - 0.5 * d * _LOG_PI
+        power = 0.5 * (load8(q.nu, j) + 1.0)
+        score = constant + 0.5 * d * fast_log(c) - power * fast_log(1.0 + c * delta)
+        store8(out, j, score)
 
 
 @log_density.register(ScaledGaussian)
@@ -109,10 +111,11 @@ def _(model, parameters, k, i):
 @log_densities.register(ScaledGaussian)
 def _(model, parameters, i, out):
     d = model.y.shape[1]
-    mahalanobis_all(parameters, model.y[i], model.residual, out)
-    for k in range(out.shape[0]):
-        u = model.scales[k]
-        out[k] = 0.5 * (d * (fast_log(u) - _LOG_2PI) - u * out[k]) - parameters.half_log_det[k]
+    for j in range(0, out.shape[0], WIDTH):
+        delta = mahalanobis8(parameters, j, model.y[i], model.residual)
+        u = load8(model.scales, j)
+        score = 0.5 * (d * fast_log(u) - u * delta) - load8(parameters.half_log_det, j)
+        store8(out, j, score - 0.5 * d * _LOG_2PI)
 
 
 @observe.register(ScaledGaussian)
@@ -143,7 +146,7 @@ def _(model, q, k, i):
 def distances(y, parameters, z, out):
     """Squared Mahalanobis distance of every observation under its own cluster's parameters."""
     for i in range(y.shape[0]):
-        out[i] = mahalanobis(parameters, z[i], y[i])
+        out[i] = mahalanobis(parameters, np.int64(z[i]), y[i])
 
 
 @jit
@@ -174,7 +177,7 @@ def gather_statistics(model, q, z):
         for p in range(width):
             q.natural[k, p] = q.prior[p]
     for i in range(z.shape[0]):
-        accumulate(model, q, z[i], i)
+        accumulate(model, q, np.int64(z[i]), i)
     for k in range(n_slots):
         load(q, k)
 
@@ -185,7 +188,7 @@ def total_log_student_t(y, parameters, alpha, z):
     n, d = y.shape
     total = 0.0
     for i in range(n):
-        k = z[i]
+        k = np.int64(z[i])
         delta = mahalanobis(parameters, k, y[i])
         a = alpha[k]
         if a < math.inf:

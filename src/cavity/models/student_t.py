@@ -19,19 +19,20 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._jit import jit
-from cavity._numerics import fast_exp, fast_log
-from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis_all, rank_one
+from cavity._lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
+from cavity._numerics import fast_exp, fast_log, fast_log_pair
+from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.sampling.arrays import declare
 from cavity.verbs import bounds, evidence, project
 
 _LOG_PI = math.log(math.pi)
 
 # Rows of the table of quadrature constants.
-SHAPE, STEP, RISE, LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(8)
-N_CONSTANTS = 8
+SHAPE, STEP, RISE, LOW, U_LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(9)
+N_CONSTANTS = 9
 N_NODES = 512
-SCORE_TOLERANCE = 1e-9
-PROJECTION_TOLERANCE = 1e-11
+SCORE_TOLERANCE = 2e-9
+PROJECTION_TOLERANCE = 5e-11
 
 
 class StudentT(NamedTuple):
@@ -43,7 +44,7 @@ class StudentT(NamedTuple):
     score_grid: np.ndarray  # (slots, nodes), exp(step * j)
     project_rule: np.ndarray  # (constants, slots)
     project_grid: np.ndarray  # (slots, nodes)
-    residual: np.ndarray  # (d + 1, slots)
+    residual: np.ndarray  # (d, 8)
 
 
 declare(
@@ -54,7 +55,6 @@ declare(
         "score_grid": 0,
         "project_rule": 1,
         "project_grid": 0,
-        "residual": 1,
     },
     constant=("y",),
 )
@@ -63,10 +63,13 @@ declare(
 def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> StudentT:
     """Model with one value of alpha (half the degrees of freedom) per slot.
 
+    The number of slots is a multiple of eight.
+
     ``fraction`` is the power-EP fraction that the projection will be asked for.
     """
     d = y.shape[1]
     n_slots = alpha.size
+    require_whole(n_slots)
     model = StudentT(
         y=y,
         alpha=np.array(alpha, dtype=float),
@@ -74,7 +77,7 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         score_grid=np.zeros((n_slots, N_NODES)),
         project_rule=np.zeros((N_CONSTANTS, n_slots)),
         project_grid=np.zeros((n_slots, N_NODES)),
-        residual=np.zeros((d + 1, n_slots)),
+        residual=np.zeros((d, WIDTH)),
     )
     set_rules(
         model.alpha,
@@ -133,6 +136,7 @@ def quadrature_rule(alpha, a, d, tolerance, rule, k):
     rule[STEP, k] = step
     rule[RISE, k] = a * step
     rule[LOW, k] = (log_tolerance + math.lgamma(a + 1.0)) / a
+    rule[U_LOW, k] = math.exp(rule[LOW, k])
     rule[HIGH, k] = math.log(x / alpha)
     constant = alpha * math.log(alpha) - math.lgamma(alpha) - 0.5 * d * _LOG_PI
     rule[BASE, k] = constant + math.log(step)
@@ -161,26 +165,59 @@ def set_rules(alpha, d, fraction, score_rule, score_grid, project_rule, project_
 
 
 @jit(forceinline=True)
-def _window(rule, k, n_max, rate):
+def _window(rule, k, rate):
     """Lowest node and number of nodes (a multiple of 8) for an integrand of this initial rate."""
     log_rate = math.log(rate)
     span = rule[HIGH, k] - rule[LOW, k] + log_rate
     n = (int(span / rule[STEP, k]) + 9) // 8 * 8
-    return log_rate, math.exp(rule[LOW, k]) / rate, min(max(n, 8), n_max)
+    return log_rate, rule[U_LOW, k] / rate, max(n, 8)
 
 
-@jit(reassoc=True)
+@jit(forceinline=True)
+def _is_steep(rule, k, log_rate, n, n_max):
+    """Whether the integrand may overflow or needs more nodes than there are.
+
+    It is at most Gamma(a) (rate / alpha)^a in the units of the sum. Far outliers under many
+    degrees of freedom get there; the common case pays one comparison.
+    """
+    height = rule[SHAPE, k] * (log_rate - rule[LOG_ALPHA, k]) + rule[BOUND, k] - rule[BASE, k]
+    return n > n_max or height > 650.0
+
+
+@jit
+def _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
+    """Lowest node, number of nodes, start of the exponent and its height at the top.
+
+    With more nodes than there is room for, those around the top are kept: at the steps that
+    call for so many, the rest of the window holds nothing.
+    """
+    best, height = 0, -math.inf
+    start = rule[SHAPE, k] * rule[LOW, k]
+    for j in range(n):
+        u = u0 * math.exp(rule[STEP, k] * j)
+        value = start + rule[RISE, k] * j - alpha * u
+        value += 0.5 * (n1 - d) * math.log1p(u * inverse_kappa)
+        value -= 0.5 * n1 * math.log1p(u * (inverse_kappa + delta))
+        if value > height:
+            best, height = j, value
+    first = min(max(best - n_max // 2, 0), max(n - n_max, 0))
+    u0 *= math.exp(rule[STEP, k] * first)
+    return u0, min(n, n_max), start + rule[RISE, k] * first - height, height
+
+
+@jit(forceinline=True)
 def _integral(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
+    """Sum of the integrand over n nodes (a multiple of 8), eight at a time."""
     power_a = 0.5 * (n1 - d)
     power_b = 0.5 * n1
     slope = inverse_kappa + delta
-    total = 0.0
-    for j in range(n):
-        u = u0 * grid[j]
-        log_a = fast_log(1.0 + u * inverse_kappa)
-        log_b = fast_log(1.0 + u * slope)
-        total += fast_exp(start + rise * j - alpha * u + power_a * log_a - power_b * log_b)
-    return total
+    ramp = ramp8() * rise + start
+    total = splat8(0.0)
+    for j in range(0, n, WIDTH):
+        u = u0 * load8(grid, j)
+        log_a, log_b = fast_log_pair(1.0 + u * inverse_kappa, 1.0 + u * slope)
+        total = total + fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
+    return sum8(total)
 
 
 @evidence.register(StudentT)
@@ -193,12 +230,16 @@ def _(model, q, k, i):
     rule = model.score_rule
     shape = rule[SHAPE, k]
     rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-    log_rate, u0, n = _window(rule, k, model.score_grid.shape[1], rate)
+    n_max = model.score_grid.shape[1]
+    log_rate, u0, n = _window(rule, k, rate)
+    start, height = shape * rule[LOW, k], 0.0
+    if _is_steep(rule, k, log_rate, n, n_max):
+        u0, n, start, height = _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d)
     total = _integral(
         model.score_grid[k],
         n,
         u0,
-        shape * rule[LOW, k],
+        start,
         rule[RISE, k],
         alpha,
         inverse_kappa,
@@ -206,7 +247,8 @@ def _(model, q, k, i):
         n1,
         d,
     )
-    return q.log_ratio[k] - q.half_log_det[k] + rule[BASE, k] - shape * log_rate + math.log(total)
+    constant = q.log_ratio[k] - q.half_log_det[k] + rule[BASE, k] + height
+    return constant - shape * log_rate + math.log(total)
 
 
 @bounds.register(StudentT)
@@ -215,44 +257,55 @@ def _(model, q, i, out):
     # I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U.
     d = model.y.shape[1]
     rule = model.score_rule
-    mahalanobis_all(q, model.y[i], model.residual, out)
-    for k in range(out.shape[0]):
-        delta = out[k]
-        shape = rule[SHAPE, k]
-        reach = min(1.0, 2.0 / delta)
-        a = 1.0 + reach / q.kappa[k]
-        log_a = fast_log(a)
-        height = 0.5 * ((q.nu[k] + 1.0) * (fast_log(a + reach * delta) - log_a) + d * log_a)
-        near = -shape * fast_log(model.alpha[k] + height / reach)
-        far = -shape * rule[LOG_ALPHA, k] - height
-        sum_of_both = max(near, far) + fast_log(1.0 + fast_exp(-abs(near - far)))
-        out[k] = q.log_ratio[k] - q.half_log_det[k] + rule[BOUND, k] + sum_of_both
+    for j in range(0, out.shape[0], WIDTH):
+        delta = mahalanobis8(q, j, model.y[i], model.residual)
+        shape = load8(rule[SHAPE], j)
+        far_off = delta > 2.0
+        reach = select(far_off, 2.0 / delta, 1.0)
+        per_reach = select(far_off, 0.5 * delta, 1.0)
+        a = 1.0 + reach / load8(q.kappa, j)
+        log_a, log_b = fast_log_pair(a, a + reach * delta)
+        n1 = load8(q.nu, j) + 1.0
+        height = 0.5 * (n1 * log_b - (n1 - d) * log_a)
+        near = shape * fast_log(load8(model.alpha, j) + height * per_reach)
+        far = shape * load8(rule[LOG_ALPHA], j) + height
+        # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
+        # bounds exp(-gap).
+        larger = near > far
+        low = select(larger, far, near)
+        gap = select(larger, near, far) - low
+        slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
+        sum_of_both = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
+        constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
+        store8(out, j, constant + sum_of_both)
     return True
 
 
-@jit(reassoc=True)
+@jit(forceinline=True)
 def _tilted_sums(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
     """Weighted sums over the nodes: of 1, u/B, u^2/(AB), 1/A, A/B and log(B/A)."""
     power_a = 0.5 * (n1 - d)
     power_b = 0.5 * n1
     slope = inverse_kappa + delta
-    total = first = second = inverse = ratio = log_ratio = 0.0
-    for j in range(n):
-        u = u0 * grid[j]
+    ramp = ramp8() * rise + start
+    zero = splat8(0.0)
+    total, first, second, inverse, ratio, log_ratio = zero, zero, zero, zero, zero, zero
+    for j in range(0, n, WIDTH):
+        u = u0 * load8(grid, j)
         a = 1.0 + u * inverse_kappa
         b = 1.0 + u * slope
-        log_a = fast_log(a)
-        log_b = fast_log(b)
-        w = fast_exp(start + rise * j - alpha * u + power_a * log_a - power_b * log_b)
-        over_a = 1.0 / a
-        over_b = w / b
-        total += w
-        first += u * over_b
-        second += u * u * over_b * over_a
-        inverse += w * over_a
-        ratio += a * over_b
-        log_ratio += w * (log_b - log_a)
-    return total, first, second, inverse, ratio, log_ratio
+        log_a, log_b = fast_log_pair(a, b)
+        w = fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
+        over = 1.0 / (a * b)
+        over_a = b * over
+        over_b = w * a * over
+        total = total + w
+        first = first + u * over_b
+        second = second + u * u * over_b * over_a
+        inverse = inverse + w * over_a
+        ratio = ratio + a * over_b
+        log_ratio = log_ratio + w * (log_b - log_a)
+    return sum8(total), sum8(first), sum8(second), sum8(inverse), sum8(ratio), sum8(log_ratio)
 
 
 @jit
@@ -328,10 +381,32 @@ def expected_log_gap(nu, d):
 
 
 @jit
+def _solve_near(n1, d, drop):
+    """``solve_degrees`` for large n1, by one step of second order; its error is below 1e-12.
+
+    In x = 1/nu the function G(x) = g(1/x) is so nearly linear that its third derivative does
+    not matter; the derivatives are asymptotic series of trigamma and tetragamma functions.
+    """
+    slope = -d / n1
+    curvature = d / (n1 * n1)
+    for j in range(d):
+        r = 2.0 / (n1 - j)
+        w = r * r
+        slope += 0.5 * (r + 0.5 * w + r * w * (1.0 / 6.0 - w / 30.0))
+        curvature -= 0.25 * (w + r * w + w * w * (0.5 - w / 6.0))
+    # dG/dx = -nu^2 g', d2G/dx2 = nu^4 g'' + 2 nu^3 g'.
+    change = drop / (n1 * n1 * slope)
+    bend = -(n1 * n1 * curvature + 2.0 * n1 * slope) / slope
+    return n1 / (1.0 + n1 * (change - 0.5 * bend * change * change))
+
+
+@jit
 def solve_degrees(n1, d, drop):
     """The nu <= n1 with g(nu) = g(n1) - drop: Newton's method in 1/nu, where g is near linear."""
     if not drop > 0.0:
         return n1
+    if n1 > 400.0 + 4.0 * d * d and drop * n1 < 0.5:
+        return _solve_near(n1, d, drop)
     start, slope = expected_log_gap(n1, d)
     goal = start - drop
     nu = n1 / (1.0 + drop / (n1 * slope))
@@ -346,7 +421,7 @@ def solve_degrees(n1, d, drop):
         proposal = min(proposal, n1)
         change = abs(proposal - nu)
         nu = proposal
-        if change <= 1e-13 * nu or abs(step) < 1e-7:
+        if change <= 1e-13 * nu or abs(step) < 1e-9:
             break
     return nu
 
@@ -359,12 +434,18 @@ def _(model, q, k, i, fraction):
     n1 = q.nu[k] + fraction
     rule = model.project_rule
     rate = model.alpha[k] + 0.5 * (d * inverse_kappa + n1 * delta)
-    _, u0, n = _window(rule, k, model.project_grid.shape[1], rate)
+    n_max = model.project_grid.shape[1]
+    log_rate, u0, n = _window(rule, k, rate)
+    start = rule[SHAPE, k] * rule[LOW, k]
+    if _is_steep(rule, k, log_rate, n, n_max):
+        u0, n, start, _ = _steadied(
+            rule, k, n, n_max, u0, model.alpha[k], inverse_kappa, delta, n1, d
+        )
     total, first, second, inverse, ratio, log_ratio = _tilted_sums(
         model.project_grid[k],
         n,
         u0,
-        rule[SHAPE, k] * rule[LOW, k],
+        start,
         rule[RISE, k],
         model.alpha[k],
         inverse_kappa,

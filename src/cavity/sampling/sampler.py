@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity._jit import compiled
-from cavity.priors import PartitionPrior, is_open, renew, update_concentration
+from cavity.priors import PartitionPrior, is_open, padded, renew, update_concentration
 from cavity.sampling.arrays import flatten, rebuilt
 from cavity.sampling.sweep import sweep
 from cavity.verbs import log_prior
@@ -27,7 +27,7 @@ class PartitionSampler:
     collapse : EPCollapse, ConjugateCollapse or NaiveCollapse
         Likelihood, family and how the two are combined.
     prior : NamedTuple
-        The partition prior, over as many slots as the collapse has.
+        The partition prior. Slots of the collapse beyond a closed prior's stay empty.
     z : array of int
         Initial assignments.
     rng : numpy.random.Generator
@@ -52,9 +52,9 @@ class PartitionSampler:
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
         self.collapse = collapse
-        self.prior: Any = prior
         self.z = np.array(z, dtype=np.int32)
         n_slots = collapse.state.scores.size
+        self.prior: Any = padded(prior, n_slots)
         self.counts = np.bincount(self.z, minlength=n_slots).astype(np.int64)
         self.order = np.arange(self.z.size, dtype=np.int32)
         self.weights = np.zeros(n_slots)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cavity._jit import wide_vectors
 from cavity.verbs import choose, insert, prior_weights, remove, settle, visit
 
@@ -34,8 +36,9 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
             j = int(rng.random() * (i + 1))
             order[i], order[j] = order[j], order[i]
     for position in range(start, n):
-        i = order[position]
-        k = z[i]
+        # One integer type throughout: every verb is then compiled once.
+        i = np.int64(order[position])
+        k = np.int64(z[i])
         counts[k] -= 1
         if not prior_weights(prior, counts, k, weights):
             counts[k] += 1
