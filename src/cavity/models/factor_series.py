@@ -26,6 +26,7 @@ from cavity.models.series.kalman import (
     tilted_site,
 )
 from cavity.models.series.state import DRIFT, PULL, SHRINK, FactorSeries, padded
+from cavity.sampling.arrays import declare
 from cavity.verbs import evidence, evidences, log_densities, log_density, project
 
 _V_MAX = 1.001  # a cavity's variance is the prior's, 1, or less; sites are kept in single precision
@@ -36,6 +37,9 @@ class FactorPaths(NamedTuple):
 
     value: np.ndarray  # (T, padded slots)
     none: np.ndarray  # (T, padded slots)
+
+
+declare(FactorPaths, slots={"value": 1, "none": 1}, constant=("none",))
 
 
 def factor_paths(n_times: int, n_slots: int) -> FactorPaths:

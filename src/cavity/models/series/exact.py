@@ -20,11 +20,13 @@ from cavity.models.series.information import (
     joint_filter,
     start_information,
 )
-from cavity.models.series.state import FactorSeries
+from cavity.models.series.state import VARIANCE, FactorSeries
+from cavity.sampling.arrays import declare
 from cavity.verbs import choose, insert, remove
 
 # Above this length the slots' T x T matrices are not kept, and only the filter is used.
 LONGEST = 2000
+_STIFF = 1e6  # information about a factor, in units of its prior's, that a difference can bear
 FILTER, INFORMATION, CHEAPER = 0, 1, 2
 ROUTES = {"filter": FILTER, "information": INFORMATION, "auto": CHEAPER}
 
@@ -34,7 +36,7 @@ class ExactSeries(NamedTuple):
 
     model: FactorSeries
     other: FactorSeries  # the same series with scratch space of its own
-    z: np.ndarray  # (n,) the sweep's own array of assignments
+    home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
     information: np.ndarray  # (slots, T + 1, T + 1); one slot when only the filter is used
     constant: np.ndarray  # (n,) log density of each series at eta = 0
     evidence: np.ndarray  # (slots,) log density of each cluster's observations
@@ -50,6 +52,13 @@ class ExactSeries(NamedTuple):
     route: int
 
 
+declare(
+    ExactSeries,
+    slots={"information": 0, "evidence": 0, "joined": 0, "scores": 0, "mass": 0},
+    constant=("work", "products", "members", "paths", "square", "scores", "mass"),
+)
+
+
 def widest_filter(n: int, n_times: int, route: int) -> int:
     """Largest cluster that the filter will be asked for."""
     if route == INFORMATION:
@@ -62,9 +71,7 @@ def widest_filter(n: int, n_times: int, route: int) -> int:
     return size
 
 
-def exact_state(
-    model: FactorSeries, z: np.ndarray, n_slots: int, route: str = "auto"
-) -> ExactSeries:
+def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> ExactSeries:
     """State with every slot empty; ``rebuild`` fills it from the assignments."""
     n, n_times = model.y.shape
     code = ROUTES[route]
@@ -75,7 +82,7 @@ def exact_state(
     return ExactSeries(
         model=model,
         other=model._replace(row=np.zeros_like(model.row)),
-        z=z,
+        home=np.full(n, -1, dtype=np.int32),
         information=np.zeros((n_kept, n_times + 1, n_times + 1)),
         constant=np.zeros(n),
         evidence=np.zeros(n_slots),
@@ -111,15 +118,14 @@ def _by_filter(state, size):
 
 
 @jit
-def _cluster_evidence(state, k, extra, without):
-    """Log density of slot k's observations, with series `extra` (or -1), less `without` (or -1).
+def _cluster_evidence(state, k, extra):
+    """Log density of the observations in slot k, and of series `extra` unless that is -1.
 
-    The information route expects `extra` described in the scratch of ``state.model``, and slot
-    k's matrix without `without` already.
+    The information route expects `extra` described in the scratch of ``state.model``.
     """
     n = 0
-    for j in range(state.z.shape[0]):
-        if state.z[j] == k and j != without and j != extra:
+    for j in range(state.home.shape[0]):
+        if state.home[j] == k:
             state.members[n] = j
             n += 1
     if extra >= 0:
@@ -142,20 +148,47 @@ def _cluster_evidence(state, k, extra, without):
     return total
 
 
+@jit
+def _gather(state, k):
+    """Slot k's matrix from its members."""
+    slot = state.information[k]
+    start_information(slot)
+    for j in range(state.home.shape[0]):
+        if state.home[j] == k:
+            describe(state.other, j)
+            add_information(state.other.row, slot, slot, 1.0, state.products)
+
+
+@jit
+def _take_out(state, k):
+    """Take the described series out of slot k's matrix.
+
+    A difference loses the digits that the series' own information has beyond the prior's; where
+    that would matter the others are summed afresh.
+    """
+    largest = 0.0
+    for t in range(state.products.shape[0]):
+        largest = max(largest, state.model.row[VARIANCE, t])
+    if largest > _STIFF:
+        _gather(state, k)
+    else:
+        slot = state.information[k]
+        add_information(state.model.row, slot, slot, -1.0, state.products)
+
+
 @remove.register(ExactSeries)
 def _(state, z, counts, i, k):
+    state.home[i] = -1
     state.constant[i] = describe(state.model, i)
     if state.route != 0:
         if counts[k] == 0:
             start_information(state.information[k])
         else:
-            add_information(
-                state.model.row, state.information[k], state.information[k], -1.0, state.products
-            )
+            _take_out(state, k)
     # With i back in its old cluster the evidence is what it was.
     state.last[0] = k
     state.joined[k] = state.evidence[k]
-    state.evidence[k] = _cluster_evidence(state, k, -1, i)
+    state.evidence[k] = _cluster_evidence(state, k, -1)
 
 
 @choose.register(ExactSeries)
@@ -168,7 +201,7 @@ def _(state, i, weights, rng):
         if k != state.last[0]:
             # Evidence 0 is that of no data: the score is that of a series alone, found once.
             empty = state.evidence[k] == 0.0
-            state.joined[k] = alone if empty and known else _cluster_evidence(state, k, i, -1)
+            state.joined[k] = alone if empty and known else _cluster_evidence(state, k, i)
             if empty:
                 alone = state.joined[k]
                 known = True
@@ -183,18 +216,20 @@ def _(state, i, k):
             state.model.row, state.information[k], state.information[k], 1.0, state.products
         )
     state.evidence[k] = state.joined[k]
+    state.home[i] = k
 
 
 @jit
-def rebuild(state):
+def rebuild(state, z):
     """Every cluster from its members, after parameters have changed."""
-    for k in range(state.evidence.shape[0]):
-        if state.route != 0:
+    if state.route != 0:
+        for k in range(state.evidence.shape[0]):
             start_information(state.information[k])
-    for i in range(state.z.shape[0]):
+    for i in range(z.shape[0]):
+        state.home[i] = z[i]
         state.constant[i] = describe(state.model, i)
         if state.route != 0:
-            slot = state.information[state.z[i]]
+            slot = state.information[z[i]]
             add_information(state.model.row, slot, slot, 1.0, state.products)
     for k in range(state.evidence.shape[0]):
-        state.evidence[k] = _cluster_evidence(state, k, -1, -1)
+        state.evidence[k] = _cluster_evidence(state, k, -1)

@@ -23,8 +23,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cavity._jit import jit
-from cavity.models.series.lanes import WIDTH, load, splat, store
+from cavity._jit import jit, wide_vectors
+from cavity._lanes import WIDTH, load8, splat8, store8
 from cavity.models.series.state import CENTRE, DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -124,30 +124,31 @@ def segment_length(d, n_times, most_weight, v_max):
 @jit
 def _advance_two(s, row, dyn, mean, variance, k, start, stop):
     """Run sixteen filters from lane k on through times start..stop-1."""
+    wide_vectors()
     slots = mean.shape[1]
     size = s.size // 5
     means = mean.reshape(mean.size)
     variances = variance.reshape(variance.size)
     weight = row[WEIGHT]
     drift = row[DRIFT]
-    a = splat(dyn.a)
-    a2 = splat(dyn.a * dyn.a)
-    b1 = splat(dyn.loading)
-    b2 = splat(dyn.loading * dyn.loading)
-    var_x = splat(dyn.var_x)
+    a = splat8(dyn.a)
+    a2 = splat8(dyn.a * dyn.a)
+    b1 = splat8(dyn.loading)
+    b2 = splat8(dyn.loading * dyn.loading)
+    var_x = splat8(dyn.var_x)
     j = k + WIDTH
-    n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
-    e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
-    n1, d1, m1 = load(s, j), load(s, size + j), load(s, 2 * size + j)
-    e1, u1 = load(s, 3 * size + j), load(s, 4 * size + j)
+    n0, d0, m0 = load8(s, k), load8(s, size + k), load8(s, 2 * size + k)
+    e0, u0 = load8(s, 3 * size + k), load8(s, 4 * size + k)
+    n1, d1, m1 = load8(s, j), load8(s, size + j), load8(s, 2 * size + j)
+    e1, u1 = load8(s, 3 * size + j), load8(s, 4 * size + j)
     for t in range(start, stop):
-        w = splat(weight[t])
-        shift = splat(drift[t])
+        w = splat8(weight[t])
+        shift = splat8(drift[t])
         at = t * slots + k
-        drift0 = b1 * load(means, at) - shift
-        drift1 = b1 * load(means, at + WIDTH) - shift
-        q0 = var_x + b2 * load(variances, at)
-        q1 = var_x + b2 * load(variances, at + WIDTH)
+        drift0 = b1 * load8(means, at) - shift
+        drift1 = b1 * load8(means, at + WIDTH) - shift
+        q0 = var_x + b2 * load8(variances, at)
+        q1 = var_x + b2 * load8(variances, at + WIDTH)
         n0 = a2 * n0 + q0 * d0
         n1 = a2 * n1 + q1 * d1
         am0 = a * m0
@@ -160,50 +161,51 @@ def _advance_two(s, row, dyn, mean, variance, k, start, stop):
         u1 = u1 + w * e1
         d0 = d0 + w * n0
         d1 = d1 + w * n1
-    store(s, k, n0)
-    store(s, size + k, d0)
-    store(s, 2 * size + k, m0)
-    store(s, 3 * size + k, e0)
-    store(s, 4 * size + k, u0)
-    store(s, j, n1)
-    store(s, size + j, d1)
-    store(s, 2 * size + j, m1)
-    store(s, 3 * size + j, e1)
-    store(s, 4 * size + j, u1)
+    store8(s, k, n0)
+    store8(s, size + k, d0)
+    store8(s, 2 * size + k, m0)
+    store8(s, 3 * size + k, e0)
+    store8(s, 4 * size + k, u0)
+    store8(s, j, n1)
+    store8(s, size + j, d1)
+    store8(s, 2 * size + j, m1)
+    store8(s, 3 * size + j, e1)
+    store8(s, 4 * size + j, u1)
 
 
 @jit
 def _advance_one(s, row, dyn, mean, variance, k, start, stop):
     """Run eight filters from lane k on through times start..stop-1."""
+    wide_vectors()
     slots = mean.shape[1]
     size = s.size // 5
     means = mean.reshape(mean.size)
     variances = variance.reshape(variance.size)
     weight = row[WEIGHT]
     drift = row[DRIFT]
-    a = splat(dyn.a)
-    a2 = splat(dyn.a * dyn.a)
-    b1 = splat(dyn.loading)
-    b2 = splat(dyn.loading * dyn.loading)
-    var_x = splat(dyn.var_x)
-    n0, d0, m0 = load(s, k), load(s, size + k), load(s, 2 * size + k)
-    e0, u0 = load(s, 3 * size + k), load(s, 4 * size + k)
+    a = splat8(dyn.a)
+    a2 = splat8(dyn.a * dyn.a)
+    b1 = splat8(dyn.loading)
+    b2 = splat8(dyn.loading * dyn.loading)
+    var_x = splat8(dyn.var_x)
+    n0, d0, m0 = load8(s, k), load8(s, size + k), load8(s, 2 * size + k)
+    e0, u0 = load8(s, 3 * size + k), load8(s, 4 * size + k)
     for t in range(start, stop):
         at = t * slots + k
-        drift0 = b1 * load(means, at) - splat(drift[t])
-        q0 = var_x + b2 * load(variances, at)
+        drift0 = b1 * load8(means, at) - splat8(drift[t])
+        q0 = var_x + b2 * load8(variances, at)
         n0 = a2 * n0 + q0 * d0
         am0 = a * m0
         m0 = am0 + drift0 * d0
         e0 = a2 * e0 + drift0 * (am0 + m0) + q0 * u0
-        w = splat(weight[t])
+        w = splat8(weight[t])
         u0 = u0 + w * e0
         d0 = d0 + w * n0
-    store(s, k, n0)
-    store(s, size + k, d0)
-    store(s, 2 * size + k, m0)
-    store(s, 3 * size + k, e0)
-    store(s, 4 * size + k, u0)
+    store8(s, k, n0)
+    store8(s, size + k, d0)
+    store8(s, 2 * size + k, m0)
+    store8(s, 3 * size + k, e0)
+    store8(s, 4 * size + k, u0)
 
 
 @jit
@@ -222,14 +224,15 @@ def score_lanes(m, i, mean, variance, v_max, out):
         Filled; its length may be less than the number of padded slots.
     """
     n_times = mean.shape[0]
-    size = m.lanes.size // 5
+    lanes = m.lanes
+    flat = lanes.reshape(lanes.size)
     used = -(-out.shape[0] // WIDTH) * WIDTH
     for k in range(used):
-        m.lanes[k] = m.var_x0
-        m.lanes[size + k] = 1.0
-        m.lanes[2 * size + k] = 0.0
-        m.lanes[3 * size + k] = 0.0
-        m.lanes[4 * size + k] = 0.0
+        lanes[0, k] = m.var_x0
+        lanes[1, k] = 1.0
+        lanes[2, k] = 0.0
+        lanes[3, k] = 0.0
+        lanes[4, k] = 0.0
     for k in range(out.shape[0]):
         out[k] = 0.0
     dyn = dynamics(m, i)
@@ -239,22 +242,22 @@ def score_lanes(m, i, mean, variance, v_max, out):
         start = segment * length
         stop = min(start + length, n_times)
         for pair in range(used // (2 * WIDTH)):
-            _advance_two(m.lanes, m.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
+            _advance_two(flat, m.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
         if used % (2 * WIDTH) > 0:
-            _advance_one(m.lanes, m.row, dyn, mean, variance, used - WIDTH, start, stop)
+            _advance_one(flat, m.row, dyn, mean, variance, used - WIDTH, start, stop)
         if segment < n_segments - 1:
             for k in range(out.shape[0]):
-                out[k] -= 0.5 * math.log(m.lanes[size + k])
+                out[k] -= 0.5 * math.log(lanes[1, k])
             for k in range(used):
-                scale = 1.0 / m.lanes[size + k]
-                m.lanes[k] *= scale
-                m.lanes[size + k] = 1.0
-                m.lanes[2 * size + k] *= scale
-                m.lanes[3 * size + k] *= scale
-                m.lanes[4 * size + k] *= scale
+                scale = 1.0 / lanes[1, k]
+                lanes[0, k] *= scale
+                lanes[1, k] = 1.0
+                lanes[2, k] *= scale
+                lanes[3, k] *= scale
+                lanes[4, k] *= scale
     for k in range(out.shape[0]):
-        d = m.lanes[size + k]
-        out[k] -= 0.5 * (math.log(d) + m.lanes[4 * size + k] / d)
+        d = lanes[1, k]
+        out[k] -= 0.5 * (math.log(d) + lanes[4, k] / d)
 
 
 # --------------------------------------------------------------------------- one cluster

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.models.series.lanes import WIDTH
+from cavity._lanes import WIDTH
+from cavity.sampling.arrays import declare
 
 
 class FactorSeries(NamedTuple):
@@ -35,8 +36,14 @@ class FactorSeries(NamedTuple):
     var_x: np.ndarray  # (1,)
     var_x0: float
     row: np.ndarray  # (ROWS, T) scratch: see below
-    lanes: np.ndarray  # (5 * padded slots,) scratch of the filters that run side by side
+    lanes: np.ndarray  # (5, padded slots) scratch of the filters that run side by side
 
+
+declare(
+    FactorSeries,
+    slots={"lanes": 1},
+    constant=("y", "count", "totals", "covariates", "scatter", "unit", "row", "lanes"),
+)
 
 # Rows of the scratch space.
 WEIGHT, DRIFT, SHRINK, PULL, CENTRE, VARIANCE, STATE = range(7)
@@ -46,6 +53,12 @@ ROWS = 7
 def padded(n_slots: int) -> int:
     """`n_slots` rounded up to a whole number of vectors."""
     return -(-n_slots // WIDTH) * WIDTH
+
+
+def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
+    """The same data with parameters and scratch space of a chain's own."""
+    own = {name: getattr(m, name).copy() for name in ("a", "loading", "var_y", "beta", "var_x")}
+    return m._replace(**own, row=np.zeros_like(m.row), lanes=np.zeros((5, padded(n_slots))))
 
 
 def factor_series(
@@ -92,5 +105,5 @@ def factor_series(
         var_x=np.array([var_x], dtype=float),
         var_x0=float(var_x0),
         row=np.zeros((ROWS, n_times)),
-        lanes=np.zeros(5 * padded(n_slots)),
+        lanes=np.zeros((5, padded(n_slots))),
     )

@@ -1,0 +1,232 @@
+"""Draws everything but the assignments, after each scan, whatever the collapse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cavity.models.factor_series import FactorPaths
+from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.moves import (
+    StateSums,
+    rescale_factors,
+    rescale_own_noise,
+    shift_autoregressions,
+    state_sums,
+)
+from cavity.models.series.refresh import (
+    draw_factors_given_states,
+    draw_factors_jointly,
+    refresh_series,
+    summarise_trends,
+)
+from cavity.models.series.state import FactorSeries
+
+NOTHING = Moving(False, False, False, False, False)
+
+
+class SeriesUpdate:
+    """Factors, states, parameters and hyper-parameters of one chain, and its trends' summary.
+
+    Parameters
+    ----------
+    model : FactorSeries
+    priors : SeriesPriors
+    hyper : (2, p) array
+        Starting hyper-means and hyper-variances of the regression coefficients.
+    moving : Moving
+        Which parameters are drawn.
+    joint : bool
+        Draw the factors with the states integrated out (then the states given them), which is
+        one exact joint draw; or alternate between the two.
+    approximate : bool
+        When alternating: the factors were drawn from EP's approximation after the scan, so one
+        round of alternation comes first to lead towards the posterior.
+    keep_trends : bool
+        Keep the states of the latest sweep.
+    """
+
+    def __init__(
+        self,
+        model: FactorSeries,
+        priors: SeriesPriors,
+        hyper: np.ndarray,
+        moving: Moving,
+        *,
+        joint: bool,
+        approximate: bool,
+        keep_trends: bool = False,
+    ) -> None:
+        n, n_times = model.y.shape
+        self.priors = priors
+        self.moving = moving
+        self.joint = joint
+        self.approximate = approximate
+        self.hyper = np.array(hyper, dtype=float)
+        self.started = False
+        self.last = np.zeros(n)
+        self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
+        self.sums: StateSums = state_sums(n_times, model.lanes.shape[1])
+        n_covariates = model.covariates.shape[2]
+        self.n_kept = 0
+        self.trend_mean = np.zeros((n, n_times), dtype=np.float32)
+        self.trend_square = np.zeros((n, n_times), dtype=np.float32)
+        self.trend_cross = np.zeros((n, n_times, n_covariates), dtype=np.float32)
+        self.beta_mean = np.zeros((n, n_covariates))
+
+    # ------------------------------------------------------------------ the framework's protocol
+
+    def draw(
+        self,
+        model: FactorSeries,
+        parameters: FactorPaths,
+        z: np.ndarray,
+        counts: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw all of it given the assignments; at the start, factors and states only.
+
+        Parameters that moved before the assignments first had would fit the starting labels,
+        at random perhaps, and loadings near zero would hold the chain there.
+        """
+        moving = self.moving if self.started else NOTHING
+        self.started = True
+        if self.joint:
+            n_times = model.y.shape[1]
+            draw_factors_jointly(
+                model, z, counts, parameters, np.empty((n_times + 1, n_times + 1)),
+                np.empty(n_times), np.empty(n_times), rng,
+            )  # fmt: skip
+        elif self.approximate:
+            self._refresh(model, parameters, z, NOTHING, rng)
+            draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
+        if moving.var_x:
+            x = np.empty(model.y.shape[1] + 1)
+            rescale_own_noise(model, z, parameters, self.priors, x, rng)
+        self._refresh(model, parameters, z, moving, rng)
+        per_slot = np.empty(counts.size)
+        if moving.a:
+            shift_autoregressions(model.a, model.var_x[0], z, self.sums, self.priors, per_slot, rng)
+        draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
+        if moving.loading:
+            rescale_factors(model.loading, z, parameters, self.sums, self.priors, per_slot, rng)
+
+    def _refresh(
+        self,
+        model: FactorSeries,
+        parameters: FactorPaths,
+        z: np.ndarray,
+        moving: Moving,
+        rng: np.random.Generator,
+    ) -> None:
+        p = model.beta.shape[1]
+        refresh_series(
+            model, z, parameters, self.hyper, self.priors, moving,
+            np.empty(model.y.shape[1] + 1), np.empty((p + 3, p + 1)), self.last, self.states,
+            self.sums, rng,
+        )  # fmt: skip
+
+    def renew(self, model: FactorSeries, start: int, rng: np.random.Generator) -> None:
+        """Make room for more clusters."""
+        self.sums = state_sums(model.y.shape[1], model.lanes.shape[1])
+
+    def record(self, model: FactorSeries) -> dict[str, np.ndarray]:
+        """Parameters of a kept draw, in the model's units; the many in single precision."""
+        out = {
+            "a": model.a.astype(np.float32),
+            "loading": model.loading.astype(np.float32),
+            "var_y": model.var_y.astype(np.float32),
+            "var_x": model.var_x[0].copy(),
+            "state_last": self.last.astype(np.float32),
+        }
+        if model.beta.shape[1]:
+            out["beta"] = model.beta.astype(np.float32)
+            out["beta_mean"] = self.hyper[0].copy()
+            out["beta_var"] = self.hyper[1].copy()
+        if self.states.size:
+            has_intercept = model.beta.shape[1] > model.covariates.shape[2]
+            level = model.beta[:, :1] if has_intercept else 0.0
+            out["trend"] = (self.states + level).astype(np.float32)
+        return out
+
+    # ------------------------------------------------------------------ summaries and checkpoints
+
+    def keep(self, model: FactorSeries, parameters: FactorPaths, z: np.ndarray) -> None:
+        """Add the current draw to the running moments of the trends."""
+        summarise_trends(
+            model, z, parameters, self.n_kept, self.trend_mean, self.trend_square,
+            self.trend_cross, self.beta_mean,
+        )  # fmt: skip
+        self.n_kept += 1
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of everything that changes."""
+        return {name: getattr(self, name).copy() for name in _CHANGING} | {
+            "progress": np.array([self.n_kept, self.started])
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray], model: FactorSeries) -> None:
+        """Continue from ``arrays``."""
+        for name in _CHANGING:
+            getattr(self, name)[...] = arrays[name]
+        self.n_kept, self.started = int(arrays["progress"][0]), bool(arrays["progress"][1])
+        self.sums = state_sums(model.y.shape[1], model.lanes.shape[1])
+
+    def log_prior(self, model: FactorSeries) -> float:
+        """Log prior density of the parameters that move."""
+        return log_prior_of_parameters(model, self.hyper, self.priors, self.moving)
+
+
+_CHANGING = (
+    "hyper",
+    "last",
+    "states",
+    "trend_mean",
+    "trend_square",
+    "trend_cross",
+    "beta_mean",
+)
+
+
+def _log_inverse_gamma(v: np.ndarray, shape: Any, scale: Any) -> float:
+    from scipy.special import gammaln
+
+    v, shape, scale = np.broadcast_arrays(v, shape, scale)
+    terms = shape * np.log(scale) - gammaln(shape) - (shape + 1) * np.log(v) - scale / v
+    return float(terms.sum())
+
+
+def _log_normal(x: np.ndarray, mean: Any, precision: Any) -> float:
+    x, mean, precision = np.broadcast_arrays(x, mean, precision)
+    terms = 0.5 * np.log(precision / (2 * math.pi)) - 0.5 * precision * (x - mean) ** 2
+    return float(terms.sum())
+
+
+def log_prior_of_parameters(
+    m: FactorSeries, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
+) -> float:
+    """Log prior density of the parameters that move."""
+    from scipy.special import ndtr
+
+    total = 0.0
+    if moving.a:
+        if prior.a_precision > 0:
+            root = math.sqrt(prior.a_precision)
+            mass = ndtr((1 - prior.a_mean) * root) - ndtr((-1 - prior.a_mean) * root)
+            total += _log_normal(m.a, prior.a_mean, prior.a_precision) - m.a.size * math.log(mass)
+        else:
+            total -= m.a.size * math.log(2.0)
+    if moving.loading:
+        total += _log_normal(m.loading, prior.loading_mean, prior.loading_precision)
+    if moving.var_x:
+        total += _log_inverse_gamma(m.var_x, prior.var_x_shape, prior.var_x_scale)
+    if moving.var_y:
+        total += _log_inverse_gamma(m.var_y, prior.var_y_shape, prior.var_y_scale)
+    if moving.beta and m.beta.shape[1]:
+        total += _log_normal(m.beta, hyper[0], 1.0 / hyper[1])
+        total += _log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
+        total += _log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
+    return total

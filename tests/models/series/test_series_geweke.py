@@ -1,0 +1,167 @@
+"""Joint-distribution tests (Geweke 2004): every parameter moves, the data are drawn anew each time.
+
+Draws of (parameters, data) from the prior must agree with a chain that alternates one sweep of
+the sampler with fresh data given its state.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cavity._jit import compiled
+from cavity.collapse.ep import insert_all
+from cavity.models.series import exact
+from cavity.models.series.draws import SeriesPriors, truncated_normal
+from cavity.models.series.sampler import SeriesSampler, Settings
+from cavity.models.series.state import factor_series
+from cavity.priors import dirichlet
+
+N, T, K = 4, 4, 2
+ONE = np.ones(2)
+PRIORS = SeriesPriors(0.3, 4.0, 0.4, 2.0, 6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE)
+LIMIT = 4.5  # standard errors; 20 statistics per test: false alarm below 2e-4 each
+
+
+class World:
+    """A fixed design: which cells are observed how often, and their covariates."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.count = rng.integers(0, 3, (N, T))
+        self.series, self.time = (
+            np.repeat(index.ravel(), self.count.ravel()) for index in np.indices((N, T))
+        )
+        self.u = rng.standard_normal(len(self.series))
+        cell = self.series * T + self.time
+        self.cell = cell
+        total = np.bincount(cell, self.u, N * T).reshape(N, T)
+        with np.errstate(invalid="ignore"):
+            self.u_mean = np.nan_to_num(total / self.count)
+        self.model = factor_series(
+            np.where(self.count > 0, 0.0, np.nan), self.count.astype(np.uint16),
+            self.u_mean[..., None], a=0.3, loading=0.4, var_x=0.4, var_y=0.6,
+            beta=np.zeros((N, 2)), var_x0=0.8, intercept=True,
+        )  # fmt: skip
+
+    def fill(self, m, z, eta, rng):
+        """Draw data given assignments, factors and parameters, into the model's arrays."""
+        x = math.sqrt(m.var_x0) * rng.standard_normal(N)
+        states = np.empty((N, T))
+        for t in range(T):
+            x = m.a * x + m.loading * eta[t, z] + math.sqrt(m.var_x[0]) * rng.standard_normal(N)
+            states[:, t] = x
+        fitted = m.beta[self.series, 0] + m.beta[self.series, 1] * self.u
+        y = states[self.series, self.time] + fitted
+        y = y + np.sqrt(m.var_y[self.series]) * rng.standard_normal(len(y))
+        total = np.bincount(self.cell, y, N * T).reshape(N, T)
+        with np.errstate(invalid="ignore"):
+            m.y[:] = total / self.count
+        du = self.u - self.u_mean[self.series, self.time]
+        dy = y - m.y[self.series, self.time]
+        m.scatter[:, 1, 1] = np.bincount(self.series, du * du, N)
+        m.scatter[:, 2, 2] = np.bincount(self.series, dy * dy, N)
+        m.scatter[:, 1, 2] = m.scatter[:, 2, 1] = np.bincount(self.series, du * dy, N)
+        return y
+
+
+def statistics(m, hyper, z, eta, y):
+    return np.array(
+        [
+            m.a.mean(), (m.a**2).mean(), m.a[0] * m.a[1], m.loading.mean(),
+            (m.loading**2).mean(), m.loading[0] * m.loading[1],
+            math.log(m.var_x[0]), math.log(m.var_x[0]) ** 2,
+            np.log(m.var_y).mean(), (np.log(m.var_y) ** 2).mean(),
+            m.beta[:, 0].mean(), m.beta[:, 1].mean(), (m.beta**2).mean(),
+            hyper[0].mean(), np.log(hyper[1]).mean(), (np.log(hyper[1]) ** 2).mean(),
+            (eta[:, z[0]] ** 2).mean(), eta[0, z[0]] * eta[1, z[0]],
+            z[0] == z[1], (y**2).mean(),
+        ]
+    )  # fmt: skip
+
+
+def from_prior(world, n_draws, rng):
+    out = np.empty((n_draws, 20))
+    m = world.model
+    hyper = np.empty((2, 2))
+    for s in range(n_draws):
+        weights = rng.dirichlet(np.ones(K))
+        z = rng.choice(K, N, p=weights)
+        eta = rng.standard_normal((T, K))
+        for i in range(N):
+            m.a[i] = truncated_normal(rng, PRIORS.a_mean, PRIORS.a_precision**-0.5, -1.0, 1.0)
+        m.loading[:] = rng.normal(PRIORS.loading_mean, PRIORS.loading_precision**-0.5, N)
+        m.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
+        m.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
+        hyper[0] = rng.normal(PRIORS.beta_mean, PRIORS.beta_precision**-0.5)
+        hyper[1] = PRIORS.beta_scale / rng.gamma(PRIORS.beta_shape)
+        m.beta[:] = rng.normal(hyper[0], np.sqrt(hyper[1]), (N, 2))
+        y = world.fill(m, z, eta, rng)
+        out[s] = statistics(m, hyper, z, eta, y)
+    return out
+
+
+def from_chain(world, n_draws, settings, rng, broken=None):
+    world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
+    hyper = np.array([PRIORS.beta_mean, ONE])
+    priors = PRIORS if broken is None else PRIORS._replace(**broken)
+    sampler = SeriesSampler(
+        world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, settings, rng
+    )
+    out = np.empty((n_draws, 20))
+    for s in range(n_draws):
+        m = sampler.model
+        y = world.fill(m, sampler.z, sampler.factors, rng)
+        if settings.collapse == "collapsed":
+            exact.rebuild(sampler.collapse.state, sampler.z)
+        elif settings.collapse == "ep":
+            state = sampler.collapse.state
+            compiled(insert_all, state)(state, sampler.z, sampler.order.astype(np.int64))
+        out[s] = statistics(m, sampler.update.hyper, sampler.z, sampler.factors, y)
+        sampler.sweep(rng)
+    return out
+
+
+def scores(chain, prior):
+    """Differences of means in standard errors; the chain's by means of 50 batches."""
+    batches = chain[: len(chain) // 50 * 50].reshape(50, -1, chain.shape[1]).mean(1)
+    error = np.sqrt(batches.var(0, ddof=1) / 50 + prior.var(0, ddof=1) / len(prior))
+    return (chain.mean(0) - prior.mean(0)) / error
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World(5)
+
+
+@pytest.fixture(scope="module")
+def prior_draws(world):
+    return from_prior(world, 20_000, np.random.default_rng(1))
+
+
+CHAINS = {
+    "collapsed": Settings(collapse="collapsed"),
+    "collapsed by filter": Settings(collapse="collapsed", route="filter"),
+    "naive joint": Settings(collapse="naive", draw="joint"),
+    "naive alternating": Settings(collapse="naive", draw="alternate"),
+    "ep": Settings(collapse="ep"),
+}
+
+
+@pytest.mark.parametrize("name", list(CHAINS))
+def test_prior_and_chain_agree(world, prior_draws, name):
+    chain = from_chain(world, 15_000, CHAINS[name], np.random.default_rng(2))
+    assert np.abs(scores(chain, prior_draws)).max() < LIMIT
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"a_mean": -0.1}, {"loading_precision": 1.0}, {"var_x_scale": 3.0}, {"beta_scale": 3 * ONE}],
+    ids=lambda b: next(iter(b)),
+)
+def test_a_sampler_with_another_prior_is_noticed(world, prior_draws, broken):
+    settings = Settings(collapse="naive", draw="joint")
+    chain = from_chain(world, 6_000, settings, np.random.default_rng(3), broken)
+    assert np.abs(scores(chain, prior_draws)).max() > LIMIT
