@@ -77,6 +77,23 @@ def mixture_draws(
     )
 
 
+# Makes differences beyond 1e154, whose squares overflow, safe to square.
+REDUCE = 1e-170
+
+
+@jit
+def far_log(draws, X, i, k, a):
+    """Logarithm of half the squared distance over `a`, where the square itself overflows."""
+    d = X.shape[1]
+    delta = 0.0
+    for r in range(d):
+        e = 0.0
+        for c in range(r + 1):
+            e += draws.whiten[k, r, c] * (REDUCE * (X[i, c] - draws.mean[k, c]))
+        delta += e * e
+    return math.log(0.5 * delta / a) - 2.0 * math.log(REDUCE)
+
+
 @jit
 def evaluate(draws, X, log_density, probability, scratch):
     """Fill the log density per (draw, row) and add up the membership probabilities per row."""
@@ -96,7 +113,10 @@ def evaluate(draws, X, log_density, probability, scratch):
                 a = draws.alpha[k]
                 value = draws.log_weight[k] + draws.log_norm[k]
                 if a < math.inf:
-                    value -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+                    if delta < math.inf:
+                        value -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+                    else:
+                        value -= (a + 0.5 * d) * far_log(draws, X, i, k, a)
                 else:
                     value -= 0.5 * delta
                 scratch[k] = value

@@ -61,6 +61,13 @@ def mixture_from_posterior(
         estimator.feature_names_in_ = np.array(columns, dtype=object)
     estimator._centre = np.array(info["standardisation"]["centre"], dtype=float)
     estimator._scale = np.array(info["standardisation"]["scale"], dtype=float)
+    estimator._standard_covariance = None
+    unit = estimator._scale**2
+    if not np.all((unit > 1e-290) & (unit < 1e290)):
+        raise ValueError(
+            "This posterior is of data whose squares no number can hold, so its covariances are "
+            "lost and nothing can be predicted from it. Rescale the columns and fit again."
+        )
     estimator.posterior_ = posterior
     estimator._settle(posterior.partition("vi") if labels is None else _known(posterior, labels))
     return estimator

@@ -24,7 +24,7 @@ def tail_probabilities(mixture: StudentTMixture | GaussianMixture, X: Any) -> np
     array of shape (n,)
         Under the posterior means of the cluster's location, scale matrix and degrees of freedom:
         the squared Mahalanobis distance over d is then F(d, df), or chi-squared over d. NaN where
-        no draw has a cluster that matches the row's.
+        no draw has a cluster that matches the row's, or squares of the data are beyond numbers.
 
     Examples
     --------
@@ -50,7 +50,8 @@ def tail_probabilities(mixture: StudentTMixture | GaussianMixture, X: Any) -> np
     out = np.empty(len(values))
     for k in range(mixture.n_clusters_):
         members = mixture.labels_ == k
-        if not np.isfinite(location[k]).all():
+        spread = np.diag(covariance[k])
+        if not (np.isfinite(location[k]).all() and np.all((spread > 0) & np.isfinite(spread))):
             out[members] = np.nan
             continue
         # Standardised units: squares of the data's own might overflow.

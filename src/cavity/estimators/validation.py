@@ -117,9 +117,10 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     centre = quartiles[1]
     scale = (quartiles[2] - quartiles[0]) / 1.349
     spread = reduced.std(axis=0)
-    scale = np.where(scale > 1e-9 * spread, scale, spread)
-    # A column whose spread is rounding error only is a constant.
-    scale = np.where(scale > 1e-13, scale, 1.0)
+    # A spread that is rounding error only is none. Quartiles are held against their own size, not
+    # the column's: one absurd value, or a code for "missing" such as 1e30, must not flatten it.
+    rounding = 1e-13 * np.abs(quartiles).max(axis=0)
+    scale = np.where(scale > rounding, scale, np.where(spread > 1e-13, spread, 1.0))
     farthest = np.abs(reduced - centre) / scale
     if np.any(farthest > FARTHEST):
         row, column = np.unravel_index(int(np.argmax(farthest)), farthest.shape)

@@ -141,7 +141,10 @@ def relabelled_parameter(
         present = chosen[relabelling.slots[:, k] >= 0, k]
         present = present[np.isfinite(present).all(axis=tuple(range(1, present.ndim)))]
         if len(present):
-            out["mean"][k] = present.mean(axis=0)
-            out["sd"][k] = present.std(axis=0)
+            # Sums and squares of values near 1e300 would overflow.
+            size = np.abs(present).max(axis=0)
+            size = np.where(size > 0, size, 1.0)
+            out["mean"][k] = (present / size).mean(axis=0) * size
+            out["sd"][k] = (present / size).std(axis=0) * size
             out["lower"][k], out["upper"][k] = np.quantile(present, [tail, 1 - tail], axis=0)
     return out
