@@ -192,7 +192,7 @@ def _(prior, counts):
 
 def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
-    if isinstance(prior, DirichletProcess | PitmanYor):
+    if not isinstance(prior, FixedWeights | Dirichlet):
         return prior
     extra = (0, n_slots - prior[0].size)
     if isinstance(prior, FixedWeights):
