@@ -178,7 +178,8 @@ def given(title: str, content: Any, caption: str) -> str:
         content = flat[0].get_figure(root=True) if flat else None
     if content is None:
         raise TypeError(f"extra section {title!r} holds no figure")
-    return picture(content, alt=caption or title, caption=caption, wide=True)
+    alt = f"{title}: {caption}" if caption else title
+    return picture(content, alt=alt, caption=caption, wide=True)
 
 
 def swatch(k: int) -> str:

@@ -1,0 +1,70 @@
+"""The sentences at the top of a report fit the posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from report_cases import posterior
+
+from cavity.posterior import Posterior
+from cavity.report import words
+from cavity.report.view import View
+
+
+def said(p):
+    return " ".join(words.summary_sentences(View.of(p), p.diagnostics()))
+
+
+@pytest.mark.parametrize(
+    ("draws", "parts"),
+    [
+        (np.zeros((2, 10, 1), int), ["There is one observation, and so one cluster."]),
+        (np.zeros((2, 10, 8), int), ["keeps all 8 observations in one cluster", "All draws agree"]),
+        (np.tile(np.arange(8), (2, 10, 1)), ["leaves each of the 8 observations on its own"]),
+        (np.tile(np.arange(40) % 8, (2, 10, 1)), ["8 clusters; the largest hold 5, 5"]),
+    ],
+)
+def test_sizes(draws, parts):
+    text = said(Posterior.from_labels(draws))
+    for part in parts:
+        assert part in text
+
+
+def test_number_of_clusters_with_its_interval():
+    draws = np.array([[0, 0, 0, 1, 1, 1]] * 7 + [[0, 0, 0, 1, 1, 2]] * 3)
+    text = said(Posterior.from_labels(draws))
+    assert "most probable number of clusters is 2 (probability 0.70)" in text
+    assert "between 2 and 3 with probability 95%" in text
+
+
+def test_unlike_draws_are_called_unsure():
+    draws = np.random.default_rng(0).integers(5, size=(2, 50, 40))
+    p = Posterior.from_labels(draws)
+    assert "unsure of it" in said(p)
+    sure = Posterior.from_labels(np.tile(np.arange(40) % 4, (2, 50, 1)))
+    assert "unsure" not in said(sure)
+
+
+def test_chains_that_disagree_are_not_praised():
+    apart = np.stack([np.tile(np.arange(40) % 2, (60, 1)), np.tile(np.arange(40) // 20, (60, 1))])
+    text = said(Posterior.from_labels(apart))
+    assert "have not been shown to agree" in text
+    together = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
+    assert together.diagnostics().converged
+    assert "The chains agree (4 chains of 300 draws)" in said(together)
+    one = posterior(np.arange(40) % 2, n_chains=1, n_draws=60, doubtful=(1, 2, 3))
+    few = Posterior.from_labels(np.repeat(one.labels, 4, axis=0))
+    assert "do not disagree, but their draws (4 chains of 60 draws) are too few" in said(few)
+
+
+def test_one_chain_few_draws_and_a_stop_are_told():
+    z = np.arange(12) % 3
+    assert "agreement of chains cannot be checked" in said(Posterior.from_labels([z] * 20))
+    assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
+    stopped = Posterior.from_labels([z] * 20, info={"interrupted": True})
+    assert "The run was stopped early" in said(stopped)
+
+
+def test_names_of_the_doubtful():
+    p = posterior(np.arange(12) % 2, doubtful=(5,), names=[f"site {i}" for i in range(12)])
+    assert "1 observation (8%) is in doubt: site 5 (cluster" in said(p)
