@@ -1,0 +1,261 @@
+"""Bad data and bad settings: a sentence that says what is wrong, or a right answer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cavity import GaussianMixture, StudentTMixture
+
+SMALL = {"n_chains": 2, "n_warmup": 10, "n_draws": 20, "random_state": 0}
+
+
+@pytest.fixture(params=[StudentTMixture, GaussianMixture])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(1)
+    return np.vstack([rng.standard_normal((20, 3)), rng.standard_normal((20, 3)) + 9.0])
+
+
+def check_usable(m, X):
+    """The fit is whole: finite draws, one label per row, finite predictions."""
+    assert np.isfinite(m.posterior_.log_joint).all()
+    assert m.labels_.shape == (len(X),)
+    assert np.isfinite(m.score_samples(X)).all()
+    np.testing.assert_allclose(m.predict_proba(X).sum(axis=1), 1.0)
+
+
+# ------------------------------------------------------------------ data that cannot be clustered
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required"),
+        (np.empty((5, 0)), r"0 feature\(s\) \(shape=\(5, 0\)\) while a minimum of 1 is required"),
+        (np.ones((1, 3)), "n_samples=1: clustering needs at least 2 rows. Give more data"),
+        (np.arange(5.0), "Expected 2D array, got 1D array instead"),
+        (np.zeros((3, 4, 2)), "Found array with dim 3, while dim <= 2 is required"),
+        ([["a", "b"], ["c", "d"]], "could not convert string to float"),
+        (
+            np.array([["1.5", "2"], ["3", "high"]]),
+            "X holds text: row 1, column 1 is 'high', could not convert string to float. "
+            "Drop or encode such columns first",
+        ),
+        (np.ones((4, 2)) + 1j, "Complex data not supported"),
+        (
+            np.full((4, 1), [1.0]) * [[1e305], [1.0], [2.0], [3.0]],
+            "Column 0 reaches 1e.305, where sums of a few values overflow. Divide it by a power",
+        ),
+    ],
+)
+def test_data_that_is_refused(kind, bad, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        kind(2, **SMALL).fit(bad)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (np.nan, "Input X contains NaN: row 3, column {}. Drop those rows or fill them in first"),
+        (np.inf, "Input X contains infinity: row 3, column {}. Replace infinite values first"),
+        (-np.inf, "Input X contains infinity: row 3, column {}. Replace infinite values first"),
+    ],
+)
+def test_values_that_are_no_numbers_are_placed(kind, X, value, sentence):
+    bad = X.copy()
+    bad[3, 1] = value
+    with pytest.raises(ValueError, match=sentence.format("1")):
+        kind(2, **SMALL).fit(bad)
+    with pytest.raises(ValueError, match=sentence.format("'b'")):
+        kind(2, **SMALL).fit(pd.DataFrame(bad, columns=["a", "b", "c"]))
+    bad[5, 0] = value
+    with pytest.raises(ValueError, match="2 such values in all"):
+        kind(2, **SMALL).fit(bad)
+
+
+def test_text_columns_are_named(kind):
+    table = pd.DataFrame({"size": [1, 2, 3], "shop": ["x", "y", "z"]})
+    with pytest.raises(ValueError, match="Column 'shop' of X holds text or dates, not numbers"):
+        kind(2, **SMALL).fit(table)
+    table["day"] = pd.to_datetime(["2020-01-01"] * 3)
+    with pytest.raises(ValueError, match="Columns 'shop', 'day' of X hold text or dates"):
+        kind(2, **SMALL).fit(table)
+
+
+def test_fewer_rows_than_clusters(kind, X):
+    sentence = "n_samples=3 rows, fewer than n_clusters=5. Lower n_clusters, or use prior='dp'"
+    with pytest.raises(ValueError, match=sentence):
+        kind(5, **SMALL).fit(X[:3])
+    check_usable(kind(5, prior="dp", **SMALL).fit(X[:3]), X[:3])
+
+
+def test_one_value_beyond_all_measure(kind, X):
+    bad = X.copy()
+    bad[7, 2] = 1e200
+    with pytest.raises(ValueError, match=r"X\[7\], column 2 is \de.* standard deviations from the"):
+        kind(2, **SMALL).fit(bad)
+
+
+# ------------------------------------------------------------------ odd data that can be clustered
+
+
+def test_one_column(kind, X):
+    m = kind(2, **SMALL).fit(X[:, :1])
+    check_usable(m, X[:, :1])
+    assert m.n_clusters_ == 2
+
+
+def test_two_rows(kind, X):
+    check_usable(kind(2, **SMALL).fit(X[[0, -1]]), X[[0, -1]])
+
+
+def test_constant_columns_say_nothing(kind, X):
+    m = kind(2, **SMALL).fit(np.column_stack([X, np.full(len(X), 7.0)]))
+    check_usable(m, np.column_stack([X, np.full(len(X), 7.0)]))
+    assert m.n_clusters_ == 2
+    assert m.posterior_.agreement(np.repeat([0, 1], 20))["ari"] == 1.0
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, -1e12])
+def test_duplicates_of_one_point_are_one_cluster(kind, value):
+    X = np.full((30, 2), value)
+    m = kind(2, **SMALL).fit(X)
+    check_usable(m, X)
+    assert m.n_clusters_ == 1
+
+
+def test_rounding_error_is_no_spread(kind):
+    X = 1.0 + 1e-15 * np.random.default_rng(0).standard_normal((30, 2))
+    check_usable(kind(2, **SMALL).fit(X), X)
+
+
+def test_more_columns_than_rows(kind):
+    X = np.random.default_rng(0).standard_normal((6, 10))
+    check_usable(kind(2, **SMALL).fit(X), X)
+
+
+@pytest.mark.parametrize("unit", [1e299, 1e-300, 1e150, 1e-150])
+def test_huge_and_tiny_values_give_the_same_answer(kind, X, unit):
+    plain = kind(2, **SMALL).fit(X)
+    m = kind(2, **SMALL).fit(X * unit)
+    check_usable(m, X * unit)
+    np.testing.assert_array_equal(m.labels_, plain.labels_)
+    np.testing.assert_allclose(m.predict_proba(X * unit), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(
+        m.score_samples(X * unit) + 3 * np.log(unit), plain.score_samples(X), atol=1e-6
+    )
+
+
+def test_one_code_for_missing_does_not_flatten_its_column(kind, X):
+    bad = X.copy()
+    bad[0, 0] = 1e30
+    m = kind(3, **SMALL).fit(bad)
+    check_usable(m, bad)
+    assert m.posterior_.agreement(np.r_[2, np.repeat([0, 1], [19, 20])])["ari"] > 0.9
+
+
+def test_integers_and_lists(kind):
+    rows = [[1, 2], [2, 1], [40, 41], [41, 40]] * 3
+    m = kind(2, **SMALL).fit(rows)
+    check_usable(m, rows)
+
+
+# ------------------------------------------------------------------ settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be an integer of at least 1, not 0"),
+        ({"n_clusters": 2.5}, "n_clusters must be an integer of at least 1, not 2.5"),
+        ({"collapse": "guess"}, "collapse must be one of .*, not 'guess'"),
+        ({"prior": "flat"}, "prior must be one of 'fixed', .*, not 'flat'"),
+        ({"prior": None}, "prior must be one of .* or a prior object from cavity.priors"),
+        ({"init": "best"}, "init must be one of .*, not 'best'"),
+        ({"init": [0, 1]}, r"init has shape \(2,\), but X has 40 rows: give one label per row"),
+        ({"init": np.arange(40)}, "init has 40 distinct labels, but n_clusters=2"),
+        ({"init": np.zeros(40)}, "init must hold integer labels, one per row of X"),
+        ({"concentration": -1}, "concentration must be a number greater than 0, not -1"),
+        ({"concentration": "guess"}, "concentration must be a positive number or 'learn'"),
+        ({"concentration": "learn", "prior": "fixed"}, "needs a prior that has one, not 'fixed'"),
+        ({"n_chains": 0}, "n_chains must be an integer of at least 1, not 0"),
+        ({"n_warmup": -1}, "n_warmup must be an integer of at least 0, not -1"),
+        ({"n_draws": 0}, "n_draws must be an integer of at least 1, not 0"),
+        ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"random_state": "a"}, "random_state must be None, an int, a numpy Generator"),
+        ({"random_state": -1}, "random_state must not be negative, not -1"),
+        ({"weights": [1, -1], "prior": "fixed"}, "weights must hold n_clusters=2 positive numbers"),
+        ({"discount": 1.5, "prior": "pitman-yor"}, "discount must be below 1, not 1.5"),
+        ({"mean_prior_strength": 0}, "mean_prior_strength must be a number greater than 0"),
+        ({"covariance_prior_df": 2}, r"must exceed the number of columns plus 1 \(4\), not 2"),
+        ({"covariance_prior_scale": -1}, "covariance_prior_scale must be a number greater than 0"),
+    ],
+)
+def test_settings_that_are_refused(kind, X, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        kind(**{"n_clusters": 2, **SMALL, **settings}).fit(X)
+
+
+@pytest.mark.parametrize("df", [-1, 0, np.nan, np.inf, "some", None])
+def test_degrees_of_freedom_that_are_refused(X, df):
+    with pytest.raises(ValueError, match=f"df must be .*, not {df!r}"):
+        StudentTMixture(2, df=df, **SMALL).fit(X)
+
+
+@pytest.mark.parametrize("name", ["ep_fraction", "ep_damping"])
+@pytest.mark.parametrize("value", [0.0, 1.5, "half"])
+def test_ep_options_that_are_refused(X, name, value):
+    sentence = f"{name} must be a number greater than 0 and at most 1, not {value!r}"
+    with pytest.raises(ValueError, match=sentence):
+        StudentTMixture(2, **SMALL, **{name: value}).fit(X)
+
+
+def test_unknown_options(kind):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'n_components'"):
+        kind(2, n_components=3)
+    with pytest.raises(ValueError, match="Invalid parameter 'n_components'"):
+        kind(2).set_params(n_components=3)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_known_before_sampling(kind, X, tmp_path):
+    with pytest.raises(FileNotFoundError, match="checkpoint's folder does not exist; make it"):
+        kind(2, checkpoint=tmp_path / "none" / "c", **{**SMALL, "n_draws": 10**9}).fit(X)
+
+
+# ------------------------------------------------------------------ prediction
+
+
+@pytest.fixture(scope="module", params=[StudentTMixture, GaussianMixture])
+def fitted(request, X):
+    return request.param(2, **SMALL).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])
+def test_wrong_shapes_at_predict(fitted, X, method):
+    ask = getattr(fitted, method)
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+        ask(X[:, :2])
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array instead"):
+        ask(X[0])
+    with pytest.raises(ValueError, match="Found array with 0 sample"):
+        ask(X[:0])
+    with pytest.raises(ValueError, match="feature names should match"):
+        ask(pd.DataFrame(X, columns=["a", "b", "d"]))
+
+
+def test_missing_values_at_predict(fitted, X):
+    bad = pd.DataFrame(X, columns=["a", "b", "c"])
+    bad.iloc[4, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN: row 4, column 'c'"):
+        fitted.predict(bad)
+
+
+def test_predict_before_fit(kind, X):
+    with pytest.raises(ValueError, match="not fitted yet"):
+        kind(2).predict(X)

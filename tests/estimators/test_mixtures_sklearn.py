@@ -1,0 +1,105 @@
+"""scikit-learn's own checks of an estimator, with none expected to fail."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from cavity import GaussianMixture, StudentTMixture
+from cavity.datasets import make_student_t
+
+SMALL = {"n_chains": 1, "n_warmup": 5, "n_draws": 8, "random_state": 0}
+
+
+ESTIMATORS = [StudentTMixture(2, **SMALL), GaussianMixture(2, **SMALL)]
+
+
+def checks():
+    for prototype in ESTIMATORS:
+        for estimator, check in estimator_checks_generator(prototype):
+            name = check.func.__name__
+            # That one skips itself unless SciPy was told of array API before it was imported.
+            if name != "check_array_api_input":
+                yield pytest.param(estimator, check, id=f"{type(prototype).__name__}-{name}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), checks())
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+ARRAY_API = f"""
+import warnings
+warnings.simplefilter("ignore")
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from cavity import GaussianMixture, StudentTMixture
+done = 0
+for kind in (StudentTMixture, GaussianMixture):
+    for estimator, check in estimator_checks_generator(kind(2, **{SMALL!r})):
+        if check.func.__name__ == "check_array_api_input":
+            check(estimator)
+            done += 1
+print(done)
+"""
+
+
+def test_scikit_learn_check_of_the_array_api():
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", ARRAY_API], env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    # Releases of scikit-learn differ in whether they ask it of every estimator.
+    assert int(ran.stdout) in (0, 2)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    X, _ = make_student_t(45, 3, 2, df=5, separation=15, random_state=2)
+    return pd.DataFrame(X, columns=["width", "height"], index=[f"item {i}" for i in range(45)])
+
+
+@pytest.fixture(scope="module")
+def fitted(frame):
+    return StudentTMixture(3, **SMALL).fit(frame)
+
+
+def test_names_of_columns_and_rows_are_kept(fitted, frame):
+    assert fitted.feature_names_in_.tolist() == ["width", "height"]
+    assert fitted.n_features_in_ == 2
+    assert fitted.posterior_.names.tolist() == frame.index.tolist()
+    assert fitted.posterior_.info["columns"] == ["width", "height"]
+
+
+def test_fit_predict_gives_the_point_estimate(fitted, frame):
+    labels = StudentTMixture(3, **SMALL).fit_predict(frame)
+    np.testing.assert_array_equal(labels, fitted.labels_)
+    np.testing.assert_array_equal(labels, fitted.posterior_.partition("vi").labels)
+
+
+def test_pickled_estimators_predict_alike(fitted, frame):
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
+    np.testing.assert_array_equal(again.labels_, fitted.labels_)
+
+
+def test_clones_have_the_settings_and_no_fit(fitted):
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not hasattr(copy, "posterior_")
+
+
+def test_pipeline_and_held_out_score(frame):
+    pipeline = make_pipeline(StandardScaler(), GaussianMixture(3, **SMALL))
+    scores = cross_val_score(pipeline, frame, cv=3)
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
