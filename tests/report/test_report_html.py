@@ -17,6 +17,7 @@ from report_cases import blobs, posterior
 from cavity.posterior import Posterior
 from cavity.report import style, tables
 from cavity.report.html import write_report
+from cavity.report.view import View
 
 DOUBTFUL = (3, 4, 10)
 NASTY = '<script>alert("1")</script> & $x$'
@@ -119,6 +120,15 @@ def test_diagnostics_and_run_are_told(page, full):
     ]
     for fact in ("StudentTMixture", "median time of a sweep", "collapse", "by hand", "Versions"):
         assert fact in page.text
+
+
+def test_run_facts_are_written_for_reading():
+    view = View.of(Posterior.from_labels([[0, 0, 1]], info={"a_b": {"scale": [0.123456, 2.0]}}))
+    facts = tables.run_facts(view)
+    assert facts["a b: scale"] == "0.123, 2"
+    assert facts["chains"] == "1"
+    long = View.of(Posterior.from_labels([[0, 1]], info={"columns": list("abcdefghijklmn")}))
+    assert tables.run_facts(long)["columns"].endswith("k, l, … (14 in all)")
 
 
 def test_every_sort_button_says_its_state(page):

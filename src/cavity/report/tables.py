@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
+from cavity.report.style import shorten
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
@@ -125,7 +126,7 @@ def _interval_column(head: str, summary: Mapping[str, np.ndarray]) -> Column:
         f"{short(m)} ({short(low)} to {short(high)})" if math.isfinite(m) else "–"
         for m, low, high in zip(summary["mean"], summary["lower"], summary["upper"], strict=True)
     ]
-    return Column(head, cells, summary["mean"].tolist(), "sorts by the mean")
+    return Column(shorten(head, 40), cells, summary["mean"].tolist(), head)
 
 
 def typical_table(view: View, data: Table) -> str:
@@ -136,7 +137,10 @@ def typical_table(view: View, data: Table) -> str:
     ends = np.cumsum(view.sizes)[:shown]
     members = np.split(order[: ends[-1]], ends[:-1])
     medians = np.array([np.median(data.values[rows, :chosen], axis=0) for rows in members])
-    columns = [numeric(data.names[j], medians[:, j]) for j in range(chosen)]
+    columns = [
+        numeric(shorten(name, 40), medians[:, j], name)
+        for j, name in enumerate(data.names[:chosen])
+    ]
     caption = "Typical values: the median of each column among a cluster's members." + _cut(
         chosen, len(data.names), "columns"
     )
@@ -277,13 +281,18 @@ def _flatten(values: Mapping[str, Any], lead: str = "") -> dict[str, str]:
         name = lead + (_TITLES.get(key) or str(key).replace("_", " "))
         if isinstance(value, Mapping):
             flat.update(_flatten(value, f"{name}: "))
-        elif isinstance(value, list | tuple) and len(value) > 12:
-            flat[name] = ", ".join(map(str, value[:12])) + f", … ({len(value)} in all)"
         elif isinstance(value, list | tuple):
-            flat[name] = ", ".join(map(str, value))
+            rest = f", … ({len(value)} in all)" if len(value) > 12 else ""
+            flat[name] = ", ".join(_plain(v) for v in value[:12]) + rest
         else:
-            flat[name] = "yes" if value is True else "no" if value is False else str(value)
+            flat[name] = _plain(value)
     return flat
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return short(value) if isinstance(value, float) else str(value)
 
 
 def run_facts(view: View) -> dict[str, str]:
