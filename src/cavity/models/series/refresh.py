@@ -35,11 +35,34 @@ from cavity.models.series.state import CENTRE, DRIFT, STATE, VARIANCE
 
 
 @jit
+def cluster_information(m, z, k, matrix, products):
+    """Gather cluster k's information into `matrix`; returns its log density at eta = 0."""
+    start_information(matrix)
+    total = 0.0
+    for i in range(z.shape[0]):
+        if z[i] == k:
+            total += describe(m, i)
+            add_information(m.row, matrix, matrix, 1.0, products)
+    return total
+
+
+@jit
+def marginal_likelihood(m, z, counts, matrix, products):
+    """Log density of the data given assignments and parameters, factors and states integrated."""
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += cluster_information(m, z, k, matrix, products)
+            total += factorise(matrix)
+    return total
+
+
+@jit
 def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
     """Draw every factor given data and assignments, the states integrated out: exact.
 
-    Returns the log density of the data given assignments and parameters. Followed by draws of
-    the states given the factors, this is one joint draw.
+    Followed by draws of the states given the factors, this is one joint draw. Returns
+    ``marginal_likelihood``.
     """
     n_times = m.y.shape[1]
     total = 0.0
@@ -48,11 +71,7 @@ def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
             for t in range(n_times):
                 paths.value[t, k] = rng.standard_normal()
             continue
-        start_information(matrix)
-        for i in range(z.shape[0]):
-            if z[i] == k:
-                total += describe(m, i)
-                add_information(m.row, matrix, matrix, 1.0, products)
+        total += cluster_information(m, z, k, matrix, products)
         total += factorise(matrix)
         draw_factor(matrix, eta, rng)
         for t in range(n_times):

@@ -20,11 +20,13 @@ from cavity.models.series.moves import (
 from cavity.models.series.refresh import (
     draw_factors_given_states,
     draw_factors_jointly,
+    marginal_likelihood,
     refresh_series,
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries
 
+_TUNED = 100  # sweeps in which the step size adapts
 NOTHING = Moving(False, False, False, False, False)
 
 
@@ -67,6 +69,7 @@ class SeriesUpdate:
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.started = False
+        self.tuning = np.array([0.2, 0.0])  # step size of log var_x; steps it was adapted in
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self.sums: StateSums = state_sums(n_times, model.lanes.shape[1])
@@ -95,11 +98,7 @@ class SeriesUpdate:
         moving = self.moving if self.started else NOTHING
         self.started = True
         if self.joint:
-            n_times = model.y.shape[1]
-            draw_factors_jointly(
-                model, z, counts, parameters, np.empty((n_times + 1, n_times + 1)),
-                np.empty(n_times), np.empty(n_times), rng,
-            )  # fmt: skip
+            self._draw_jointly(model, parameters, z, counts, moving, rng)
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
             draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
@@ -113,6 +112,46 @@ class SeriesUpdate:
         draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
         if moving.loading:
             rescale_factors(model.loading, z, parameters, self.sums, self.priors, per_slot, rng)
+
+    def _draw_jointly(
+        self,
+        model: FactorSeries,
+        parameters: FactorPaths,
+        z: np.ndarray,
+        counts: np.ndarray,
+        moving: Moving,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw var_x with factors and states integrated out, and the factors given it.
+
+        var_x by one Metropolis step on its logarithm: given states or factors it hardly moves.
+        """
+        n_times = model.y.shape[1]
+        matrix, products = np.empty((n_times + 1, n_times + 1)), np.empty(n_times)
+
+        def draw_factors() -> float:
+            return draw_factors_jointly(
+                model, z, counts, parameters, matrix, products, np.empty(n_times), rng
+            )
+
+        before = draw_factors()
+        if not moving.var_x:
+            return
+        old = model.var_x[0]
+        model.var_x[0] = old * math.exp(self.tuning[0] * rng.standard_normal())
+        after = marginal_likelihood(model, z, counts, matrix, products)
+        shape, scale = self.priors.var_x_shape, self.priors.var_x_scale
+        gain = after - before - shape * math.log(model.var_x[0] / old)
+        gain -= scale * (1.0 / model.var_x[0] - 1.0 / old)
+        accepted = math.log1p(-rng.random()) < gain
+        if accepted:
+            draw_factors()
+        else:
+            model.var_x[0] = old
+        if self.tuning[1] < _TUNED:
+            # Step size towards an acceptance of 0.44; fixed once the chain has warmed up.
+            self.tuning[1] += 1.0
+            self.tuning[0] *= math.exp((accepted - 0.44) / math.sqrt(self.tuning[1]))
 
     def _refresh(
         self,
@@ -182,6 +221,7 @@ class SeriesUpdate:
 
 _CHANGING = (
     "hyper",
+    "tuning",
     "last",
     "states",
     "trend_mean",
