@@ -32,7 +32,7 @@ def checks():
                 yield pytest.param(estimator, check, id=f"{type(prototype).__name__}-{name}")
 
 
-@pytest.mark.parametrize(("estimator", "check"), checks())
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -40,6 +40,7 @@ Examples:
   cavity fit wine.csv --clusters 3 --out wine-run
   cavity fit people.csv --columns height,weight --id-column name
   cavity fit big.parquet --prior dp --df learn --checkpoint
+  cavity fit sales.csv --model series --series shop --time month --value sales
 """
 
 app = typer.Typer(
@@ -187,6 +188,7 @@ def fit(
 ) -> None:
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import mixtures
+    from cavity.cli import series as on_series
     from cavity.cli.tables import Choice, split_names
 
     settings: dict[str, Any] = {
@@ -210,6 +212,16 @@ def fit(
         "--value": value,
         "--covariates": covariates,
     }
+    if model is Model.series:
+        only_tables = {"--columns": columns, "--id-column": id_column, "--df": df}
+        _refuse_foreign(only_tables, "models of tables")
+        names = {
+            "series": series,
+            "time": time,
+            "value": value,
+            "covariates": split_names(covariates),
+        }
+        raise typer.Exit(on_series.fit(data, out, names, settings, separator=separator, **runs))
     _refuse_foreign(only_series, "--model series")
     if model is Model.student_t:
         settings["df"] = mixtures.number_or_word("--df", df, ("learn", "learn-each"))
@@ -236,11 +248,14 @@ def demo(
 
     wine: 178 wines of three cultivars, 13 measurements each, a dozen rows spoiled as real
     laboratory data is (units mixed up, decimal points slipped, a sensor at its ceiling).
+
+    series: 60 generated monthly series with gaps, moved by four hidden factors.
     """
     from cavity.cli import demos
 
     _speak(quiet)
-    raise typer.Exit(demos.wine(out, seed, quiet))
+    show = demos.series if which is Demo.series else demos.wine
+    raise typer.Exit(show(out, seed, quiet))
 
 
 @app.command()
@@ -252,9 +267,12 @@ def report(
 ) -> None:
     """Write report.html of a run again, and print its summary."""
     from cavity.cli import folder, mixtures
+    from cavity.cli import series as on_series
 
     _speak(False)
     record = folder.read_record(run)
+    if record["kind"] == "series":
+        raise typer.Exit(on_series.report(run, record))
     raise typer.Exit(mixtures.report(run, record, data))
 
 
@@ -279,6 +297,11 @@ def predict(
 
     _speak(False)
     record = folder.read_record(run)
+    if record["kind"] == "series":
+        raise UserError(
+            f"{run} is a run on time series: its forecasts are in forecast.csv, and predictions "
+            "for chosen rows are made in Python by SeriesMixture.predict."
+        )
     raise typer.Exit(
         mixtures.predict(
             run,

@@ -79,6 +79,7 @@ def fit(
     selection = select(read_table(data, choice.separator), choice, data)
     settings = {name: value for name, value in settings.items() if value is not None}
     _refuse_settings(selection, settings)
+    _refuse_sizes(selection)
     files.prepare(out, overwrite=overwrite, resume=resume)
 
     import cavity
@@ -125,6 +126,22 @@ def _refuse_settings(selection: Selection, settings: dict[str, Any]) -> None:
             f"There are {n} rows, fewer than --clusters {n_clusters}; lower --clusters, or use "
             "--prior dp."
         )
+
+
+def _refuse_sizes(selection: Selection) -> None:
+    """Refuse what a library call can answer but a saved run cannot hold."""
+    from cavity.estimators.validation import robust_standardiser
+
+    values = selection.table.to_numpy()
+    if len(values) < 2:
+        raise UserError("There is one row only; clustering needs at least two.")
+    _, scale = robust_standardiser(values, selection.table.columns.to_numpy())
+    for column, spread in zip(selection.table.columns, scale, strict=True):
+        if not 1e-140 < spread < 1e140:
+            raise UserError(
+                f"The values of column {column!r} spread over {spread:.0e}, whose square no number "
+                "can hold; multiply the column by a power of ten first."
+            )
 
 
 def _write(out: Path, estimator: Any, selection: Selection, record: dict[str, Any]) -> None:

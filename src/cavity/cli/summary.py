@@ -111,7 +111,7 @@ def _number_words(p: Posterior) -> str:
     number = p.n_clusters_posterior().sort_values(ascending=False)
     if len(number) == 1:
         return f"(every draw has {number.index[0]})"
-    best = [f"{k} with probability {v:.2f}" for k, v in number.head(3).items()]
+    best = [f"{k} with probability {v:.2f}" for k, v in number.head(3).items() if v >= 0.005]
     return f"(number of clusters in the draws: {', '.join(best)})"
 
 
