@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _MODULES = {
     "student-t": "student_t",
     "mnist": "mnist",
+    "series-scaling": "series_scaling",
+    "series": "series",
+    "housing": "housing",
     "convergence": "convergence",
 }
 

@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.hedonic.clusters import ClusteredTrends
 from cavity.hedonic.design import LogQuartileSplines, SeasonalTrend, month_labels, month_numbers
 from cavity.hedonic.local import LocalFit, NoLocal, RegionRegressions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LOCAL_MODELS = ("none", "regression")
+LOCAL_MODELS = ("none", "regression", "clusters")
 
 
 class _Rows(NamedTuple):
@@ -36,11 +37,13 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
 
     - ``local="none"``: nothing;
     - ``local="regression"``: each region has its own coefficients of the features, tied together
-      by a hierarchical prior.
+      by a hierarchical prior;
+    - ``local="clusters"``: such regressions, and for each region a trend of its own, driven by a
+      latent factor that the regions of a cluster share (see `SeriesMixture`).
 
     Parameters
     ----------
-    local : {"none", "regression"}
+    local : {"clusters", "regression", "none"}
         The local part.
     features : sequence of str
         Columns with positive measurements of the house.
@@ -48,10 +51,18 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         Columns with the region and the date of the sale.
     region_level : bool
         Give each region a level of its own among its coefficients.
+    n_clusters : int
+        Clusters of regions, where there are any.
+    collapse : {"ep", "collapsed", "naive"}
+        How the clusters' factors are dealt with when labels are drawn.
+    n_chains : int
+        Chains, for ``local="clusters"``; one otherwise.
     n_warmup, n_draws : int
         Sweeps to discard and to keep.
     random_state : None or int
     progress : bool, optional
+    series_options : mapping, optional
+        Further arguments of `SeriesMixture`.
 
     Attributes
     ----------
@@ -83,26 +94,34 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        local: str = "regression",
+        local: str = "clusters",
         *,
         features: Sequence[str] = ("bathrooms", "sqft", "lot_sqft"),
         region: str = "region",
         date: str = "sale_date",
         region_level: bool = True,
+        n_clusters: int = 20,
+        collapse: str = "ep",
+        n_chains: int = 4,
         n_warmup: int = 200,
         n_draws: int = 300,
         random_state: Any = None,
         progress: bool | None = None,
+        series_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.local = local
         self.features = features
         self.region = region
         self.date = date
         self.region_level = region_level
+        self.n_clusters = n_clusters
+        self.collapse = collapse
+        self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
         self.random_state = random_state
         self.progress = progress
+        self.series_options = series_options
 
     def fit(self, X: pd.DataFrame, y: Any) -> HedonicIndex:
         """Fit the global part, then the local one to what it leaves.
@@ -138,7 +157,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         residual = np.log(price) - self._global_part(rows)
         self.global_sd_ = float(residual.std())
         self.typical_house_ = {f: float(np.median(table[f])) for f in self.features}
-        self.local_ = self._fit_local(rows, residual)
+        self.local_: Any = self._fit_local(rows, residual)
         return self
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
@@ -219,15 +238,26 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
     def _fit_local(self, rows: _Rows, residual: np.ndarray) -> LocalFit:
         if self.local == "none":
             return NoLocal(self.global_sd_)
-        return RegionRegressions.fit(
+        sampling = {
+            "n_warmup": self.n_warmup,
+            "n_draws": self.n_draws,
+            "random_state": self.random_state,
+            "progress": self.progress,
+        }
+        if self.local == "regression":
+            return RegionRegressions.fit(
+                rows, residual, len(self.regions_), region_level=self.region_level, **sampling
+            )
+        return ClusteredTrends.fit(
             rows,
             residual,
-            len(self.regions_),
-            region_level=self.region_level,
-            n_warmup=self.n_warmup,
-            n_draws=self.n_draws,
-            random_state=self.random_state,
-            progress=self.progress,
+            self.regions_,
+            **sampling,
+            intercept=self.region_level,
+            n_clusters=min(self.n_clusters, len(self.regions_)),
+            collapse=self.collapse,
+            n_chains=self.n_chains,
+            **(self.series_options or {}),
         )
 
     def _log_moments(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
