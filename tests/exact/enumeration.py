@@ -181,53 +181,56 @@ class Comparison(NamedTuple):
 
     p_value: float
     total_variation: float
-    autocorrelation: float
+    noise: float  # total variation expected of as many independent draws
+    freedom: float
     n_cells: int
 
 
-def correlation_time(series: np.ndarray) -> float:
-    """Integrated autocorrelation time by Geyer's initial positive sequence."""
-    x = series - series.mean()
-    n = len(x)
-    spectrum = np.fft.rfft(x, 2 * n)
-    rho = np.fft.irfft(spectrum * spectrum.conj())[: min(n, 400)]
-    if rho[0] <= 0.0:
-        return 1.0
-    rho = rho / rho[0]
-    pairs = rho[0 : len(rho) - 1 : 2] + rho[1 : len(rho) : 2]
-    negative = np.flatnonzero(pairs <= 0.0)
-    stop = negative[0] if negative.size else len(pairs)
-    return max(2.0 * pairs[:stop].sum() - 1.0, 1.0 / np.sqrt(n))
-
-
-def compare(exact: Exact, visited: np.ndarray) -> Comparison:
-    """Chi-square test for dependent draws (Rao and Scott's first-order correction).
-
-    States too rare to count are pooled; the statistic is divided by the mean over cells of the
-    integrated autocorrelation time of the cell's indicator.
-    """
-    n = len(visited)
-    p = exact.probability
-    observed = np.bincount(visited, minlength=len(p))
-    order = np.argsort(p)
+def pooled(p: np.ndarray, least: float) -> np.ndarray:
+    """A cell for every state; the rare ones share cells of at least this probability."""
     cell = np.zeros(len(p), dtype=int)
     mass, n_cells = 0.0, 0
-    for j in order:
-        # A pool is closed once it would be seen fifty times among independent draws.
+    for j in np.argsort(p):
         cell[j] = n_cells
         mass += p[j]
-        if mass * n >= 50.0:
+        if mass >= least:
             n_cells, mass = n_cells + 1, 0.0
     if mass > 0.0:
         cell[cell == n_cells] = max(n_cells - 1, 0)
-    n_cells = max(n_cells, 1)
-    expected = n * np.bincount(cell, weights=p, minlength=n_cells)
-    counted = np.bincount(cell[visited], minlength=n_cells)
-    tau = np.array([correlation_time((cell[visited] == c).astype(float)) for c in range(n_cells)])
-    shares = expected / n
-    mean_tau = float((tau * (1.0 - shares)).sum() / (n_cells - 1))
-    statistic = float(((counted - expected) ** 2 / expected).sum() / mean_tau)
-    distance = 0.5 * np.abs(observed / n - p).sum()
+    return cell
+
+
+def compare(exact: Exact, visited: np.ndarray, n_batches: int = 100) -> Comparison:
+    """Chi-square test for dependent draws (the second-order correction of Rao and Scott).
+
+    Pearson's statistic is a sum of squares of cell deviations. Deviations of batches of the chain
+    give the trace of their covariance and of its square, hence the scale and the degrees of
+    freedom of the chi-square distribution that has the statistic's mean and variance.
+    """
+    p = exact.probability
+    length = len(visited) // n_batches
+    visited = visited[: length * n_batches]
+    n = len(visited)
+    # A pool is closed once it would be seen fifty times among independent draws.
+    cell = pooled(p, 50.0 / n)
+    n_cells = int(cell.max()) + 1
+    share = np.bincount(cell, weights=p, minlength=n_cells)
+    batch = np.repeat(np.arange(n_batches), length)
+    table = np.bincount(batch * n_cells + cell[visited], minlength=n_batches * n_cells)
+    deviation = (table.reshape(n_batches, n_cells) - length * share) / np.sqrt(length * share)
+    statistic = float((deviation.sum(axis=0) ** 2).sum() / n_batches)
+    centred = deviation - deviation.mean(axis=0)
+    gram = centred @ centred.T
+    trace = np.trace(gram) / (n_batches - 1)
+    square = (np.sum(gram**2) - np.sum(np.diag(gram) ** 2)) / (n_batches * (n_batches - 1))
+    # Centring leaves every pair of batches a correlation of -1/(B-1).
+    square -= (trace / (n_batches - 1)) ** 2
+    freedom = float(np.clip(trace**2 / square, 1.0, n_cells - 1))
+    frequency = np.bincount(visited, minlength=len(p)) / n
     return Comparison(
-        float(stats.chi2.sf(statistic, n_cells - 1)), float(distance), mean_tau, n_cells
+        p_value=float(stats.chi2.sf(statistic * freedom / trace, freedom)),
+        total_variation=float(0.5 * np.abs(frequency - p).sum()),
+        noise=float(np.sqrt(p * (1.0 - p) / (2.0 * np.pi * n)).sum()),
+        freedom=freedom,
+        n_cells=n_cells,
     )

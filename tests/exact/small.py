@@ -1,0 +1,82 @@
+"""A small problem, its exact posteriors and the samplers that should follow them."""
+
+from __future__ import annotations
+
+import functools
+
+import enumeration
+import numpy as np
+
+from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.priors import dirichlet, dirichlet_process, fixed_weights, pitman_yor
+from cavity.sampling.sampler import PartitionSampler
+
+Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
+N = len(Y)
+NIW = NIWPrior(np.zeros(1), 0.2, 3.0, np.eye(1))
+DF = 4.0
+SLOTS = 8
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+SHAPE = np.array([2.0, 1.0, 0.5])
+OPEN = {"dp": (1.0, 0.0), "pitman-yor": (0.5, 0.4)}
+PRIORS = ("fixed", "dirichlet", "shaped", *OPEN)
+EXACT_SAMPLERS = ("gaussian-collapsed", "gaussian-naive", "student-t-blocked", "student-t-naive")
+
+
+def padded(values):
+    """Zeros for the slots that no cluster may take."""
+    return np.pad(values, (0, SLOTS - len(values)))
+
+
+def partition_prior(name):
+    if name == "fixed":
+        return fixed_weights(padded(WEIGHTS))
+    if name == "dirichlet":
+        return dirichlet(SLOTS, 0.7, padded(np.ones(3)))
+    if name == "shaped":
+        return dirichlet(SLOTS, 0.8, padded(SHAPE))
+    if name == "dp":
+        return dirichlet_process(SLOTS, OPEN["dp"][0])
+    return pitman_yor(SLOTS, *OPEN["pitman-yor"])
+
+
+def log_prior(name):
+    if name == "fixed":
+        return lambda z: enumeration.log_fixed(z, WEIGHTS)
+    if name == "dirichlet":
+        return lambda z: enumeration.log_dirichlet(z, np.full(3, 0.7))
+    if name == "shaped":
+        return lambda z: enumeration.log_dirichlet(z, 0.8 * SHAPE)
+    return lambda z: enumeration.log_restaurant(z, *OPEN[name])
+
+
+@functools.cache
+def marginals(likelihood):
+    if likelihood == "gaussian":
+        return enumeration.gaussian_marginals(Y, *NIW)
+    return enumeration.student_t_marginals(Y[:, 0], 0.0, NIW.kappa, NIW.nu, 1.0, DF)
+
+
+@functools.cache
+def exact(likelihood, prior):
+    """The posterior over labellings, or over partitions under an open prior."""
+    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
+    return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior not in OPEN)
+
+
+def collapse(name, y=Y, slots=SLOTS, df=DF, **options):
+    likelihood, _, kind = name.rpartition("-")
+    if likelihood == "gaussian":
+        return gaussian_collapse(y, NIW, slots, kind)
+    return student_t_collapse(y, NIW, slots, kind, df, **options)
+
+
+def sampler(name, prior, rng, **options):
+    """A chain that begins with everything in one cluster."""
+    if isinstance(prior, str):
+        prior = partition_prior(prior)
+    return PartitionSampler(collapse(name, **options), prior, np.zeros(N, dtype=int), rng)
+
+
+def likelihood_of(name):
+    return name.rpartition("-")[0]

@@ -1,0 +1,118 @@
+"""Where EP must be exact, and how far it is from exact elsewhere."""
+
+from __future__ import annotations
+
+import enumeration
+import numpy as np
+import pytest
+import small
+
+from cavity._jit import compiled
+from cavity.collapse.ep import EPCollapse
+from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
+from cavity.models.scale_mixture import ScaleMixture
+from cavity.sampling.sampler import PartitionSampler
+from cavity.verbs import evidences
+
+LEVEL = 1e-4
+
+
+def scores_of(model, q, i, out):
+    evidences(model, q, i, out)
+
+
+def scored(state, i):
+    out = np.empty(state.scores.size)
+    compiled(scores_of, state)(state.model, state.family, i, out)
+    return out
+
+
+def started(name, z, **options):
+    counts = np.bincount(z, minlength=small.SLOTS)
+    collapse = small.collapse(name, **options)
+    collapse.start(np.asarray(z, dtype=np.int32), counts, np.random.default_rng(0))
+    return collapse
+
+
+@pytest.mark.parametrize("z", [[0, 0, 0, 1, 1, 2], [0, 0, 0, 0, 0, 0], [0, 1, 2, 3, 4, 5]])
+def test_many_degrees_of_freedom_make_ep_the_gaussian_collapse(z):
+    """Natural parameters and scores agree to the order of one over df."""
+    gaussian = started("gaussian-collapsed", z)
+    ep = started("student-t-ep", z, df=1e8)
+    np.testing.assert_allclose(
+        ep.state.family.natural, gaussian.state.family.natural, rtol=1e-5, atol=1e-5
+    )
+    for i in range(small.N):
+        np.testing.assert_allclose(scored(ep.state, i), scored(gaussian.state, i), atol=1e-5)
+
+
+def test_the_chain_at_many_degrees_of_freedom_follows_the_gaussian_posterior():
+    rng = np.random.default_rng(2)
+    exact = small.exact("gaussian", "dp")
+    chain = small.sampler("student-t-ep", "dp", rng, df=1e4)
+    assert enumeration.compare(exact, enumeration.visits(chain, exact, 4000, rng)).p_value > LEVEL
+
+
+SCALE_Y = np.array([-1.9, -1.2, -0.9, 0.4, 1.0, 4.0])
+
+
+def scale_mixture(r, inflation, rng, **options):
+    """A chain over the contaminated Gaussian's partitions, and the exact posterior."""
+    collapse = EPCollapse(
+        ScaleMixture(SCALE_Y, 0.5, r, inflation),
+        diagonal_normal([0.0], [4.0], small.SLOTS),
+        vector_parameters(1, small.SLOTS),
+        n=small.N,
+        **options,
+    )
+    exact = enumeration.posterior(
+        enumeration.partitions(small.N),
+        enumeration.scale_mixture_marginals(SCALE_Y, 0.0, 4.0, 0.5, r, inflation),
+        small.log_prior("dp"),
+        labelled=False,
+    )
+    prior = small.partition_prior("dp")
+    return PartitionSampler(collapse, prior, np.zeros(small.N, dtype=int), rng), exact
+
+
+def test_the_scale_mixture_without_contamination_is_exact():
+    rng = np.random.default_rng(3)
+    chain, exact = scale_mixture(0.0, 10.0, rng)
+    visited = enumeration.visits(chain, exact, 10_000, rng)
+    assert enumeration.compare(exact, visited).p_value > LEVEL
+
+
+def excess(result):
+    """Total variation beyond what sampling noise alone would show, in quadrature."""
+    return np.sqrt(max(result.total_variation**2 - result.noise**2, 0.0))
+
+
+@pytest.mark.parametrize(("r", "inflation", "bound"), [(0.2, 5.0, 0.06), (0.5, 10.0, 0.06)])
+def test_distance_of_the_scale_mixture_from_exact(r, inflation, bound, record_property):
+    rng = np.random.default_rng(4)
+    chain, exact = scale_mixture(r, inflation, rng)
+    result = enumeration.compare(exact, enumeration.visits(chain, exact, 15_000, rng))
+    record_property("total variation", result.total_variation)
+    print(f"scale mixture r={r}, C={inflation}: {result}, excess {excess(result):.3f}")
+    assert excess(result) < bound
+
+
+@pytest.mark.parametrize(
+    ("prior", "options", "bound"),
+    [
+        ("dp", {}, 0.06),
+        ("dirichlet", {}, 0.06),
+        ("dp", {"pass_every": 1, "max_passes": 5}, 0.06),
+        ("dp", {"fraction": 0.5}, 0.06),
+        ("dp", {"damping": 0.8}, 0.10),
+    ],
+    ids=["dp", "dirichlet", "full-passes", "power", "damped"],
+)
+def test_distance_of_student_t_ep_from_exact(prior, options, bound, record_property):
+    rng = np.random.default_rng(5)
+    exact = small.exact("student-t", prior)
+    chain = small.sampler("student-t-ep", prior, rng, **options)
+    result = enumeration.compare(exact, enumeration.visits(chain, exact, 15_000, rng))
+    record_property("total variation", result.total_variation)
+    print(f"Student-t EP, {prior}, {options}: {result}, excess {excess(result):.3f}")
+    assert excess(result) < bound

@@ -1,0 +1,82 @@
+"""Broken samplers fail the enumeration: the statistic is far beyond its threshold."""
+
+from __future__ import annotations
+
+import enumeration
+import numpy as np
+import pytest
+import small
+from broken import careless
+
+from cavity.models import degrees_of_freedom
+
+N_SWEEPS = 12_000
+FAILS = 1e-8
+
+
+def p_value(name, prior, exact, seed=0):
+    rng = np.random.default_rng(seed)
+    visited = enumeration.visits(small.sampler(name, prior, rng), exact, N_SWEEPS, rng)
+    return enumeration.compare(exact, visited).p_value
+
+
+def test_the_careless_prior_without_its_mistakes_passes():
+    exact = small.exact("gaussian", "dp")
+    assert p_value("gaussian-collapsed", careless(), exact) > 1e-4
+
+
+def test_a_wrong_weight_of_new_clusters_fails():
+    exact = small.exact("gaussian", "dp")
+    assert p_value("gaussian-collapsed", careless(factor=1.3), exact) < FAILS
+
+
+def test_a_count_not_lowered_on_removal_fails():
+    exact = small.exact("gaussian", "dp")
+    assert p_value("gaussian-collapsed", careless(forgotten=1.0), exact) < FAILS
+
+
+def test_swapping_the_parameters_of_empty_slots_fails():
+    """A naive sampler whose lone observations may not stay where they are."""
+    exact = small.exact("gaussian", "dp")
+    assert p_value("gaussian-naive", careless(), exact) < FAILS
+
+
+def test_half_the_quadratic_form_in_the_scales_fails(monkeypatch):
+    right = degrees_of_freedom.draw_scales
+
+    def halved(scale, alpha, distance, z, d, rng):
+        right(scale, alpha, 0.5 * distance, z, d, rng)
+
+    exact = small.exact("student-t", "dirichlet")
+    monkeypatch.setattr(degrees_of_freedom, "draw_scales", halved)
+    assert p_value("student-t-blocked", "dirichlet", exact) < FAILS
+    assert p_value("student-t-naive", "dirichlet", exact) < FAILS
+
+
+def test_scales_without_their_own_observation_fails(monkeypatch):
+    right = degrees_of_freedom.draw_scales
+
+    def from_the_prior(scale, alpha, distance, z, d, rng):
+        right(scale, alpha, 0.0 * distance, z, 0, rng)
+
+    exact = small.exact("student-t", "dirichlet")
+    monkeypatch.setattr(degrees_of_freedom, "draw_scales", from_the_prior)
+    assert p_value("student-t-blocked", "dirichlet", exact) < FAILS
+
+
+def test_the_wrong_posterior_fails():
+    """The test has power: heavier tails, or another concentration, are told apart."""
+    assert p_value("student-t-blocked", "dirichlet", small.exact("gaussian", "dirichlet")) < FAILS
+    assert p_value("gaussian-collapsed", "dp", small.exact("gaussian", "pitman-yor")) < FAILS
+
+
+@pytest.mark.parametrize("gap", [0.01, 0.03])
+def test_the_statistic_on_independent_draws(gap):
+    """Draws from the exact posterior pass; from one a little off they do not."""
+    exact = small.exact("gaussian", "dp")
+    rng = np.random.default_rng(0)
+    n = 60_000 if gap < 0.02 else 20_000
+    assert enumeration.compare(exact, rng.choice(203, n, p=exact.probability)).p_value > 1e-4
+    off = exact.probability * np.exp(10.0 * gap * rng.standard_normal(203))
+    visited = rng.choice(203, n, p=off / off.sum())
+    assert enumeration.compare(exact, visited).p_value < FAILS
