@@ -724,7 +724,7 @@ def _compile(
     own = ("totals", "scatter", "a", "loading", "var_y", "beta")
     few = model._replace(
         y=np.ascontiguousarray(model.y[:n, :n_times]),
-        count=np.ascontiguousarray(model.count[:n, :n_times]),
+        repeats=np.ascontiguousarray(model.repeats[:n, :n_times]),
         covariates=np.ascontiguousarray(model.covariates[:n, :n_times]),
         row=np.zeros((len(model.row), n_times)),
         **{name: getattr(model, name)[:n] for name in own},

@@ -248,9 +248,11 @@ def locate_rows(
     frame: pd.DataFrame, data: SeriesData, *, with_value: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Series, time, covariates, offset and value (NaN if not asked for) of new rows."""
+    import pandas as pd
+
     series, time, value = data.columns
     owner = _column(frame, series, "series")
-    code = data.series.get_indexer(owner)
+    code = data.series.get_indexer(pd.Index(owner))
     if (code < 0).any():
         unknown = list(dict.fromkeys(str(v) for v in owner[code < 0]))
         listed = ", ".join(repr(v) for v in unknown[:5]) + (" ..." if len(unknown) > 5 else "")

@@ -12,6 +12,7 @@ from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.state import FactorSeries, factor_series
 
 LEARN = "learn"
+_SMALLEST = 1e-140  # variances are reported in the data's units, squared
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,18 @@ def find_units(data: SeriesData, intercept: bool) -> Units:
     """Centre and scale of the observed values and covariates.
 
     Without an intercept the model has mean zero, so nothing is centred. Values are reduced by
-    the largest before they are squared: 1e300 and 1e-300 are both fine.
+    the largest before they are squared.
     """
     count = data.count.astype(float)
     total = count.sum()
     seen = data.count > 0
     size = np.max(np.abs(data.y), initial=0.0, where=seen)
     size = size if size > 0 else 1.0
+    if not _SMALLEST < size < 1.0 / _SMALLEST:
+        raise ValueError(
+            f"the values reach {size:.1g}, whose square is beyond floating point. Multiply or "
+            "divide them by a power of ten first."
+        )
     reduced = np.where(seen, data.y, 0.0) / size
     centre = float((count * reduced).sum() / total) if intercept else 0.0
     within = data.scatter[:, -1, -1].sum() / size / size

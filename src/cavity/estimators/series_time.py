@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,8 @@ class TimeAxis:
         size = self.size - first if size is None else size
         position = np.arange(first, first + size)
         if self.kind == "period":
-            return pd.PeriodIndex.from_ordinals(self.start + position, freq=self.frequency)
+            ordinals: Any = pd.PeriodIndex
+            return ordinals.from_ordinals(self.start + position, freq=self.frequency)
         if self.kind == "timestamp":
             index = pd.DatetimeIndex((self.start + position * self.step).astype("M8[ns]"))
             return index if self.zone is None else index.tz_localize("UTC").tz_convert(self.zone)
@@ -101,15 +103,15 @@ def _codes(values: Any, name: str, frequency: str | None) -> _Codes:
     import pandas as pd
 
     index = pd.Index(values)
-    if index.dtype == object:
+    if index.dtype == object or pd.api.types.is_string_dtype(index.dtype):
         index = _parsed(index, name)
     missing = np.asarray(index.isna())
     if missing.any():
         row = int(np.argmax(missing))
         raise ValueError(f"{name} is missing in row {row}. Drop or fill such rows first.")
     if isinstance(index, pd.DatetimeIndex) and frequency is not None:
-        zone = None if index.tz is None else str(index.tz)
-        index = (index if zone is None else index.tz_localize(None)).to_period(frequency)
+        local = index if index.tz is None else index.tz_localize(None)
+        index = local.to_period(frequency)
     if isinstance(index, pd.PeriodIndex):
         if frequency is not None and index.freqstr != frequency:
             try:
@@ -154,7 +156,10 @@ def _parsed(index: pd.Index, name: str) -> pd.Index:
             "zone first, for instance with pandas.to_datetime(times, utc=True)."
         )
     try:
-        return pd.DatetimeIndex(pd.to_datetime(index))
+        with warnings.catch_warnings():
+            # Pandas says when it has to guess a format; the axis shows what it guessed.
+            warnings.simplefilter("ignore", UserWarning)
+            return pd.DatetimeIndex(pd.to_datetime(index))
     except (ValueError, TypeError) as error:
         if "time zone" in str(error).lower() or "timezone" in str(error).lower():
             raise ValueError(
@@ -203,7 +208,7 @@ def time_axis(values: Any, name: str = "time", freq: str | None = None) -> TimeA
         if codes.zone is not None:
             stamps = stamps.tz_localize("UTC").tz_convert(codes.zone)
         local = stamps.tz_localize(None) if codes.zone is not None else stamps
-        for period in ("M", "Q", "Y"):
+        for period in ("Y", "Q", "M"):
             # Months differ in length, so a common step in nanoseconds would be a day at most.
             if _one_per_period(local, period):
                 return time_axis(local.to_period(period), name)

@@ -65,7 +65,7 @@ def test_information_is_that_of_the_textbook_formula():
     a, b, var_x = m.a[0], m.loading[0], m.var_x[0]
     B = np.eye(9) - a * np.eye(9, k=-1)
     Q = np.diag(np.r_[1 / (var_x + a**2 * m.var_x0), np.full(8, 1 / var_x)])
-    w = m.count[0] / m.var_y[0]
+    w = m.repeats[0] / m.var_y[0]
     inverse = np.linalg.inv(B.T @ Q @ B + np.diag(w))
     J = b**2 * (Q - Q @ B @ inverse @ B.T @ Q)
     h = b * Q @ B @ inverse @ (w * np.nan_to_num(m.y[0]))

@@ -135,9 +135,9 @@ def draw_noise(m, i, x, prior, rng):
     """Draw var_y_i given the states."""
     total = within_scatter(m, i)
     for t in range(m.y.shape[1]):
-        if m.count[i, t] > 0:
+        if m.repeats[i, t] > 0:
             e = residual(m, i, t) - x[t + 1]
-            total += m.count[i, t] * e * e
+            total += m.repeats[i, t] * e * e
     m.var_y[i] = inverse_gamma(
         rng, prior.var_y_shape + 0.5 * m.totals[i, 0], prior.var_y_scale + 0.5 * total
     )
@@ -177,9 +177,9 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
             state[j] *= a
         state[p] += b * mean[t, k]
         var = a * a * var + m.var_x[0]
-        if m.count[i, t] == 0:
+        if m.repeats[i, t] == 0:
             continue
-        w = m.count[i, t] * precision
+        w = m.repeats[i, t] * precision
         d = 1.0 + w * var
         gain = w * var / d
         if first:

@@ -211,7 +211,7 @@ def joint_filter(m, members, n_members, y, work):
             row[j] += m.var_x[0]
             mean[j] = aj * mean[j] - y[j, t]
         for j in range(n):
-            w = m.count[members[j], t] / m.var_y[members[j]]
+            w = m.repeats[members[j], t] / m.var_y[members[j]]
             if w == 0.0:
                 continue
             for c in range(j):

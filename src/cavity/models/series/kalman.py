@@ -72,7 +72,7 @@ def prepare(m, i):
     centre = m.row[CENTRE]
     before = 0.0
     for t in range(m.y.shape[1]):
-        n_obs = m.count[i, t]
+        n_obs = m.repeats[i, t]
         weight[t] = n_obs * precision
         c = a * before
         centre[t] = residual(m, i, t) if n_obs > 0 else c

@@ -198,8 +198,8 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
         precision = 1.0 / m.var_y[i]
         for t in range(n_times):
             base = m.a[i] * base + m.loading[i] * paths.value[t, k]
-            if m.count[i, t] > 0:
-                w = m.count[i, t] * precision
+            if m.repeats[i, t] > 0:
+                w = m.repeats[i, t] * precision
                 g = (x[t + 1] - base) / sd
                 square += w * g * g
                 pull += w * g * (residual(m, i, t) - base)

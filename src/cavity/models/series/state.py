@@ -24,7 +24,7 @@ class FactorSeries(NamedTuple):
     """Data, current parameters and scratch space of one chain. Also the model of the framework."""
 
     y: np.ndarray  # (n, T) mean of the cell's observations, in the user's units; NaN where none
-    count: np.ndarray  # (n, T) number of observations of the cell
+    repeats: np.ndarray  # (n, T) number of observations of the cell
     totals: np.ndarray  # (n, 2) number of observations of the series; most in one cell
     covariates: np.ndarray  # (n, T, c) mean of the cell's covariates
     scatter: np.ndarray  # (n, p + 1, p + 1) cross-products of (u, y) about their cells' means
@@ -42,7 +42,7 @@ class FactorSeries(NamedTuple):
 declare(
     FactorSeries,
     slots={"lanes": 1},
-    constant=("y", "count", "totals", "covariates", "scatter", "unit", "row", "lanes"),
+    constant=("y", "repeats", "totals", "covariates", "scatter", "unit", "row", "lanes"),
 )
 
 # Rows of the scratch space.
@@ -93,7 +93,7 @@ def factor_series(
         scatter = np.zeros((n, p + 1, p + 1))
     return FactorSeries(
         y=y,
-        count=count,
+        repeats=count,
         totals=np.column_stack([count.sum(1, dtype=float), count.max(1, initial=0)]).astype(float),
         covariates=np.ascontiguousarray(covariates, dtype=float),
         scatter=scatter,

@@ -1,0 +1,334 @@
+"""SeriesMixture from data to answers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from cavity import SeriesMixture
+from cavity.datasets import make_series
+
+SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def wide():
+    Y, truth = make_series(36, 60, 3, missing=0.25, random_state=2)
+    return Y, truth
+
+
+@pytest.fixture(scope="module")
+def fitted(wide):
+    return SeriesMixture(3, **SHORT).fit(wide[0])
+
+
+def long_form(Y, truth, rng, held_out=0.0):
+    """Rows with a covariate, several per cell, in random order, with names and months."""
+    n, n_times = Y.shape
+    months = pd.period_range("2015-01", periods=n_times, freq="M")
+    rows = []
+    for i, t in zip(*np.nonzero(~np.isnan(Y)), strict=True):
+        for _ in range(rng.integers(1, 3)):
+            u = rng.standard_normal()
+            value = 50 + 2.0 * u + truth.states[i, t] + rng.standard_normal()
+            rows.append((f"s{i:02d}", months[t], u, value))
+    frame = pd.DataFrame(rows, columns=["store", "month", "size", "sales"])
+    frame = frame.sample(frac=1.0, random_state=1).reset_index(drop=True)
+    test = rng.random(len(frame)) < held_out
+    return frame[~test], frame[test]
+
+
+@pytest.fixture(scope="module")
+def long_fit(wide):
+    train, test = long_form(*wide, np.random.default_rng(4), held_out=0.2)
+    s = SeriesMixture(3, **SHORT)
+    s.fit(train, series="store", time="month", value="sales", covariates=["size"])
+    return s, train, test
+
+
+@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+def test_clusters_are_recovered(wide, collapse):
+    Y, truth = wide
+    s = SeriesMixture(3, collapse=collapse, **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) > (0.95 if collapse != "naive" else 0.5)
+    assert s.posterior_.labels.shape == (2, 40, 36)
+
+
+def test_trends_cover_the_truth(wide, fitted):
+    Y, truth = wide
+    band = fitted.trends_
+    assert band.mean.shape == Y.shape
+    inside = (band.lower.to_numpy() < truth.states) & (truth.states < band.upper.to_numpy())
+    assert 0.85 < inside.mean() < 0.95
+    error = np.sqrt(np.mean((band.mean.to_numpy() - truth.states) ** 2))
+    assert error < 0.6
+    wider = fitted.trends(0.99)
+    assert (wider.upper.to_numpy() > band.upper.to_numpy()).all()
+
+
+def test_factors_follow_the_truth_up_to_sign(wide, fitted):
+    _, truth = wide
+    factors = fitted.factors_
+    assert factors.mean.shape == (3, 60)
+    for k in range(3):
+        true = np.bincount(truth.labels[fitted.labels_ == k]).argmax()
+        r = np.corrcoef(factors.mean.to_numpy()[k], truth.factors[true])[0, 1]
+        assert abs(r) > 0.7
+    assert (fitted.series_["loading"].groupby(fitted.labels_).mean() > 0).all()
+
+
+def test_parameters_are_in_the_users_units(wide, fitted):
+    _, truth = wide
+    p = fitted.posterior_.parameters
+    assert np.median(p["var_y"]) == pytest.approx(1.0, abs=0.25)
+    assert np.median(np.abs(p["loading"])) == pytest.approx(1.0, abs=0.35)
+    assert 0.7 < np.median(p["a"]) < 1.0
+
+
+@pytest.mark.parametrize("factor", [1e-8, 1e9])
+def test_scale_and_level_do_not_matter(wide, fitted, factor):
+    Y, _ = wide
+    s = SeriesMixture(3, **SHORT).fit(Y * factor + 3 * factor)
+    np.testing.assert_array_equal(s.labels_, fitted.labels_)
+    a, b = s.trends_.mean.to_numpy(), fitted.trends_.mean.to_numpy()
+    np.testing.assert_allclose(a / factor - 3, b, atol=0.2)
+
+
+def test_same_seed_same_draws_whatever_the_number_of_threads(wide, fitted):
+    again = SeriesMixture(3, **SHORT, n_jobs=1).fit(wide[0])
+    np.testing.assert_array_equal(again.posterior_.labels, fitted.posterior_.labels)
+    np.testing.assert_array_equal(again.posterior_.log_joint, fitted.posterior_.log_joint)
+    other = SeriesMixture(3, **SHORT | {"random_state": 5}).fit(wide[0])
+    assert not np.array_equal(other.posterior_.log_joint, fitted.posterior_.log_joint)
+
+
+def test_results_carry_the_users_labels(long_fit, wide):
+    s, _, _ = long_fit
+    _, truth = wide
+    assert list(s.trends_.mean.index[:2]) == ["s00", "s01"]
+    assert str(s.trends_.mean.columns[0]) == "2015-01"
+    assert str(s.forecast(3).mean.columns[-1]) == "2020-03"
+    assert s.posterior_.names[0] == "s00"
+    assert adjusted_rand_score(truth.labels, s.labels_) > 0.95
+    assert s.series_["beta[size]"].mean() == pytest.approx(2.0, abs=0.1)
+    assert s.series_["beta[intercept]"].mean() == pytest.approx(50.0, abs=1.0)
+    assert set(s.typical_series(2).to_numpy().ravel()) <= set(s.series_.index)
+    json.dumps(s.posterior_.info)
+
+
+def test_predictions_of_held_out_rows(long_fit):
+    s, _, test = long_fit
+    out = s.predict(test)
+    assert (out.index == test.index).all()
+    error = test["sales"] - out["mean"]
+    assert np.sqrt((error**2).mean()) < 1.35
+    inside = test["sales"].between(out["lower"], out["upper"])
+    assert 0.85 < inside.mean() < 0.95
+    # better than a normal with the rows' own mean and spread
+    spread = test["sales"].std()
+    naive = -0.5 * np.log(2 * np.pi * spread**2) - 0.5
+    assert s.score(test) > naive + 0.2
+    assert s.score_samples(test).shape == (len(test),)
+
+
+def test_predictions_beyond_the_data_are_forecasts(long_fit):
+    s, _, _ = long_fit
+    rows = pd.DataFrame({"store": ["s03"] * 2, "month": ["2020-01", "2020-06"], "size": [0.0, 1.0]})
+    rows["month"] = pd.PeriodIndex(rows["month"], freq="M")
+    out = s.predict(rows)
+    ahead = s.forecast(6, noise=True)
+    centre = s._units.covariate_centre[0]
+    slope = s.series_.loc["s03", "beta[size]"]
+    expected = ahead.mean.loc["s03"].iloc[[0, 5]].to_numpy() + slope * (
+        np.array([0.0, 1.0]) - centre
+    )
+    np.testing.assert_allclose(out["mean"], expected, rtol=1e-4)
+    width = (ahead.upper - ahead.lower).to_numpy()
+    assert (np.diff(width, axis=1) > -1e-9).all()
+
+
+def test_forecasts_cover_what_came():
+    Y, _ = make_series(60, 70, 3, random_state=8)
+    s = SeriesMixture(3, **SHORT).fit(Y[:, :65])
+    band = s.forecast(5, noise=True)
+    inside = (band.lower.to_numpy() < Y[:, 65:]) & (Y[:, 65:] < band.upper.to_numpy())
+    # 90% intervals of 300 dependent values (5 shared factor steps per cluster)
+    assert 0.72 < inside.mean() <= 1.0
+
+
+def test_offset_is_given_back(wide):
+    train, _ = long_form(*wide, np.random.default_rng(4))
+    train = train.assign(trend=lambda d: 0.5 * d["month"].dt.month)
+    train["sales"] += train["trend"]
+    s = SeriesMixture(3, **SHORT)
+    s.fit(train, series="store", time="month", value="sales", covariates="size", offset="trend")
+    out = s.predict(train)
+    assert np.sqrt(((train["sales"] - out["mean"]) ** 2).mean()) < 1.2
+
+
+def test_held_parameters_are_held(wide):
+    Y, truth = wide
+    s = SeriesMixture(3, a=0.95, loading=1.0, var_x=0.01, var_y=truth.var_y, **SHORT).fit(Y)
+    p = s.posterior_.parameters
+    np.testing.assert_allclose(p["a"], 0.95, rtol=1e-6)
+    np.testing.assert_allclose(p["loading"], 1.0, rtol=1e-6)
+    np.testing.assert_allclose(p["var_x"], 0.01)
+    np.testing.assert_allclose(p["var_y"], 1.0, rtol=1e-6)
+
+
+def test_all_states_on_request(wide, fitted):
+    Y, _ = wide
+    s = SeriesMixture(3, keep_trends=True, **SHORT).fit(Y)
+    trend = s.posterior_.parameters["trend"]
+    assert trend.shape == (2, 40, *Y.shape)
+    spread = trend.reshape(-1, *Y.shape)
+    # the summary on the fly is that of the draws, up to Monte Carlo error (80 draws)
+    sd = (s.trends_.upper - s.trends_.lower).to_numpy() / 2 / 1.645
+    z = (spread.mean(0) - s.trends_.mean.to_numpy()) / sd
+    assert np.sqrt((z**2).mean()) < 0.5
+    assert np.median(spread.std(0) / sd) == pytest.approx(1.0, abs=0.1)
+    assert "trend" not in fitted.posterior_.parameters
+
+
+@pytest.mark.parametrize("prior", ["dp", "pitman-yor"])
+def test_open_number_of_clusters(wide, prior):
+    Y, truth = wide
+    s = SeriesMixture(2, prior=prior, concentration="learn", **SHORT).fit(Y)
+    assert 3 <= s.n_clusters_ <= 6
+    assert adjusted_rand_score(truth.labels, s.labels_) > 0.8
+    assert np.isfinite(s.factors_.mean.to_numpy()).all()
+
+
+def test_fixed_weights_and_given_start(wide):
+    Y, truth = wide
+    s = SeriesMixture(3, prior="fixed", weights=[1, 1, 2], init=truth.labels, **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) == 1.0
+
+
+def test_alternation_is_offered(wide):
+    Y, truth = wide
+    s = SeriesMixture(3, draw="alternate", **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
+
+
+def test_a_checkpoint_continues_to_the_same_draws(wide, tmp_path):
+    Y, _ = wide
+    options = SHORT | {"n_jobs": 1}
+    whole = SeriesMixture(3, **options).fit(Y)
+    path = tmp_path / "run.checkpoint"
+    SeriesMixture(3, **options | {"n_draws": 15}, checkpoint=path).fit(Y)
+    continued = SeriesMixture(3, **options, checkpoint=path).fit(Y)
+    np.testing.assert_array_equal(continued.posterior_.labels, whole.posterior_.labels)
+    np.testing.assert_array_equal(continued.posterior_.log_joint, whole.posterior_.log_joint)
+    np.testing.assert_array_equal(continued.trends_.mean.to_numpy(), whole.trends_.mean.to_numpy())
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 20), (2, 2)])
+@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+def test_very_little_data(shape, collapse):
+    Y = np.random.default_rng(0).standard_normal(shape)
+    s = SeriesMixture(2, collapse=collapse, n_chains=1, n_warmup=3, n_draws=5, random_state=0).fit(
+        Y
+    )
+    assert s.labels_.shape == (shape[0],)
+    assert np.isfinite(s.trends_.mean.to_numpy()).all()
+    assert np.isfinite(s.forecast(2).upper.to_numpy()).all()
+
+
+def test_a_series_without_observations_is_said_and_kept(wide):
+    Y = wide[0].copy()
+    Y[5] = np.nan
+    with pytest.warns(UserWarning, match="1 series without any observation"):
+        s = SeriesMixture(3, **SHORT).fit(Y)
+    band = s.trends_
+    assert np.isfinite(band.mean.to_numpy()).all()
+    width = (band.upper - band.lower).to_numpy().mean(1)
+    assert width[5] > 2 * np.delete(width, 5).mean()
+
+
+def test_constant_data():
+    s = SeriesMixture(2, n_chains=1, n_warmup=5, n_draws=5, random_state=0).fit(
+        np.full((4, 9), 3.0)
+    )
+    assert np.isfinite(s.trends_.upper.to_numpy()).all()
+
+
+def test_long_gap_and_near_unit_root():
+    rng = np.random.default_rng(0)
+    Y = np.cumsum(rng.standard_normal((8, 300)), axis=1)
+    Y[:, 80:250] = np.nan
+    Y[3, 30:] = np.nan
+    s = SeriesMixture(2, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Y)
+    band = s.trends_
+    for table in band:
+        assert np.isfinite(table.to_numpy()).all()
+    width = (band.upper - band.lower).to_numpy()
+    assert (width > 0).all()
+    assert width[:, 160].mean() > width[:, 40].mean()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be an integer"),
+        ({"collapse": "blocked"}, "collapse must be one of 'ep', 'collapsed', 'naive'"),
+        ({"draw": "both"}, "draw must be one of"),
+        ({"route": "scenic"}, "route must be one of"),
+        ({"collapse": "collapsed", "draw": "alternate"}, "draw='auto'"),
+        ({"prior": "flat"}, "prior must be one of"),
+        ({"prior": 3}, "prior object"),
+        ({"concentration": -1.0}, "concentration must be"),
+        ({"concentration": "much"}, "concentration must be"),
+        ({"concentration": "learn", "prior": "fixed"}, "needs a prior that has one"),
+        ({"init": "kmeans"}, "init must be"),
+        ({"init": [0, 1]}, "init has shape"),
+        ({"a": 1.0}, "a must lie between"),
+        ({"var_x0": -1.0}, "var_x0 must lie"),
+        ({"a_prior": (0.5,)}, "a_prior must hold 2 numbers"),
+        ({"var_y_prior": (1.0, -2.0)}, "var_y_prior must hold 2 numbers"),
+        ({"beta_prior": (1.0, 1.0)}, "beta_prior must hold 3 numbers"),
+        ({"prior": "pitman-yor", "discount": 1.0}, "discount must be below 1"),
+        ({"weights": [1.0, 2.0]}, "weights must hold n_clusters=3"),
+        ({"ep_fraction": 0.0}, "ep_fraction must be"),
+        ({"n_draws": 0}, "n_draws must be"),
+    ],
+)
+def test_settings_that_are_refused(wide, settings, message):
+    with pytest.raises(ValueError, match=message):
+        SeriesMixture(**{"n_clusters": 3, "progress": False} | settings).fit(wide[0])
+
+
+def test_calls_that_are_refused(wide, fitted):
+    Y, _ = wide
+    with pytest.raises(ValueError, match="needs time=, value= as well as series"):
+        SeriesMixture(3).fit(pd.DataFrame(Y), series="a")
+    with pytest.raises(ValueError, match="no DataFrame"):
+        SeriesMixture(3).fit(Y, series="a", time="b", value="c")
+    with pytest.raises(ValueError, match="covariates need a long frame"):
+        SeriesMixture(3).fit(Y, covariates=["u"])
+    with pytest.raises(ValueError, match="steps must be"):
+        fitted.forecast(0)
+    with pytest.raises(ValueError, match="level must lie"):
+        fitted.trends(1.0)
+    with pytest.raises(ValueError, match="rows must be a DataFrame"):
+        fitted.predict(Y)
+    with pytest.raises(ValueError, match="series '99' was not in the data"):
+        fitted.predict(pd.DataFrame({"series": [99], "time": [3]}))
+
+
+def test_the_estimator_is_scikit_learns(wide):
+    s = SeriesMixture(4, a=0.5, draw="joint")
+    assert clone(s).get_params() == s.get_params()
+    assert SeriesMixture(3, **SHORT).fit_predict(wide[0]).shape == (36,)
+
+
+def test_power_ep_and_passes(wide):
+    Y, truth = wide
+    s = SeriesMixture(3, ep_fraction=0.5, ep_damping=0.8, ep_pass_every=10, **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
+    assert s.posterior_.events["invalid_cavities"].sum() == 0
