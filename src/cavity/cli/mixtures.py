@@ -78,15 +78,17 @@ def fit(
     """
     selection = select(read_table(data, choice.separator), choice, data)
     settings = {name: value for name, value in settings.items() if value is not None}
-    _refuse_settings(selection, settings)
     _refuse_sizes(selection)
-    files.prepare(out, overwrite=overwrite, resume=resume)
+    _refuse_settings(selection, settings)
 
     import cavity
 
     if checkpoint or resume:
         settings["checkpoint"] = out / files.CHECKPOINT
     estimator = getattr(cavity, ESTIMATORS[model])(progress=not quiet, **settings)
+    # Nothing is touched on disk for a request that will be refused.
+    estimator._check_settings()
+    files.prepare(out, overwrite=overwrite, resume=resume)
     table = selection.table
     n, d = table.shape
     if not quiet:

@@ -98,13 +98,15 @@ def fit(
             f"There are {n} series, fewer than --clusters {n_clusters}; lower --clusters, or use "
             "--prior dp."
         )
-    files.prepare(out, overwrite=overwrite, resume=resume)
 
     from cavity import SeriesMixture
 
     if checkpoint or resume:
         settings["checkpoint"] = out / files.CHECKPOINT
     estimator = SeriesMixture(progress=not quiet, **settings)
+    # Nothing is touched on disk for a request that will be refused.
+    estimator._check_settings()
+    files.prepare(out, overwrite=overwrite, resume=resume)
     if not quiet:
         print(f"Fitting SeriesMixture to {n:,} series, {len(table):,} observations, of {data}.")
         sys.stdout.flush()

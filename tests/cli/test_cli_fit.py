@@ -1,0 +1,250 @@
+"""`cavity fit`, `report` and `predict` on tables, and what they leave in the folder."""
+
+import json
+import shutil
+import signal
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_runs import QUICK, make_table, start
+
+from cavity.posterior import Posterior
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of the finished run."""
+    shutil.copytree(finished[0] / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_run_leaves_its_files(finished):
+    folder = finished[0] / "run"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"labels.csv", "posterior.nc", "clusters.png", "report.html", "run.json"}
+    assert (folder / "clusters.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "report.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "Clusters of data.csv" in page
+
+
+def test_labels_are_those_of_the_posterior(finished):
+    folder = finished[0] / "run"
+    labels = pd.read_csv(folder / "labels.csv")
+    posterior = Posterior.load(folder / "posterior.nc")
+    assert labels["name"].tolist() == [f"item {i}" for i in range(40)]
+    np.testing.assert_array_equal(labels["cluster"], posterior.partition().labels)
+    assert labels["cluster"].nunique() == 2
+    shares = labels[["p_0", "p_1"]]
+    np.testing.assert_allclose(shares, posterior.allocation_probabilities(), atol=1e-5)
+    own = shares.to_numpy()[np.arange(40), labels["cluster"]]
+    np.testing.assert_allclose(own, labels["probability"], atol=1e-5)
+    assert labels["certainty"].between(0, 1).all()
+    assert labels["tail_probability"].between(0, 1).all()
+
+
+def test_the_record_says_how_it_was_run(finished):
+    record = json.loads((finished[0] / "run" / "run.json").read_text())
+    assert record["format"] == "cavity run"
+    assert record["model"] == "student-t"
+    assert record["data"]["columns"] == ["height", "weight"]
+    assert record["data"]["id_column"] == "name"
+    assert record["data"]["digest"].startswith("sha256:")
+    assert record["settings"]["n_clusters"] == 3
+    assert record["settings"]["random_state"] == 0
+
+
+def test_the_summary_tells_what_a_person_asks(finished):
+    out = finished[1]
+    assert "2 clusters (" in out
+    assert "what sets it apart" in out
+    assert "height" in out
+    assert "in doubt" in out
+    assert "Can this be trusted?" in out
+    assert "open it in a browser" in out
+
+
+def test_progress_is_plain_lines_away_from_a_terminal(finished):
+    err = finished[2]
+    assert "60 of 60 sweeps (100%)" in err
+    assert "\x1b" not in err
+    assert "\r" not in err
+
+
+def test_the_same_seed_gives_the_same_labels(cavity, table, finished, tmp_path):
+    ran = cavity("fit", "data.csv", "--id-column", "name", "--clusters", 3, "--jobs", 1, *QUICK)
+    assert ran.code == 0
+    again = Posterior.load(tmp_path / "cavity-run" / "posterior.nc")
+    first = Posterior.load(finished[0] / "run" / "posterior.nc")
+    np.testing.assert_array_equal(again.labels, first.labels)
+
+
+def test_gaussian_from_parquet_with_an_open_prior(cavity, tmp_path):
+    make_table().set_index("name").to_parquet(tmp_path / "data.parquet")
+    ran = cavity(
+        "fit", "data.parquet", "--model", "gaussian", "--id-column", "name", "--prior", "dp",
+        "--concentration", "learn", "--clusters", 2, "--out", "g", *QUICK,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    labels = pd.read_csv(tmp_path / "g" / "labels.csv")
+    assert labels["name"].iloc[3] == "item 3"
+    assert Posterior.load(tmp_path / "g" / "posterior.nc").info["model"] == "GaussianMixture"
+
+
+def test_df_is_passed_on(cavity, table, tmp_path):
+    ran = cavity(
+        "fit", "data.csv", "--columns", "height,weight", "--df", "learn", "--clusters", 2, *QUICK
+    )
+    assert ran.code == 0, ran.err
+    record = json.loads((tmp_path / "cavity-run" / "run.json").read_text())
+    assert record["settings"]["df"] == "learn"
+    assert pd.read_csv(tmp_path / "cavity-run" / "labels.csv").columns[0] == "row"
+
+
+def test_quiet_prints_nothing(cavity, table):
+    ran = cavity("fit", "data.csv", "--id-column", "name", "--clusters", 2, "--quiet", *QUICK)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_rows_with_gaps_are_left_out_when_asked(cavity, table, tmp_path):
+    table.loc[4, "weight"] = np.nan
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    ran = cavity(
+        "fit", "gaps.csv", "--id-column", "name", "--drop-missing", "--clusters", 2, *QUICK
+    )
+    assert ran.code == 0, ran.err
+    assert "Note: 1 of 40 rows have missing values and are left out." in ran.err
+    labels = pd.read_csv(tmp_path / "cavity-run" / "labels.csv")
+    assert len(labels) == 39
+    assert "item 4" not in set(labels["name"])
+
+
+def test_a_first_column_without_name_names_the_rows(cavity, table, tmp_path):
+    table.set_index("name").rename_axis(None).to_csv(tmp_path / "indexed.csv")
+    ran = cavity("fit", "indexed.csv", "--clusters", 2, *QUICK)
+    assert ran.code == 0, ran.err
+    assert "it is taken as the names of the rows" in ran.err
+    assert pd.read_csv(tmp_path / "cavity-run" / "labels.csv")["row"].iloc[0] == "item 0"
+
+
+def test_columns_of_row_numbers_are_pointed_out(cavity, table, tmp_path):
+    table = table.drop(columns="name")
+    table.insert(0, "id", range(40))
+    table.to_csv(tmp_path / "numbered.csv", index=False)
+    ran = cavity("fit", "numbered.csv", "--clusters", 2, *QUICK)
+    assert ran.code == 0
+    assert "Column 'id' looks like row numbers" in ran.err
+
+
+def test_a_checkpointed_run_is_extended(cavity, table, finished, tmp_path):
+    command = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--seed", 0]
+    command += ["--chains", 2, "--warmup", 10]
+    ran = cavity(*command, "--draws", 5, "--checkpoint")
+    assert ran.code == 0, ran.err
+    assert "add --resume to go on with it" in cavity(*command, "--draws", 20).sentence
+    assert cavity(*command, "--draws", 20, "--resume").code == 0
+    longer = Posterior.load(tmp_path / "cavity-run" / "posterior.nc")
+    whole = Posterior.load(finished[0] / "run" / "posterior.nc")
+    np.testing.assert_array_equal(longer.labels, whole.labels)
+
+
+def test_an_interrupt_leaves_a_whole_run(table, tmp_path):
+    process = start(
+        "fit", "data.csv", "--id-column", "name", "--clusters", 2, "--chains", 2, "--warmup", 10,
+        "--draws", 5_000_000, "--seed", 0, cwd=tmp_path,
+    )  # fmt: skip
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if "sweeps" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 130, (lines, err)
+    assert "Note: Stopped early" in err
+    assert "Traceback" not in err
+    posterior = Posterior.load(tmp_path / "cavity-run" / "posterior.nc")
+    assert 0 < posterior.n_draws < 5_000_000
+    assert posterior.info["interrupted"]
+    assert "The run was stopped early" in out
+
+
+# ------------------------------------------------------------------ report
+
+
+def test_report_is_written_again(cavity, finished, run):
+    (run / "report.html").unlink()
+    (run / "clusters.png").unlink()
+    ran = cavity("report", run)
+    assert ran.code == 0, ran.err
+    assert (run / "report.html").exists()
+    assert (run / "clusters.png").exists()
+    assert "2 clusters" in ran.out
+
+
+def test_report_without_its_data_says_so(cavity, run):
+    record = json.loads((run / "run.json").read_text())
+    record["data"]["path"] = "/nowhere/data.csv"
+    (run / "run.json").write_text(json.dumps(record))
+    ran = cavity("report", run)
+    assert ran.code == 0
+    assert "is gone, so the report does not draw the rows; give --data" in ran.err
+    make_table().to_csv(run.parent / "moved.csv", index=False)
+    assert "does not draw" not in cavity("report", run, "--data", run.parent / "moved.csv").err
+    make_table().iloc[1:].to_csv(run.parent / "other.csv", index=False)
+    sentence = cavity("report", run, "--data", run.parent / "other.csv").sentence
+    assert sentence.endswith("is not the file that this run was fitted to.")
+
+
+# ------------------------------------------------------------------ predict
+
+
+def test_predict_from_the_folder_alone(cavity, finished, run, tmp_path):
+    new = make_table().drop(columns="name").iloc[[0, 39], ::-1]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    ran = cavity("predict", run, "new.csv", "--out", "predictions.csv")
+    assert ran.code == 0, ran.err
+    assert ran.out == "Wrote the clusters of 2 rows to predictions.csv.\n"
+    made = pd.read_csv(tmp_path / "predictions.csv")
+    labels = pd.read_csv(run / "labels.csv")["cluster"]
+    assert made["row"].tolist() == [1, 2]
+    assert made["cluster"].tolist() == labels.iloc[[0, 39]].tolist()
+    np.testing.assert_allclose(made[["p_0", "p_1"]].sum(axis=1), 1.0, atol=1e-5)
+    assert np.isfinite(made["log_density"]).all()
+
+
+def test_predict_equals_the_fitted_estimator(cavity, finished, run, tmp_path):
+    from cavity import StudentTMixture
+
+    table = make_table().set_index("name")
+    m = StudentTMixture(3, n_chains=2, n_warmup=10, n_draws=20, random_state=0).fit(table)
+    make_table().to_csv(tmp_path / "new.csv", index=False)
+    ran = cavity("predict", run, "new.csv")
+    assert ran.code == 0
+    from io import StringIO
+
+    made = pd.read_csv(StringIO(ran.out))
+    assert made["name"].tolist() == table.index.tolist()
+    np.testing.assert_array_equal(made["cluster"], m.predict(table))
+    np.testing.assert_allclose(made["log_density"], m.score_samples(table), rtol=1e-4)
+
+
+def test_predict_without_labels_file_searches_again(cavity, run, tmp_path):
+    (run / "labels.csv").unlink()
+    make_table().to_csv(tmp_path / "new.csv", index=False)
+    assert cavity("predict", run, "new.csv").code == 0
+
+
+def test_predict_to_a_reader_that_leaves(run, tmp_path):
+    import subprocess
+    import sys
+
+    pd.concat([make_table()] * 2000).to_csv(tmp_path / "new.csv", index=False)
+    line = f"{sys.executable} -m cavity predict run new.csv | head -1; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("name,cluster")
+    assert ran.stderr == ""
