@@ -44,6 +44,12 @@ def grown(value: Any, n_slots: int) -> Any:
     return value._replace(**changes)
 
 
+def by_slot(value: Any) -> dict[str, np.ndarray]:
+    """Copies of the arrays of a NamedTuple that have a slot axis, that axis first."""
+    axes = _SLOT_AXES.get(type(value), {})
+    return {name: np.moveaxis(getattr(value, name), axis, 0).copy() for name, axis in axes.items()}
+
+
 def flatten(value: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """Copies of every array that a sampler may change, by dotted name."""
     out: dict[str, np.ndarray] = {}
