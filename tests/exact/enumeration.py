@@ -113,13 +113,11 @@ def scale_mixture_marginals(y, mean, variance, s2, r, inflation) -> dict[int, fl
     spread = np.sqrt(variance)
     phi = np.linspace(mean - 12.0 * spread, mean + 12.0 * spread, 8001)
     log_w = stats.norm.logpdf(phi, mean, spread) + np.log(phi[1] - phi[0])
-    log_f = [
-        np.log(
-            (1.0 - r) * stats.norm.pdf(v, phi, np.sqrt(s2))
-            + r * stats.norm.pdf(v, phi, np.sqrt(inflation * s2))
-        )
-        for v in y
-    ]
+    narrow = [stats.norm.logpdf(v, phi, np.sqrt(s2)) for v in y]
+    wide = [stats.norm.logpdf(v, phi, np.sqrt(inflation * s2)) for v in y]
+    with np.errstate(divide="ignore"):
+        log_r = np.log(r)
+    log_f = [np.logaddexp(np.log1p(-r) + a, log_r + b) for a, b in zip(narrow, wide, strict=True)]
     return _subsets(log_w, log_f)
 
 

@@ -1,0 +1,207 @@
+"""Geweke's joint-distribution test of samplers over partitions.
+
+Two ways to draw from the joint distribution of everything (data included) must agree:
+
+* *marginal-conditional*: draw concentration, partition, parameters, data from their priors, afresh
+  each time, with NumPy alone;
+* *successive-conditional*: alternate the sampler's sweep given the data with new data given the
+  sampler's state.
+
+Compared are means of bounded or light-tailed functions; standard errors of the chain come from
+batch means.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from cavity._jit import compiled
+from cavity.collapse import conjugate
+from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.priors import dirichlet, dirichlet_process, pitman_yor
+from cavity.sampling.sampler import PartitionSampler
+
+N, D = 5, 1
+SLOTS = 8
+NIW = NIWPrior(np.array([0.5]), 0.4, 5.0, np.array([[2.0]]))
+CONCENTRATION = (3.0, 2.0)  # shape and rate
+DF = (3.0, 0.5)
+N_CLUSTERS = 3
+DISCOUNT = 0.3
+FIXED_DF = 4.0
+
+
+class Case(NamedTuple):
+    """A sampler under test."""
+
+    likelihood: str  # gaussian, student-t
+    collapse: str
+    prior: str
+    learn_df: str | None = None
+
+
+class State(NamedTuple):
+    """One draw of everything."""
+
+    concentration: float
+    z: np.ndarray
+    mean: np.ndarray  # of each observation's cluster
+    precision: np.ndarray
+    df: np.ndarray
+    scale: np.ndarray
+    y: np.ndarray
+
+
+def functions(s: State, has_scales: bool) -> list[float]:
+    """What is compared."""
+    pairs = [s.z[i] == s.z[j] for i in range(N) for j in range(i)]
+    residual = (s.y - s.mean) * np.sqrt(s.precision)
+    values = [
+        np.log(s.concentration),
+        np.log(s.concentration) ** 2,
+        len(set(s.z.tolist())),
+        np.mean(pairs),
+        np.mean(pairs) * np.log(s.concentration),
+        np.tanh(s.mean[0]),
+        np.tanh(s.mean[0] * s.mean[1]),
+        np.log(s.precision[0]),
+        np.log(s.precision[0]) * (s.z[0] == s.z[1]),
+        np.tanh(s.y[0]),
+        np.tanh(s.y[0] * s.y[1]),
+        np.tanh(0.2 * np.abs(s.y).max()),
+        np.tanh(0.5 * np.mean(residual**2)),
+        np.tanh(residual[0]) * np.tanh(residual[1]),
+    ]
+    if has_scales:
+        values += [
+            np.log(s.df[0]),
+            np.log(s.df[0]) ** 2,
+            np.log(s.df[0]) * (s.z[0] == s.z[1]),
+            np.log(s.scale[0]),
+            np.log(s.scale[0]) * np.log(s.df[0]),
+            np.log(s.scale[0]) * np.tanh(residual[0] ** 2),
+        ]
+    return [float(v) for v in values]
+
+
+# --------------------------------------------------------------------------- from the priors
+
+
+def prior_df(rng):
+    while True:
+        df = rng.gamma(DF[0], 1.0 / DF[1])
+        if LOWEST <= df <= HIGHEST:
+            return df
+
+
+def seated(concentration, prior, rng):
+    """A partition from its prior, one observation after another."""
+    if prior == "dirichlet":
+        return rng.choice(N_CLUSTERS, size=N, p=rng.dirichlet(np.full(N_CLUSTERS, concentration)))
+    discount = DISCOUNT if prior == "pitman-yor" else 0.0
+    counts: list[int] = []
+    z = np.zeros(N, dtype=int)
+    for i in range(N):
+        weight = np.array([c - discount for c in counts] + [concentration + discount * len(counts)])
+        z[i] = rng.choice(len(weight), p=weight / weight.sum())
+        counts = [*counts, 1] if z[i] == len(counts) else counts
+        if z[i] < len(counts) and (z[:i] == z[i]).any():
+            counts[z[i]] += 1
+    return z
+
+
+def from_priors(case: Case, rng) -> State:
+    concentration = rng.gamma(CONCENTRATION[0], 1.0 / CONCENTRATION[1])
+    z = seated(concentration, case.prior, rng)
+    precision = rng.gamma(0.5 * NIW.nu, 2.0 / NIW.psi[0, 0], N)
+    mean = NIW.mean[0] + rng.standard_normal(N) / np.sqrt(NIW.kappa * precision)
+    if case.learn_df == "each":
+        df = np.array([prior_df(rng) for _ in range(N)])
+    else:
+        df = np.full(N, prior_df(rng) if case.learn_df else FIXED_DF)
+    mean, precision, df = mean[z], precision[z], df[z]
+    scale = np.ones(N)
+    if case.likelihood == "student-t":
+        scale = rng.gamma(0.5 * df) / (0.5 * df)
+    y = mean + rng.standard_normal(N) / np.sqrt(precision * scale)
+    return State(concentration, z, mean, precision, df, scale, y)
+
+
+# --------------------------------------------------------------------------- by the sampler
+
+
+def state_of(sampler) -> State:
+    parameters, model = sampler.collapse.parameters, sampler.collapse.state.model
+    z = sampler.labels().astype(int)
+    return State(
+        float(sampler.prior.concentration[0]),
+        z.copy(),
+        parameters.mean[0, z].copy(),
+        parameters.whiten[0, 0, z] ** 2,
+        2.0 * model.alpha[z],
+        model.scale.copy(),
+        model.y[:, 0].copy(),
+    )
+
+
+def new_data(sampler, rng) -> None:
+    """Data given everything else, and statistics that go with them."""
+    s = state_of(sampler)
+    y = s.mean + rng.standard_normal(N) / np.sqrt(s.precision * s.scale)
+    sampler.collapse.state.model.y[:, 0] = y
+    if isinstance(sampler.collapse, conjugate.ConjugateCollapse):
+        state = sampler.collapse.state
+        compiled(conjugate.rebuild, state)(state, sampler.z)
+
+
+def make_sampler(case: Case, rng) -> PartitionSampler:
+    start = from_priors(case, rng)
+    y = start.y[:, None].copy()
+    if case.likelihood == "gaussian":
+        collapse = gaussian_collapse(y, NIW, SLOTS, case.collapse)
+    else:
+        collapse = student_t_collapse(
+            y, NIW, SLOTS, case.collapse, FIXED_DF, learn_df=case.learn_df, df_prior=DF
+        )
+    if case.learn_df == "each":
+        # Slots that no one has used yet must hold draws from their prior.
+        for k in range(SLOTS):
+            collapse.state.model.alpha[k] = 0.5 * prior_df(rng)
+    prior = {
+        "dirichlet": dirichlet(N_CLUSTERS, start.concentration),
+        "dp": dirichlet_process(SLOTS, start.concentration),
+        "pitman-yor": pitman_yor(SLOTS, start.concentration, DISCOUNT),
+    }[case.prior]
+    return PartitionSampler(collapse, prior, start.z, rng, concentration_prior=CONCENTRATION)
+
+
+def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -> np.ndarray:
+    """One score per function; standard normal if the sampler is right."""
+    rng = np.random.default_rng(seed)
+    has_scales = case.likelihood == "student-t"
+    n_prior = 12_000
+    prior = np.array([functions(from_priors(case, rng), has_scales) for _ in range(n_prior)])
+    sampler = make_sampler(case, rng)
+    for _ in range(100):
+        sampler.sweep(rng)
+        new_data(sampler, rng)
+    chain = np.empty((n_sweeps, prior.shape[1]))
+    for row in chain:
+        sampler.sweep(rng)
+        new_data(sampler, rng)
+        spoil(sampler)
+        row[:] = functions(state_of(sampler), has_scales)
+    n_batches = 50
+    batches = chain[: n_sweeps // n_batches * n_batches].reshape(n_batches, -1, chain.shape[1])
+    means = batches.mean(axis=1)
+    variance = means.var(axis=0, ddof=1) / n_batches + prior.var(axis=0) / n_prior
+    constant = variance == 0.0
+    difference = chain.mean(axis=0) - prior.mean(axis=0)
+    # Few batches: the t distribution's tails, mapped to normal scores.
+    scores = np.where(constant, difference, difference / np.sqrt(np.where(constant, 1.0, variance)))
+    tails = stats.t.sf(np.abs(scores), n_batches - 1)
+    return np.where(constant, scores, np.sign(scores) * stats.norm.isf(np.clip(tails, 1e-300, 0.5)))

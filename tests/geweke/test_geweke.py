@@ -1,0 +1,68 @@
+"""Joint-distribution tests of every sampler that draws parameters.
+
+For each sampler some twenty means are compared; the largest score must stay below the normal
+quantile of a 1e-4 false alarm per sampler, Bonferroni over its functions. Seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joint import Case, z_scores
+from scipy import stats
+
+from cavity.models import degrees_of_freedom
+
+N_SWEEPS = 8000
+CASES = [
+    Case("gaussian", "collapsed", "dp"),
+    Case("gaussian", "collapsed", "dirichlet"),
+    Case("gaussian", "naive", "dp"),
+    Case("gaussian", "naive", "pitman-yor"),
+    Case("student-t", "blocked", "dirichlet", "shared"),
+    Case("student-t", "blocked", "dp", "each"),
+    Case("student-t", "naive", "dirichlet", "shared"),
+    Case("student-t", "naive", "dp", "each"),
+]
+
+
+def threshold(n_functions):
+    return stats.norm.isf(0.5e-4 / n_functions)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(str(v) for v in c if v))
+def test_joint_distribution(case):
+    scores = z_scores(case, N_SWEEPS, seed=1)
+    print(f"{case}: largest {np.abs(scores).max():.1f} of {threshold(scores.size):.1f}")
+    assert np.abs(scores).max() < threshold(scores.size)
+
+
+def test_half_the_quadratic_form_fails(monkeypatch):
+    right = degrees_of_freedom.draw_scales
+
+    def halved(scale, alpha, distance, z, d, rng):
+        right(scale, alpha, 0.5 * distance, z, d, rng)
+
+    monkeypatch.setattr(degrees_of_freedom, "draw_scales", halved)
+    scores = z_scores(Case("student-t", "blocked", "dirichlet", "shared"), 6000, seed=2)
+    assert np.abs(scores).max() > 1.2 * threshold(scores.size)
+
+
+def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
+    """A slice step that forgets that it works on the logarithm."""
+    right = degrees_of_freedom.slice_df
+
+    def without_jacobian(df, distance, z, k, n, d, shape, rate, rng):
+        return right(df, distance, z, k, n, d, shape - 1.0, rate, rng)
+
+    monkeypatch.setattr(degrees_of_freedom, "slice_df", without_jacobian)
+    scores = z_scores(Case("student-t", "naive", "dirichlet", "shared"), 6000, seed=3)
+    assert np.abs(scores).max() > 1.2 * threshold(scores.size)
+
+
+def test_a_drifting_concentration_fails():
+    def drift(sampler):
+        sampler.prior.concentration[0] *= 1.1
+
+    scores = z_scores(Case("gaussian", "collapsed", "dp"), 6000, seed=4, spoil=drift)
+    assert np.abs(scores).max() > 1.2 * threshold(scores.size)
