@@ -197,7 +197,7 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         var_y: Any = "learn",
         beta: Any = "learn",
         var_x0: float | None = None,
-        a_prior: tuple[float, float] = (0.8, 0.4),
+        a_prior: tuple[float, float] = (0.9, 0.1),
         loading_prior: tuple[float, float] = (0.0, 0.5),
         var_x_prior: tuple[float, float] = (1.0, 0.01),
         var_y_prior: tuple[float, float] = (1.0, 0.1),
@@ -611,6 +611,29 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         ]  # fmt: skip
         table = pd.DataFrame(rows, columns=["cluster", "rank", "series"])
         return table.pivot(index="cluster", columns="rank", values="series")
+
+    # ------------------------------------------------------------------ pictures
+
+    def plot_clusters(self, **options: Any) -> Any:
+        """Draw the series of each cluster with their factor; see `report.series_plots`."""
+        from cavity.report.series_plots import plot_clusters
+
+        check_is_fitted(self)
+        return plot_clusters(self, **options)
+
+    def plot_factors(self, **options: Any) -> Any:
+        """Draw the factors with their intervals; see `report.series_plots`."""
+        from cavity.report.series_plots import plot_factors
+
+        check_is_fitted(self)
+        return plot_factors(self, **options)
+
+    def plot_series(self, name: Any, **options: Any) -> Any:
+        """Draw one series with data, trend, interval, gaps and forecast."""
+        from cavity.report.series_plots import plot_series
+
+        check_is_fitted(self)
+        return plot_series(self, name, **options)
 
     # ------------------------------------------------------------------ prediction
 
