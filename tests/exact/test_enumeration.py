@@ -16,7 +16,7 @@ from cavity.priors import dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
-N_SWEEPS = 10_000
+N_SWEEPS = 8000
 
 
 def test_the_enumeration_itself():

@@ -10,7 +10,7 @@ from broken import careless
 
 from cavity.models import degrees_of_freedom
 
-N_SWEEPS = 12_000
+N_SWEEPS = 7000
 FAILS = 1e-8
 
 

@@ -183,7 +183,7 @@ def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -
     """One score per function; standard normal if the sampler is right."""
     rng = np.random.default_rng(seed)
     has_scales = case.likelihood == "student-t"
-    n_prior = 12_000
+    n_prior = 8000
     prior = np.array([functions(from_priors(case, rng), has_scales) for _ in range(n_prior)])
     sampler = make_sampler(case, rng)
     for _ in range(100):

@@ -13,7 +13,7 @@ from scipy import stats
 
 from cavity.models import degrees_of_freedom
 
-N_SWEEPS = 8000
+N_SWEEPS = 6000
 CASES = [
     Case("gaussian", "collapsed", "dp"),
     Case("gaussian", "collapsed", "dirichlet"),

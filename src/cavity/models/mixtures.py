@@ -1,4 +1,4 @@
-"""The Gaussian and Student-t mixtures: which collapses each supports, put together."""
+"""The Gaussian, Student-t and scale mixtures: which collapses each supports, put together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from cavity._lanes import WIDTH
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
+from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.scale_mixture import (
+    IndicatorUpdate,
+    ScaleMixture,
+    SortedScaleMixture,
+    total_log_mixture,
+)
 from cavity.models.scaled_gaussian import (
     ScaledGaussian,
     base_measure,
@@ -41,7 +48,7 @@ def _base(model: ScaledGaussian, z: np.ndarray) -> float:
     return float(base_measure(model.scale, model.alpha, z, model.y.shape[1]))
 
 
-def _gather(model: ScaledGaussian, family: Any, z: np.ndarray) -> None:
+def _gather(model: Any, family: Any, z: np.ndarray) -> None:
     compiled(gather_statistics, model)(model, family, z)
 
 
@@ -92,4 +99,39 @@ def student_t_collapse(
         return ConjugateCollapse(scaled, family, parameters, update=update, base_measure=_base)
     return NaiveCollapse(
         scaled, family, parameters, gather=_gather, update=update, log_likelihood=_log_student_t
+    )
+
+
+def _log_mixture(model: SortedScaleMixture, parameters: Any, z: np.ndarray) -> float:
+    return float(total_log_mixture(model, parameters, z))
+
+
+def scale_mixture_collapse(
+    y: np.ndarray,
+    prior: tuple[float, float],
+    n_slots: int,
+    collapse: str,
+    *,
+    variance: float = 1.0,
+    contamination: float = 0.2,
+    inflation: float = 5.0,
+    **ep_options: Any,
+) -> Any:
+    """The contaminated Gaussian in one dimension under ``"ep"`` or ``"naive"``.
+
+    ``prior`` is the mean and variance of the normal prior of a cluster's mean.
+    """
+    constants = float(variance), float(contamination), float(inflation)
+    family = diagonal_normal(np.array([prior[0]]), np.array([prior[1]]), n_slots)
+    parameters = vector_parameters(1, n_slots)
+    if collapse == "ep":
+        return EPCollapse(ScaleMixture(y, *constants), family, parameters, n=len(y), **ep_options)
+    sorted_model = SortedScaleMixture(y, *constants, np.zeros(len(y)), np.zeros(n_slots))
+    return NaiveCollapse(
+        sorted_model,
+        family,
+        parameters,
+        gather=_gather,
+        update=IndicatorUpdate(),
+        log_likelihood=_log_mixture,
     )

@@ -1,20 +1,21 @@
 """A Gaussian of unknown mean contaminated by a wider one: the convergence study's likelihood.
 
 p(y | phi) = (1 - r) N(y; phi, s2) + r N(y; phi, C s2), one dimension, s2 known; the approximating
-family is a normal for phi.
+family is a normal for phi. `ScaleMixture` integrates over which of the two normals an observation
+came from; `SortedScaleMixture` conditions on it, as the naive sampler does.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity._jit import jit
 from cavity.families.diagonal_normal import set_moments
 from cavity.sampling.arrays import declare
-from cavity.verbs import evidence, log_density, project
+from cavity.verbs import accumulate, evidence, log_density, project, settle, visit
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -29,6 +30,24 @@ class ScaleMixture(NamedTuple):
 
 
 declare(ScaleMixture, slots={}, constant=("y",))
+
+
+class SortedScaleMixture(NamedTuple):
+    """The same with an indicator for each observation: one if it came from the wide normal.
+
+    The indicator of an observation in a cluster that is not its own has its prior for conditional
+    distribution; it is drawn when the observation is visited, and only the own one is stored.
+    """
+
+    y: np.ndarray  # (n,)
+    variance: float
+    contamination: float
+    inflation: float
+    wide: np.ndarray  # (n,), in the present cluster
+    wides: np.ndarray  # (slots,), of the observation being visited
+
+
+declare(SortedScaleMixture, slots={"wides": 0}, constant=("y",))
 
 
 @jit(forceinline=True)
@@ -122,3 +141,76 @@ def _project_power(model, q, k, i, fraction):
         second += w * (x - low) * (x - low)
     shift = first / total
     set_moments(q, k, 0, m + low + shift, second / total - shift * shift)
+
+
+@jit(forceinline=True)
+def _noise(model, wide):
+    """Variance of an observation with this indicator."""
+    return model.variance * (1.0 + wide * (model.inflation - 1.0))
+
+
+@visit.register(SortedScaleMixture)
+def _(model, i, k, rng):
+    for j in range(model.wides.shape[0]):
+        model.wides[j] = 1.0 if rng.random() < model.contamination else 0.0
+    model.wides[k] = model.wide[i]
+
+
+@settle.register(SortedScaleMixture)
+def _(model, i, k):
+    model.wide[i] = model.wides[k]
+
+
+@log_density.register(SortedScaleMixture)
+def _(model, parameters, k, i):
+    noise = _noise(model, model.wides[k])
+    e = model.y[i] - parameters.value[0, k]
+    return -0.5 * (_LOG_2PI + math.log(noise) + e * e / noise)
+
+
+@accumulate.register(SortedScaleMixture)
+def _(model, q, k, i):
+    precision = 1.0 / _noise(model, model.wide[i])
+    q.natural[k, 0] += precision
+    q.natural[k, 1] += precision * model.y[i]
+
+
+@jit
+def draw_wide(model, parameters, z, rng):
+    """Draw every indicator given the means."""
+    for i in range(z.shape[0]):
+        e = model.y[i] - parameters.value[0, z[i]]
+        odds = (1.0 - model.contamination) / model.contamination * math.sqrt(model.inflation)
+        odds *= math.exp(-0.5 * e * e / model.variance * (1.0 - 1.0 / model.inflation))
+        model.wide[i] = 1.0 if rng.random() * (1.0 + odds) < 1.0 else 0.0
+
+
+@jit
+def total_log_mixture(model, parameters, z):
+    """Log likelihood given the means, indicators integrated out."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += _log_mixture(model, model.y[i] - parameters.value[0, z[i]], 0.0)
+    return total
+
+
+class IndicatorUpdate:
+    """Draws the indicators of the scale mixture."""
+
+    def draw(
+        self,
+        model: SortedScaleMixture,
+        parameters: Any,
+        z: np.ndarray,
+        counts: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Which normal every observation came from, given the means."""
+        draw_wide(model, parameters, z, rng)
+
+    def renew(self, model: SortedScaleMixture, start: int, rng: np.random.Generator) -> None:
+        """Indicators of empty slots are drawn when an observation is visited."""
+
+    def record(self, model: SortedScaleMixture) -> dict[str, np.ndarray]:
+        """Nothing that belongs to a cluster."""
+        return {}
