@@ -23,7 +23,7 @@ def tilted(mean, variance, y, r, inflation, fraction):
     """Log integral, mean and variance of N(phi; mean, variance) p(y | phi)^fraction."""
     spread = np.sqrt(variance)
     wide = max(12.0 * spread, abs(y - mean) + 12.0 * np.sqrt(NOISE))
-    phi = np.linspace(mean - wide, mean + wide, 400_001)
+    phi = np.linspace(mean - wide, mean + wide, 60_001)
     with np.errstate(divide="ignore"):
         log_f = np.logaddexp(
             np.log1p(-r) + stats.norm.logpdf(y, phi, np.sqrt(NOISE)),
