@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from cavity.experiments import reproduce, series_scaling
 from cavity.experiments import series as series_module
@@ -18,9 +19,18 @@ def test_quick_series(tmp_path):
     # The states are followed far better than their own variance after a few sweeps.
     late = trace[trace["sweep"] == trace["sweep"].max()]
     assert late["mse_x"].max() < 1.0
+    assert outcome.tables["summary"]["test_score"].between(-4, 0).all()
     for name in ("series-traces", "series-errors", "series-boxes"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     assert len(outcome.verdicts) == 13
+
+
+def test_held_out_score_is_a_mixture_over_draws():
+    Y, held_out = np.array([[1.0, 5.0]]), np.array([[True, False]])
+    trend = np.array([[[0.0, 9.0]], [[1.0, 9.0]]])
+    got = series_module.held_out_score(Y, held_out, trend, np.array([[1.0], [4.0]]))
+    density = 0.5 * (stats.norm.pdf(1.0) + stats.norm.pdf(0.0, scale=2.0))
+    assert got == pytest.approx(np.log(density))
 
 
 def test_quick_scaling(tmp_path):

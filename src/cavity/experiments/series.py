@@ -28,6 +28,7 @@ from cavity.experiments.style import SAMPLERS as LOOKS
 from cavity.experiments.style import by_sweep, draw_band, figure, markdown_table, save
 
 SAMPLERS = ("naive", "collapsed", "ep")
+HELD_OUT = 0.02
 ERRORS = {
     "mse_a": "a",
     "mse_x": "x",
@@ -73,9 +74,11 @@ def run(unit: Unit) -> Tables:
     Y, truth = make_series(
         unit["n_series"], unit["n_times"], unit["n_clusters"], random_state=unit["trial"]
     )
+    held_out = np.random.default_rng([2, unit["trial"]]).random(Y.shape) < HELD_OUT
+    seen = np.where(held_out, np.nan, Y)
     tiny, _ = make_series(4 * unit["n_clusters"], 5, unit["n_clusters"], random_state=0)
     warm_up(unit["sampler"], lambda: _chain(unit, tiny, 3))
-    posterior = _chain(unit, Y, unit["n_sweeps"]).posterior_
+    posterior = _chain(unit, seen, unit["n_sweeps"]).posterior_
     key = {"sampler": unit["sampler"], "trial": unit["trial"]}
     trace = trace_agreement(posterior, truth.labels).assign(**key)
     at = trace["sweep"].to_numpy() - 1
@@ -99,9 +102,31 @@ def run(unit: Unit) -> Tables:
     summary = {
         **key,
         "seconds_per_sweep": float(np.median(np.asarray(posterior.sweep_seconds)[0])),
+        "test_score": held_out_score(Y, held_out, draws["trend"][late], draws["var_y"][late]),
         **efficiency(posterior),
     }
     return {"trace": trace, "draws": means.assign(**key), "summary": pd.DataFrame([summary])}
+
+
+def held_out_score(
+    Y: np.ndarray, held_out: np.ndarray, trend: np.ndarray, var_y: np.ndarray
+) -> float:
+    """Return the mean log predictive density of cells that the chain did not see.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_series, n_times)
+    held_out : ndarray of bool, same shape
+    trend : ndarray of shape (draw, n_series, n_times)
+    var_y : ndarray of shape (draw, n_series)
+    """
+    from scipy.special import logsumexp
+
+    series, _ = np.nonzero(held_out)
+    variance = np.asarray(var_y, dtype=float)[:, series]
+    error = np.asarray(trend, dtype=float)[:, held_out] - Y[held_out]
+    log_density = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
+    return float(np.mean(logsumexp(log_density, axis=0) - np.log(len(trend))))
 
 
 def judge(tables: Tables, settings: Settings) -> list[Verdict]:
@@ -164,7 +189,9 @@ def report(tables: Tables, settings: Settings, out: Path) -> dict[str, str]:
     table = last.groupby("sampler", sort=False)[["sweep", "nmi", "ari", *ERRORS]].mean()
     return {
         "Seconds per sweep": speed_section(tables["summary"], []),
-        "Effective draws per second": efficiency_section(tables["summary"], []),
+        "Effective draws per second, and held-out log score": efficiency_section(
+            tables["summary"], []
+        ),
         "At the last sweep, means over trials": markdown_table(table.round(4).reset_index()),
     }
 

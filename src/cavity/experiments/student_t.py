@@ -161,8 +161,10 @@ def draw_traces(
         # Trials end at different times; a mean over the few that go on would jump.
         shown = (~np.isnan(values)).mean(axis=0) > 0.5
         draw_band(axes[1], grid[shown], values[:, shown], sampler)
-    axes[0].set(xscale="log", xlabel="sweep", ylabel=label)
-    axes[1].set(xscale="log", xlabel="seconds", ylabel=label)
+    for ax, unit in zip(axes, ("sweep", "seconds"), strict=True):
+        ax.set(xscale="log", xlabel=unit, ylabel=label)
+        # Labels between the powers of ten run into each other on a short axis.
+        ax.xaxis.set_minor_formatter("")
 
 
 EXPERIMENT = Experiment(
