@@ -31,7 +31,8 @@ def case(request):
 def information_of(m, members):
     """Sum of c, and the (T + 1)-square array of a cluster."""
     n_times = m.y.shape[1]
-    target, products = np.zeros((n_times + 1, n_times + 1)), np.empty(n_times)
+    target = information.information_matrix(n_times)
+    products = np.empty(target.shape[1])
     information.start_information(target)
     total = 0.0
     for i in members:
@@ -80,10 +81,14 @@ def test_taking_out_undoes_putting_in(case):
     _, without = information_of(m, [1, 2])
     _, target = information_of(m, [1, 2, 3])
     information.describe(m, 3)
-    products = np.empty(n_times)
+    products = np.empty(target.shape[1])
     information.add_information(m.row, target, target, -1.0, products)
     scale = max(1.0, np.abs(without).max())
-    np.testing.assert_allclose(np.tril(target), np.tril(without), atol=1e-12 * scale * 100)
+    np.testing.assert_allclose(
+        np.tril(target[:, : n_times + 1]),
+        np.tril(without[:, : n_times + 1]),
+        atol=1e-12 * scale * 100,
+    )
 
 
 def test_negligible_products_are_dropped_and_nothing_else():
@@ -91,7 +96,8 @@ def test_negligible_products_are_dropped_and_nothing_else():
     m, rows = oracle.model_of(np.random.default_rng(4), n=2, n_times=60, missing=0.0, var_x=50.0)
     expected = oracle.joint_loglik(m, rows, [0, 1], np.zeros(60), np.eye(60))
     constant, target = information_of(m, [0, 1])
-    assert (np.tril(target, -40) == 0).any()
+    assert target[59, 0] == 0.0
+    assert target[59, 55] != 0.0
     assert constant + information.factorise(target) == pytest.approx(expected, rel=1e-11)
 
 
@@ -128,7 +134,7 @@ def test_factor_draws_have_the_exact_posterior():
     _, target = information_of(m, [0, 1, 2])
     n = 20_000
     draws = np.empty((n, 10))
-    _many_factors(target, np.empty(11), draws, rng)
+    _many_factors(target, np.empty(target.shape[1]), draws, rng)
     sd = np.sqrt(np.diag(cov))
     assert np.abs((draws.mean(0) - expected) / sd * math.sqrt(n)).max() < 4.5
     assert np.abs((draws.var(0) / sd**2 - 1) / math.sqrt(2 / n)).max() < 4.5

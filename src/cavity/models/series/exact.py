@@ -17,10 +17,11 @@ from cavity.models.series.information import (
     add_information,
     describe,
     factorise,
+    information_matrix,
     joint_filter,
     start_information,
 )
-from cavity.models.series.state import VARIANCE, FactorSeries
+from cavity.models.series.state import VARIANCE, FactorSeries, padded
 from cavity.sampling.arrays import declare
 from cavity.verbs import choose, insert, remove
 
@@ -37,13 +38,13 @@ class ExactSeries(NamedTuple):
     model: FactorSeries
     other: FactorSeries  # the same series with scratch space of its own
     home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
-    information: np.ndarray  # (slots, T + 1, T + 1); one slot when only the filter is used
+    information: np.ndarray  # (slots, T + 1, T + 1 padded); one slot when only the filter is used
     constant: np.ndarray  # (n,) log density of each series at eta = 0
     evidence: np.ndarray  # (slots,) log density of each cluster's observations
     joined: np.ndarray  # (slots,) the same with the series that is being scored
     last: np.ndarray  # (1,) the slot that the series being scored came from
-    work: np.ndarray  # (T + 1, T + 1)
-    products: np.ndarray  # (T,)
+    work: np.ndarray  # (T + 1, T + 1 padded)
+    products: np.ndarray  # (T + 1 padded,)
     members: np.ndarray  # (n,)
     paths: np.ndarray  # (widest, T) scratch of the filter
     square: np.ndarray  # (widest + 3, widest)
@@ -83,13 +84,13 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
         model=model,
         other=model._replace(row=np.zeros_like(model.row)),
         home=np.full(n, -1, dtype=np.int32),
-        information=np.zeros((n_kept, n_times + 1, n_times + 1)),
+        information=information_matrix(n_times, n_kept),
         constant=np.zeros(n),
         evidence=np.zeros(n_slots),
         joined=np.zeros(n_slots),
         last=np.full(1, -1, dtype=np.int64),
-        work=np.zeros((n_times + 1, n_times + 1)),
-        products=np.zeros(n_times),
+        work=information_matrix(n_times),
+        products=np.zeros(padded(n_times + 1)),
         members=np.zeros(n, dtype=np.int64),
         paths=np.zeros((widest, n_times)),
         square=np.zeros((widest + 3, widest)),
@@ -113,7 +114,7 @@ def filter_is_cheaper(size, n_times):
 @jit
 def _by_filter(state, size):
     if state.route == 2:
-        return filter_is_cheaper(size, state.products.shape[0])
+        return filter_is_cheaper(size, state.model.y.shape[1])
     return state.route == 0
 
 
@@ -167,7 +168,7 @@ def _take_out(state, k):
     that would matter the others are summed afresh.
     """
     largest = 0.0
-    for t in range(state.products.shape[0]):
+    for t in range(state.model.y.shape[1]):
         largest = max(largest, state.model.row[VARIANCE, t])
     if largest > _STIFF:
         _gather(state, k)

@@ -17,11 +17,13 @@ from __future__ import annotations
 import math
 
 import numba.np.linalg  # noqa: F401  (makes the LAPACK wrapper below known to the compiler)
+import numpy as np
 from numba.core import types
 
-from cavity._jit import jit
+from cavity._jit import jit, wide_vectors
+from cavity._lanes import WIDTH, load8, splat8, store8
 from cavity.models.series.kalman import observation_constant, prepare
-from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
+from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT, padded
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 
@@ -84,38 +86,52 @@ def describe(m, i):
     return observation_constant(m, i) - 0.5 * (log_det + quad)
 
 
+def information_matrix(n_times: int, *slots: int) -> np.ndarray:
+    """Room for P and h of one cluster (or several): (T + 1) rows, of whole vectors."""
+    return np.zeros((*slots, n_times + 1, padded(n_times + 1)))
+
+
 @jit
 def add_information(row, target, source, sign, products):
     """Write source + sign * (J, h) of the described series into the lower triangle of target.
 
-    `row` holds the scratch rows that ``describe`` filled.
-
-    Both are (T + 1, T + 1): rows 0..T-1 hold the matrix, row T the vector h. They may be the
-    same array. `products` is scratch of length T.
+    Both come from ``information_matrix``: rows 0..T-1 hold the matrix, row T the vector h. They
+    may be the same array. `row` holds the scratch rows that ``describe`` filled; `products` is
+    scratch as long as a row of the matrix. Eight columns go at a time, so what lies above the
+    diagonal is not meaningful.
     """
+    wide_vectors()
     phi = row[SHRINK]
     diagonal = row[VARIANCE]
     h = row[STATE]
     n_times = phi.shape[0]
+    stride = target.shape[1]
+    new = target.reshape(target.size)
+    old = source.reshape(source.size)
+    for s in range(stride):
+        products[s] = 0.0
     first = 0
     for t in range(n_times):
         factor = phi[t - 1] if t > 0 else 0.0
-        level = sign * diagonal[t]
         while first < t and abs(products[first] * factor) < _NEGLIGIBLE:
+            products[first] = 0.0
             first += 1
-        new = target[t]
-        old = source[t]
-        for s in range(first):
-            new[s] = old[s]
-        for s in range(first, t):
-            products[s] *= factor
-            new[s] = old[s] + level * products[s]
+        start = first // WIDTH
+        stop = t // WIDTH + 1
+        scale = splat8(factor)
+        for block in range(start, stop):
+            store8(products, block * WIDTH, scale * load8(products, block * WIDTH))
         products[t] = 1.0
-        new[t] = old[t] + level
-    new = target[n_times]
-    old = source[n_times]
+        level = splat8(sign * diagonal[t])
+        at = t * stride
+        for block in range(start):
+            store8(new, at + block * WIDTH, load8(old, at + block * WIDTH))
+        for block in range(start, stop):
+            more = level * load8(products, block * WIDTH)
+            store8(new, at + block * WIDTH, load8(old, at + block * WIDTH) + more)
+    at = n_times * stride
     for t in range(n_times):
-        new[t] = old[t] + sign * h[t]
+        new[at + t] = old[at + t] + sign * h[t]
 
 
 @jit
@@ -131,7 +147,7 @@ def factorise(matrix):
     for t in range(size - 1):
         square += last[t] * last[t]
     last[size - 1] = square
-    if _potrf(_DOUBLE, _UPPER, size, matrix.ctypes, size) != 0:
+    if _potrf(_DOUBLE, _UPPER, size, matrix.ctypes, matrix.shape[1]) != 0:
         return math.nan
     quad = 0.0
     log_det = 0.0
@@ -167,9 +183,9 @@ def draw_factor(matrix, eta, rng):
 @jit
 def start_information(target):
     """Set a cluster to the prior: P = I, h = 0."""
-    size = target.shape[0]
+    size, stride = target.shape
     for t in range(size):
-        for s in range(t):
+        for s in range(stride):
             target[t, s] = 0.0
         target[t, t] = 1.0
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.models.factor_series import FactorPaths
 from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.information import information_matrix
 from cavity.models.series.moves import (
     StateSums,
     rescale_factors,
@@ -127,7 +128,8 @@ class SeriesUpdate:
         var_x by one Metropolis step on its logarithm: given states or factors it hardly moves.
         """
         n_times = model.y.shape[1]
-        matrix, products = np.empty((n_times + 1, n_times + 1)), np.empty(n_times)
+        matrix = information_matrix(n_times)
+        products = np.empty(matrix.shape[1])
 
         def draw_factors() -> float:
             return draw_factors_jointly(
