@@ -147,9 +147,7 @@ def fit(
         str | None,
         typer.Option(help="Sampler: ep, blocked or naive (student-t); collapsed or naive."),
     ] = None,
-    init: Annotated[
-        str | None, typer.Option(help="Where chains start: kmeans++ or random.")
-    ] = None,
+    init: Annotated[str | None, typer.Option(help="Where chains start, such as random.")] = None,
     series: Annotated[
         str | None, typer.Option(help="series: column that names the series.", metavar="NAME")
     ] = None,
