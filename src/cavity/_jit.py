@@ -105,13 +105,39 @@ class _StampedLocator(caching._CacheLocator):
         return cls(py_func, py_file)
 
 
+def _is_foreign(kind: Any) -> bool:
+    """Whether a Numba type holds a NamedTuple defined outside the package."""
+    cls = getattr(kind, "instance_class", None)
+    if cls is not None and not (cls.__module__ + ".").startswith("cavity."):
+        return True
+    return any(_is_foreign(item) for item in getattr(kind, "types", ()))
+
+
+class _StampedCache(caching.FunctionCache):
+    """Keeps a user's own types out of the package's cache, where others could not read them."""
+
+    foreign = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if any(map(_is_foreign, sig)) and not self.foreign:
+            return None
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError, EOFError, ValueError):
+            # A damaged file, or one that names a module that is gone: compile again.
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self.foreign or not any(map(_is_foreign, sig)):
+            super().save_overload(sig, data)
+
+
 def _enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
     if cache_directory() is None:
         return
-
     locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
     impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
-    cache = type("_Cache", (caching.FunctionCache,), {"_impl_class": impl})
+    cache = type("_Cache", (_StampedCache,), {"_impl_class": impl, "foreign": bool(extra_stamp)})
     dispatcher._cache = cache(dispatcher.py_func)
 
 

@@ -228,26 +228,18 @@ def log_evidence(state, z, counts):
     n_slots, width = q.natural.shape
     kept = state.kept[0]
     full = state.scores
+    for p in range(width):
+        kept[p] = q.natural[0, p]
+    to_prior(q, 0)
+    prior_term = log_partition(q, 0)
+    for p in range(width):
+        q.natural[0, p] = kept[p]
+    load(q, 0)
     total = 0.0
-    spare = -1
-    for k in range(n_slots):
-        full[k] = log_partition(q, k)
-        if counts[k] == 0:
-            spare = k
-    prior_term = 0.0
-    if spare >= 0:
-        prior_term = full[spare]
-    else:
-        for p in range(width):
-            kept[p] = q.natural[0, p]
-        to_prior(q, 0)
-        prior_term = log_partition(q, 0)
-        for p in range(width):
-            q.natural[0, p] = kept[p]
-        load(q, 0)
-    for k in range(n_slots):
-        if counts[k] > 0:
-            total += full[k] - prior_term
+    for slot in range(n_slots):
+        full[slot] = log_partition(q, slot)
+        if counts[slot] > 0:
+            total += full[slot] - prior_term
     for i in range(z.shape[0]):
         k = np.int64(z[i])
         for p in range(width):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler, slots_for
 
 PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
+
+# A cluster's Dirichlet parameter of 10 expects sizes of the same order, and mixes well; much
+# smaller ones let clusters die. Under an open prior it is the mass of a new cluster.
+CONCENTRATION, CONCENTRATION_OPEN = 10.0, 1.0
+CONCENTRATION_PRIOR, CONCENTRATION_PRIOR_OPEN = (1.0, 0.1), (1.0, 1.0)
 
 
 def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
@@ -131,7 +137,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
                 )
             if self.prior == "fixed" or isinstance(self.prior, FixedWeights):
                 raise ValueError("concentration='learn' needs a prior that has one, not 'fixed'.")
-        else:
+        elif self.concentration is not None:
             check_number("concentration", self.concentration, 0.0)
         if self.prior == "pitman-yor":
             check_number("discount", self.discount, 0.0, strict=False)
@@ -144,7 +150,9 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             check_choice("init", self.init, ("kmeans++", "random"))
 
     def _partition_prior(self, n_slots: int) -> PartitionPrior:
-        start = 1.0 if self.concentration == "learn" else float(self.concentration)
+        start = CONCENTRATION_OPEN if self._open() else CONCENTRATION
+        if isinstance(self.concentration, Real):
+            start = float(self.concentration)
         if self.prior == "fixed":
             weights = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
             return fixed_weights(weights)
@@ -194,7 +202,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             )
         spread = self.covariance_prior_scale
         if spread is None:
-            spread = 0.5 * self.n_clusters ** (-2.0 / d)
+            spread = 0.2 * self.n_clusters ** (-2.0 / d)
         psi = np.eye(d) * float(spread) * (nu - d - 1.0)
         return NIWPrior(np.zeros(d), float(self.mean_prior_strength), nu, psi)
 
@@ -247,7 +255,9 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         n_slots = slots_for(max(n_start, 1), True) if self._open() else self.n_clusters
         cluster_prior = self._cluster_prior(d)
-        learn = (1.0, 1.0) if self.concentration == "learn" else None
+        learn = None
+        if self.concentration == "learn":
+            learn = CONCENTRATION_PRIOR_OPEN if self._open() else CONCENTRATION_PRIOR
 
         def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
             z = initial_labels(standard, n_start, start, rng)
@@ -442,13 +452,13 @@ class StudentTMixture(_Mixture):
         How cluster parameters are dealt with.
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
         Prior over partitions; the last two leave the number of clusters open.
-    concentration : float or "learn"
-        Dirichlet parameter of each cluster, or mass of a new cluster under an open prior. A
-        learned one has a Gamma(1, 1) prior.
+    concentration : float, "learn" or None
+        Dirichlet parameter of each cluster (10 by default), or mass of a new cluster under an
+        open prior (1 by default). A learned one has a Gamma(1, 0.1) or Gamma(1, 1) prior.
     n_chains, n_warmup, n_draws, thin : int
         Chains; sweeps before the first draw; draws per chain; sweeps per draw.
     init : {"kmeans++", "random"} or array of labels
-        Where chains start.
+        Where chains start; each chain has a k-means of its own.
     n_jobs : int or None
         Threads. The draws do not depend on it.
     random_state : int, Generator or None
@@ -469,7 +479,7 @@ class StudentTMixture(_Mixture):
         Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
     covariance_prior_scale : float, optional
         Prior mean of a cluster's covariance, in units of the data's robust variance per column;
-        by default ``0.5 * n_clusters ** (-2 / columns)``.
+        by default ``0.2 * n_clusters ** (-2 / columns)``.
     ep_fraction, ep_damping : float
         Power-EP fraction and damping of site updates.
     ep_pass_every : int
@@ -510,7 +520,7 @@ class StudentTMixture(_Mixture):
         df: float | str = 5.0,
         collapse: str = "ep",
         prior: Any = "dirichlet",
-        concentration: float | str = 1.0,
+        concentration: float | str | None = None,
         n_chains: int = 4,
         n_warmup: int = 200,
         n_draws: int = 300,
@@ -523,7 +533,7 @@ class StudentTMixture(_Mixture):
         keep_warmup: bool = False,
         weights: Any = None,
         discount: float = 0.25,
-        mean_prior_strength: float = 0.05,
+        mean_prior_strength: float = 0.01,
         covariance_prior_df: float | None = None,
         covariance_prior_scale: float | None = None,
         ep_fraction: float = 1.0,
@@ -614,7 +624,7 @@ covariance_prior_scale
         *,
         collapse: str = "collapsed",
         prior: Any = "dirichlet",
-        concentration: float | str = 1.0,
+        concentration: float | str | None = None,
         n_chains: int = 4,
         n_warmup: int = 200,
         n_draws: int = 300,
@@ -627,7 +637,7 @@ covariance_prior_scale
         keep_warmup: bool = False,
         weights: Any = None,
         discount: float = 0.25,
-        mean_prior_strength: float = 0.05,
+        mean_prior_strength: float = 0.01,
         covariance_prior_df: float | None = None,
         covariance_prior_scale: float | None = None,
     ) -> None:

@@ -32,9 +32,9 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
     wide_vectors()
     n = order.shape[0]
     if start == 0:
-        for i in range(n - 1, 0, -1):
-            j = int(rng.random() * (i + 1))
-            order[i], order[j] = order[j], order[i]
+        for last in range(n - 1, 0, -1):
+            other = int(rng.random() * (last + 1))
+            order[last], order[other] = order[other], order[last]
     for position in range(start, n):
         # One integer type throughout: every verb is then compiled once.
         i = np.int64(order[position])
