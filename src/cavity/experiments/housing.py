@@ -45,8 +45,8 @@ N_SHOWN = 4
 
 def units(settings: Settings) -> list[Unit]:
     """Baselines once, each sampler from several starts, and one long exact run for the MAP."""
-    size: Unit = {"data": "seattle", "n_clusters": 20, "n_warmup": 150, "n_draws": 350}
-    long = 2000
+    size: Unit = {"data": "seattle", "n_clusters": 20, "n_warmup": 300, "n_draws": 700}
+    long = 3000
     if settings.quick:
         size = {"data": "simulated", "n_clusters": 3, "n_warmup": 10, "n_draws": 20}
         long = 30
@@ -265,9 +265,11 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
         for baseline in BASELINES:
             best = max(mean[s][name] for s in SAMPLERS)
             gain = 1 - best / mean[baseline][name]
+            beyond = "; beyond the paper" if baseline not in PAPER_TEST else ""
             verdicts.append(
                 Verdict(
-                    f"{METRIC_NAMES[name]} of both samplers far below {baseline} (a tenth; test)",
+                    f"{METRIC_NAMES[name]} of both samplers far below {baseline} "
+                    f"(a tenth; test{beyond})",
                     f"{best:.5g} against {mean[baseline][name]:.5g}: {100 * gain:.0f} % less",
                     bool(gain > 0.1),
                 )

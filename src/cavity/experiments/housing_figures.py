@@ -109,7 +109,11 @@ def draw_map(tracts: dict[str, Any], clusters: pd.DataFrame, out: Path) -> None:
         ax.set(xlabel="longitude", ylabel="latitude")
         ax.grid(False)
         handles: list[Any] = [
-            Patch(facecolor=COLOURS[rank[c] % len(COLOURS)], alpha=0.8, label=f"{n} tracts")
+            Patch(
+                facecolor=COLOURS[rank[c] % len(COLOURS)],
+                alpha=0.8,
+                label=f"{n} tract{'s' if n > 1 else ''}",
+            )
             for c, n in sizes.items()
         ]
         handles.append(
