@@ -11,6 +11,8 @@ from cavity.cli.errors import UserError
 from cavity.cli.summary import wrap
 from cavity.cli.tables import Choice
 
+SMALL = 5  # rows of a cluster that is more likely a fault than a cultivar
+
 
 def _replaceable(out: Path) -> bool:
     """Whether a folder holds nothing, or an earlier demonstration."""
@@ -107,6 +109,7 @@ def series(out: Path, seed: int, quiet: bool) -> int:
 
 
 def _verdict(labels: Any, truth: Any) -> str:
+    import numpy as np
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
 
@@ -118,17 +121,21 @@ def _verdict(labels: Any, truth: Any) -> str:
     whole = adjusted_rand_score(truth.labels, clusters)
     clean = adjusted_rand_score(truth.labels[good], clusters[good])
     far = (labels["tail_probability"] < 1 / len(labels)).to_numpy()
+    small = np.bincount(clusters)[clusters] <= SMALL
+    n_bad = int(truth.spoiled.sum())
     return "\n".join(
         [
             "How well did it do? The cultivars, which it has not seen, against the clusters:",
             "",
-            *("  " + line for line in crossed.to_string().splitlines()),
+            *("  " + line.rstrip() for line in crossed.to_string().splitlines()),
             "",
             wrap(
                 f"Adjusted Rand index {whole:.2f} over all rows, {clean:.2f} over the good ones "
-                f"(1 is perfect, 0 is chance). Of the {int(truth.spoiled.sum())} spoiled rows "
-                f"{int((far & truth.spoiled).sum())} were singled out as far from their cluster, "
-                f"and {int((far & good).sum())} of the {int(good.sum())} good ones."
+                f"(1 is perfect, 0 is chance). Of the {n_bad} spoiled rows "
+                f"{int((small & truth.spoiled).sum())} are in clusters of {SMALL} rows or fewer "
+                f"(and {int((small & good).sum())} good ones), "
+                f"{int((far & ~small & truth.spoiled).sum())} more were singled out as far from "
+                f"their cluster (and {int((far & ~small & good).sum())} good ones)."
             ),
         ]
     )

@@ -1,0 +1,92 @@
+"""The demonstrations: offline, repeatable, and judged against the truth that they keep aside."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from cavity.cli import demos, mixtures, series
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The demonstrations with few sweeps."""
+    for module in (mixtures, series):
+        plain = module.fit
+
+        def shorter(*arguments, plain=plain, **options):
+            place = 4 if plain.__module__.endswith("mixtures") else 3
+            arguments[place].update(n_chains=2, n_warmup=5, n_draws=8)
+            return plain(*arguments, **options)
+
+        monkeypatch.setattr(module, "fit", shorter)
+
+
+def test_wine(cavity, quick, tmp_path):
+    ran = cavity("demo", "--out", "demo")
+    assert ran.code == 0, ran.err
+    assert "178 wines of three cultivars" in ran.out
+    assert "How well did it do?" in ran.out
+    assert "Of the 12 spoiled rows" in " ".join(ran.out.split())
+    labels = pd.read_csv(tmp_path / "demo" / "labels.csv")
+    assert labels["sample"].iloc[0] == "wine 1"
+    assert json.loads((tmp_path / "demo" / "run.json").read_text())["demo"]
+    # A second time in the same folder replaces the first.
+    assert cavity("demo", "--out", "demo").code == 0
+    # The folder moves with its data.
+    (tmp_path / "demo").rename(tmp_path / "moved")
+    ran = cavity("report", "moved")
+    assert ran.code == 0
+    assert ran.err == ""
+
+
+def test_series(cavity, quick, tmp_path):
+    ran = cavity("demo", "series", "--out", "demo")
+    assert ran.code == 0, ran.err
+    assert "60 generated series over 72 months" in ran.out
+    assert "Against the truth: adjusted Rand index" in ran.out
+    folder = tmp_path / "demo"
+    trends = pd.read_csv(folder / "trends.csv")
+    assert trends.columns.tolist() == ["shop", "month", "mean", "lower", "upper"]
+    assert len(trends) == 60 * 72
+    assert len(pd.read_csv(folder / "forecast.csv")) == 60 * 12
+    assert (trends["lower"] <= trends["upper"]).all()
+    assert (folder / "clusters.png").stat().st_size > 10_000
+    ran = cavity("report", "demo")
+    assert ran.code == 0, ran.err
+    assert "cluster by cluster" in (folder / "report.html").read_text()
+    refused = cavity("predict", "demo", "demo/series.csv")
+    assert "its forecasts are in forecast.csv" in refused.sentence
+
+
+def test_times_that_are_no_times(cavity, tmp_path):
+    table = pd.DataFrame({"s": ["a", "b"], "t": ["2020-01", "some day"], "v": [1.0, 2.0]})
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    command = ["fit", "bad.csv", "--model", "series", "--series", "s", "--value", "v"]
+    assert "--time is missing" in cavity(*command).sentence
+    assert cavity(*command, "--time", "t").sentence == (
+        "Row 2, column 't' of bad.csv is 'some day', neither a number nor a date; write dates as "
+        "2024-01-31 or 2024-01."
+    )
+    assert "must name different columns" in cavity(*command, "--time", "s").sentence
+    table.assign(t=[1, 2]).to_csv(tmp_path / "bad.csv", index=False)
+    sentence = cavity(*command, "--time", "t", "--clusters", 5).sentence
+    assert sentence.startswith("There are 2 series, fewer than --clusters 5")
+
+
+def test_a_demo_leaves_runs_of_others_alone(cavity, tmp_path):
+    (tmp_path / "mine").mkdir()
+    record = {"format": "cavity run", "version": 1, "kind": "mixture", "demo": False}
+    (tmp_path / "mine" / "run.json").write_text(json.dumps(record))
+    assert "holds a run of your own" in cavity("demo", "--out", "mine").sentence
+    assert not demos._replaceable(tmp_path / "mine")
+
+
+def test_an_experiment_from_the_command_line(cavity, tmp_path):
+    ran = cavity("reproduce", "convergence", "--quick", "--quiet", "--out", "c")
+    assert (ran.code, ran.out) == (0, "")
+    ran = cavity("reproduce", "convergence", "--quick", "--out", "c")
+    assert ran.code == 0
+    assert "holds: the error is zero at r = 0" in ran.out
+    assert "This was a quick run" in ran.out
+    assert (tmp_path / "c" / "report.md").exists()
