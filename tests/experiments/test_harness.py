@@ -174,7 +174,8 @@ def test_metrics():
     difference = paired([1.0, 2.0, np.nan], [0.0, 0.0, 0.0])
     assert (difference.mean, difference.n) == (1.5, 2)
     assert difference.score == pytest.approx(3.0)
-    assert paired([1.0], [0.0]).score == np.inf
+    assert paired([1.0, 1.0], [0.0, 0.0]).score == np.inf
+    assert np.isnan(paired([1.0], [0.0]).score)  # one trial shows nothing
     assert paired([1.0], [1.0]).score == 0
     assert paired([], []).n == 0
     assert growth_exponent([1, 2, 4], [1, 4, 16]) == pytest.approx(2)

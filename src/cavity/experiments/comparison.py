@@ -20,6 +20,7 @@ from cavity.experiments.style import by_sweep, markdown_table
 ALIKE = 0.05
 SETTLED = 10
 CLEAR = 2.0
+NAMES = {"nmi": "NMI", "ari": "adjusted Rand", "log_likelihood": "log likelihood"}
 
 
 def final_values(trace: pd.DataFrame, value: str) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def judge_alike_per_sweep(
     gap = (late.max(axis=1) - late.min(axis=1)).max()
     finals = ", ".join(f"{s} {table[s].iloc[-1]:.3f}" for s in samplers)
     return Verdict(
-        f"{' and '.join(samplers)}: {value.upper()} per sweep alike{where}",
+        f"{' and '.join(samplers)}: {NAMES[value]} per sweep alike{where}",
         f"largest gap between mean traces from sweep {late.index[0]} on: {gap:.3f}; at the last "
         f"sweep {finals}",
         bool(gap < ALIKE),
@@ -59,7 +60,7 @@ def judge_above_per_sweep(
     finals = final_values(trace[trace["sweep"] <= common], value)
     difference = paired(finals[better], finals[worse])
     return Verdict(
-        f"{better} above {worse} per sweep in {value.upper()}{where}",
+        f"{better} above {worse} per sweep in {NAMES[value]}{where}",
         f"{finals[better].mean():.3f} against {finals[worse].mean():.3f}; difference "
         f"{difference.mean:+.3f} (s.e. {difference.error:.3f}, {difference.n} trials)",
         bool(difference.mean > 0 and difference.score > CLEAR),
@@ -86,7 +87,7 @@ def judge_order_per_second(
     ends = pair[pair["sweep"] == pair.groupby("sampler")["sweep"].transform("max")]
     per_sweep = (ends["seconds"] / ends["sweep"]).groupby(ends["sampler"]).mean()
     return Verdict(
-        f"{faster} above {slower} per second in {value.upper()}{where}",
+        f"{faster} above {slower} per second in {NAMES[value]}{where}",
         f"averaged over log time {np.nanmean(averages[faster]):.3f} against "
         f"{np.nanmean(averages[slower]):.3f}; difference {difference.mean:+.3f} (s.e. "
         f"{difference.error:.3f}, {difference.n} trials); seconds per sweep "

@@ -37,10 +37,12 @@ class Paired(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Mean over standard error; zero if there is no difference at all."""
+        """Mean over standard error; zero if there is no difference, NaN for a single trial."""
         if self.mean == 0:
             return 0.0
-        return self.mean / self.error if self.error > 0 else float(np.sign(self.mean) * np.inf)
+        if self.error == 0:
+            return float(np.sign(self.mean) * np.inf)
+        return self.mean / self.error
 
 
 def paired(first: ArrayLike, second: ArrayLike) -> Paired:
@@ -56,7 +58,8 @@ def paired(first: ArrayLike, second: ArrayLike) -> Paired:
     n = len(difference)
     if n == 0:
         return Paired(float("nan"), float("nan"), 0)
-    error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    # One trial has no spread to be judged by.
+    error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     return Paired(float(difference.mean()), error, n)
 
 
