@@ -116,11 +116,26 @@ def refit(state, z, k, without):
             state.counters[REFITTED] += 1
 
 
+@jit
+def _refresh_single(state, z, i, k):
+    """Project the only member of cluster k beside observation i onto the prior."""
+    to_prior(state.family, k)
+    for j in range(z.shape[0]):
+        if z[j] == k and j != i:
+            add_site(state, j, k)
+            break
+
+
 @remove.register(EP)
 def _(state, z, counts, i, k):
     q = state.family
     if counts[k] == 0:
         to_prior(q, k)
+        return
+    if counts[k] == 1 and state.fraction == 1.0 and state.damping == 1.0:
+        # One member is left behind. Its site made from the prior is EP's fixed point and always
+        # proper; made beside another member, it is the commonest cause of an improper cavity.
+        _refresh_single(state, z, i, k)
         return
     for p in range(q.natural.shape[1]):
         q.natural[k, p] -= state.sites[i, p]
