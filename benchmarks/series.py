@@ -9,15 +9,12 @@ times are processor seconds, the least of several repetitions.
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 import time
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cavity._jit import compiled, jit
 from cavity.collapse.ep import full_pass, insert_all
@@ -291,6 +288,7 @@ SECTIONS = {
 }
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or SECTIONS:
-        print(f"\n== {name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
-        SECTIONS[name]()
+    with threadpool_limits(1):
+        for name in sys.argv[1:] or SECTIONS:
+            print(f"\n== {name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
+            SECTIONS[name]()

@@ -132,7 +132,7 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         zero, then shape and scale of v_j's inverse gamma prior, in standardised units.
     draw : {"auto", "joint", "alternate"}
         Draw factors and states as one block, exactly, or in turns. ``"auto"`` takes the block for
-        series of at most 1,000 times. The exact collapse always takes the block.
+        series of at most 500 times. The exact collapse always takes the block.
     route : {"auto", "information", "filter"}
         How the exact collapse computes a cluster's likelihood; ``"auto"`` takes the cheaper.
     keep_trends : bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,39 +27,48 @@ class Units:
     intercept: bool
 
 
-def find_units(data: SeriesData, intercept: bool) -> Units:
-    """Centre and scale of the observed values and covariates.
-
-    Without an intercept the model has mean zero, so nothing is centred. Values are reduced by
-    the largest before they are squared.
-    """
-    count = data.count.astype(float)
-    total = count.sum()
-    seen = data.count > 0
-    size = np.max(np.abs(data.y), initial=0.0, where=seen)
+def _largest(data: SeriesData) -> float:
+    size = float(np.max(np.abs(data.y), initial=0.0, where=data.count > 0))
     size = size if size > 0 else 1.0
     if not _SMALLEST < size < 1.0 / _SMALLEST:
         raise ValueError(
             f"the values reach {size:.1g}, whose square is beyond floating point. Multiply or "
             "divide them by a power of ten first."
         )
-    reduced = np.where(seen, data.y, 0.0) / size
-    centre = float((count * reduced).sum() / total) if intercept else 0.0
-    within = data.scatter[:, -1, -1].sum() / size / size
-    spread = float((count * (reduced - centre) ** 2 * seen).sum() + within) / total
-    scale = np.sqrt(spread)
-    if not scale > 1e-13:
-        scale = 1.0
-    u_centre = np.zeros(data.covariates.shape[2])
-    if intercept and u_centre.size:
-        u_centre = np.einsum("nt,ntc->c", count, data.covariates) / total
-    apart = data.covariates - u_centre
-    squares = np.einsum("nt,ntc->c", count, apart**2)
-    squares = squares + np.einsum("ncc->c", data.scatter[:, :-1, :-1])
-    u_scale = np.sqrt(squares / total)
-    return Units(
-        centre * size, scale * size, u_centre, np.where(u_scale > 0, u_scale, 1.0), intercept
-    )
+    return size
+
+
+def _blocks(data: SeriesData, size: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Counts and (covariates, reduced values) of some series at a time: no copy of all data."""
+    step = max(1, 1_000_000 // max(data.y.shape[1], 1))
+    for start in range(0, len(data.y), step):
+        part = slice(start, start + step)
+        count = data.count[part].astype(float)
+        y = np.where(count > 0, data.y[part], 0.0) / size
+        yield count, np.concatenate([data.covariates[part], y[..., None]], axis=2)
+
+
+def find_units(data: SeriesData, intercept: bool) -> Units:
+    """Centre and scale of the observed values and covariates.
+
+    Without an intercept the model has mean zero, so nothing is centred. Values are reduced by
+    the largest before they are squared.
+    """
+    size = _largest(data)
+    total = float(data.count.sum(dtype=float))
+    c = data.covariates.shape[2]
+    first = np.zeros(c + 1)
+    second = data.scatter.diagonal(axis1=1, axis2=2).sum(0)
+    second[c] = second[c] / size / size
+    if intercept:
+        for count, values in _blocks(data, size):
+            first += np.einsum("nt,ntc->c", count, values) / total
+    for count, values in _blocks(data, size):
+        second += np.einsum("nt,ntc->c", count, (values - first) ** 2)
+    spread = np.sqrt(second / total)
+    scale = float(spread[c]) if spread[c] > 1e-13 else 1.0
+    u_scale = np.where(spread[:c] > 0, spread[:c], 1.0)
+    return Units(float(first[c]) * size, scale * size, first[:c], u_scale, intercept)
 
 
 def scatter_in_units(data: SeriesData, units: Units) -> np.ndarray:

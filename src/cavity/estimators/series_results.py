@@ -46,19 +46,27 @@ def pool_trends(updates: list[Any]) -> TrendMoments:
     weights = np.array([u.n_kept for u in updates], dtype=float)
     if not weights.sum():
         raise ValueError("no draw was kept, so there are no trends. Ask for more draws.")
-    share = weights / weights.sum()
-    mean = sum(s * u.trend_mean for s, u in zip(share, updates, strict=True))
-    beta = sum(s * u.beta_mean for s, u in zip(share, updates, strict=True))
+    share = [float(w) for w in weights / weights.sum()]
+    if len(updates) == 1:
+        # The chain's own arrays are used up: of many series, memory holds little else.
+        (only,), n = updates, np.float32(weights[0])
+        only.trend_square /= n
+        only.trend_cross /= n
+        return TrendMoments(only.trend_mean, only.trend_square, only.trend_cross, int(n))
+    mean = np.zeros_like(updates[0].trend_mean)
+    beta = np.zeros_like(updates[0].beta_mean)
+    for s, u in zip(share, updates, strict=True):
+        mean += s * u.trend_mean
+        beta += s * u.beta_mean
     variance = np.zeros_like(mean)
-    cross = np.zeros(updates[0].trend_cross.shape, dtype=np.float32)
+    cross = np.zeros_like(updates[0].trend_cross)
     for s, n, u in zip(share, weights, updates, strict=True):
         if n:
             apart = u.trend_mean - mean
-            variance += s * (u.trend_square / n + apart**2)
-            cross += s * (u.trend_cross / n + apart[..., None] * (u.beta_mean - beta)[:, None])
-    return TrendMoments(
-        np.asarray(mean, dtype=np.float32), variance.astype(np.float32), cross, int(weights.sum())
-    )
+            variance += s * (u.trend_square / np.float32(n) + apart**2)
+            cross += s * (u.trend_cross / np.float32(n))
+            cross += s * apart[..., None] * (u.beta_mean - beta)[:, None]
+    return TrendMoments(mean, variance, cross, int(weights.sum()))
 
 
 class AlignedFactors(NamedTuple):

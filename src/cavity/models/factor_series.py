@@ -53,7 +53,7 @@ def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
     return diagonal_normal(np.zeros(n_times), np.ones(n_times), padded(n_slots))
 
 
-@jit
+@jit(internal=True)
 def _all_scores(model, i, mean, variance, v_max, out):
     prepare(model, i)
     score_lanes(model, i, mean, variance, v_max, out)
@@ -72,7 +72,7 @@ def _(model, q, k, i):
     return log_likelihood(model, i, q.mean, q.variance, k)
 
 
-@jit
+@jit(internal=True)
 def _project(model, natural, mean, variance, k, i, fraction):
     prepare(model, i)
     row = model.row

@@ -156,7 +156,7 @@ def plot_series(
     data = estimator._data
     if name not in data.series:
         raise ValueError(f"series {name!r} was not in the data that the model was fitted to.")
-    i = data.series.get_loc(name)
+    i = list(data.series).index(name)
     if ax is None:
         ax = _panels(1, page=page, height=3.2)[1][0]
     (ax,) = style.as_axes(ax)

@@ -38,7 +38,7 @@ class Moving(NamedTuple):
     beta: bool
 
 
-@jit
+@jit(internal=True)
 def _tail(rng, low, high):
     """Standard normal given low < Z < high, low > 0: an exponential proposal (Robert 1995)."""
     rate = 0.5 * (low + math.sqrt(low * low + 4.0))
@@ -75,13 +75,13 @@ def truncated_normal(rng, mean, sd, low, high):
     return min(max(value, np.nextafter(low, high)), np.nextafter(high, low))
 
 
-@jit
+@jit(internal=True)
 def inverse_gamma(rng, shape, scale):
     """Draw from the inverse gamma distribution with density ~ v^(-shape-1) exp(-scale/v)."""
     return scale / rng.standard_gamma(shape)
 
 
-@jit
+@jit(internal=True)
 def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
     """Draw (a, loading) given the states x_0..x_T and the factor in column k.
 
@@ -130,7 +130,7 @@ def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
     return a, b, total
 
 
-@jit
+@jit(internal=True)
 def draw_noise(m, i, x, prior, rng):
     """Draw var_y_i given the states."""
     total = within_scatter(m, i)
@@ -143,7 +143,7 @@ def draw_noise(m, i, x, prior, rng):
     )
 
 
-@jit
+@jit(internal=True)
 def draw_regression(m, i, mean, k, centre, spread, work, rng):
     """Draw beta_i given the factor of its cluster, with the states x integrated out.
 
@@ -209,7 +209,7 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
         m.beta[i, j] = value / work[j, j]
 
 
-@jit
+@jit(internal=True)
 def draw_hyper(beta, centre, spread, prior, rng):
     """Draw the hyper-mean and hyper-variance of every coefficient given the series' values."""
     n = beta.shape[0]

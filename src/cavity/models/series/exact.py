@@ -111,14 +111,14 @@ def filter_is_cheaper(size, n_times):
     return by_filter < by_information
 
 
-@jit
+@jit(internal=True)
 def _by_filter(state, size):
     if state.route == 2:
         return filter_is_cheaper(size, state.model.y.shape[1])
     return state.route == 0
 
 
-@jit
+@jit(internal=True)
 def _cluster_evidence(state, k, extra):
     """Log density of the observations in slot k, and of series `extra` unless that is -1.
 
@@ -149,7 +149,7 @@ def _cluster_evidence(state, k, extra):
     return total
 
 
-@jit
+@jit(internal=True)
 def _gather(state, k):
     """Slot k's matrix from its members."""
     slot = state.information[k]
@@ -160,7 +160,7 @@ def _gather(state, k):
             add_information(state.other.row, slot, slot, 1.0, state.products)
 
 
-@jit
+@jit(internal=True)
 def _take_out(state, k):
     """Take the described series out of slot k's matrix.
 

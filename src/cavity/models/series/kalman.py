@@ -92,7 +92,7 @@ def observation_constant(m, i):
     )
 
 
-@jit
+@jit(internal=True)
 def within_scatter(m, i):
     """Sum of squares of series i's regression residuals about their cells' means."""
     p = m.beta.shape[1]
@@ -121,7 +121,7 @@ def segment_length(d, n_times, most_weight, v_max):
     return max(1, int(_HEADROOM / growth)) if growth * n_times > _HEADROOM else n_times
 
 
-@jit
+@jit(internal=True)
 def _advance_two(s, row, dyn, mean, variance, k, start, stop):
     """Run sixteen filters from lane k on through times start..stop-1."""
     wide_vectors()
@@ -173,7 +173,7 @@ def _advance_two(s, row, dyn, mean, variance, k, start, stop):
     store8(s, 4 * size + j, u1)
 
 
-@jit
+@jit(internal=True)
 def _advance_one(s, row, dyn, mean, variance, k, start, stop):
     """Run eight filters from lane k on through times start..stop-1."""
     wide_vectors()

@@ -39,7 +39,7 @@ def state_sums(n_times: int, n_slots: int) -> StateSums:
     )
 
 
-@jit
+@jit(internal=True)
 def clear_sums(sums):
     """Set all sums to those of no member."""
     n_times, n_slots = sums.pull.shape
@@ -54,7 +54,7 @@ def clear_sums(sums):
         sums.scalars[k, HIGH] = math.inf
 
 
-@jit
+@jit(internal=True)
 def add_to_sums(a, b, k, x, sums):
     """Add a series with parameters (a, b) and states x_0..x_T to cluster k's sums."""
     ex = 0.0
@@ -114,7 +114,7 @@ def shift_autoregressions(a, var_x, z, sums, prior, shifts, rng):
             a[i] = shifted
 
 
-@jit
+@jit(internal=True)
 def _log_density(u, c):
     """Log density of a log scale, up to a constant; both scales below have this form."""
     up = math.exp(u)
@@ -122,7 +122,7 @@ def _log_density(u, c):
     return c[0] * u + c[1] * up * up + c[2] * up + c[3] * down * down + c[4] * down
 
 
-@jit
+@jit(internal=True)
 def slice_step(u, width, c, rng):
     """One slice-sampling step (stepping out, shrinking; Neal 2003) from u."""
     level = _log_density(u, c) + math.log1p(-rng.random())

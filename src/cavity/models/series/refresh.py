@@ -34,7 +34,7 @@ from cavity.models.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
 from cavity.models.series.state import CENTRE, DRIFT, STATE, VARIANCE
 
 
-@jit
+@jit(internal=True)
 def cluster_information(m, z, k, matrix, products):
     """Gather cluster k's information into `matrix`; returns its log density at eta = 0."""
     start_information(matrix)

@@ -25,7 +25,7 @@ COLLAPSES = ("ep", "collapsed", "naive")
 DRAWS = ("auto", "joint", "alternate")
 
 # Longest series whose factors are drawn jointly by default: docs/series.md has the figures.
-LONGEST_JOINT = 1000
+LONGEST_JOINT = 500
 
 
 class Settings(NamedTuple):
