@@ -35,9 +35,14 @@ _PACKAGE = Path(__file__).parent
 
 
 def _options(
-    reassoc: bool = False, forceinline: bool = False, allocates: bool = False
+    reassoc: bool = False,
+    forceinline: bool = False,
+    allocates: bool = False,
+    internal: bool = False,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": internal,
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
@@ -152,6 +157,9 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         Let sums be reordered (for scalar reductions only).
     allocates : bool
         The kernel creates arrays. Others work in room that they are given.
+    internal : bool
+        Only other kernels call it. Taking a nested NamedTuple apart for a call from Python is
+        much code, and time to compile.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
         its own, so a small verb costs more to call than to run.

@@ -24,6 +24,7 @@ from cavity._jit import jit
 from cavity._lanes import WIDTH
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.ep import EPCollapse
+from cavity.collapse.selection import draw_by_bounds
 from cavity.families.diagonal_normal import (
     DiagonalNormal,
     VectorParameters,
@@ -59,6 +60,7 @@ from cavity.verbs import (
     load,
     log_partition,
     observe,
+    pick,
     project,
 )
 
@@ -264,6 +266,7 @@ __all__ = [
     "diagonal_normal",
     "divergence",
     "draw",
+    "draw_by_bounds",
     "evidence",
     "evidences",
     "gaussian_parameters",
@@ -272,6 +275,7 @@ __all__ = [
     "log_partition",
     "normal_inverse_wishart",
     "observe",
+    "pick",
     "project",
     "sample",
     "set_moments",

@@ -50,10 +50,17 @@ def evidences(model, q, i, out):
 
 @verb
 def bounds(model, q, i, out):
-    """Write upper bounds of ``evidence`` for every slot into `out` and return True.
+    """Write upper bounds of ``evidence`` for every slot into `out`.
 
-    A model without useful bounds does nothing and returns False (the default): then every slot
-    is evaluated. With bounds, only as many as the draw needs.
+    Only for models whose ``pick`` is `cavity.collapse.selection.draw_by_bounds`.
+    """
+
+
+@verb
+def pick(model, q, i, weights, scores, mass, visited, rng):
+    """Draw a slot for observation i with probability proportional to weight times evidence.
+
+    The default evaluates every slot. A model with cheap bounds evaluates as few as decide.
     """
 
 
@@ -142,11 +149,6 @@ def _(model, q, i, out):
 def _(model, parameters, i, out):
     for k in range(out.shape[0]):
         out[k] = log_density(model, parameters, k, i)
-
-
-@bounds.register(None)
-def _(model, q, i, out):
-    return False
 
 
 @visit.register(None)

@@ -68,7 +68,7 @@ def _all_evidence(model, q, k, out):
 
 
 def _bounds(model, q, i, out):
-    return bounds(model, q, i, out)
+    bounds(model, q, i, out)
 
 
 def _project(model, q, k, i, fraction):

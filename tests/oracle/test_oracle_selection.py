@@ -15,7 +15,7 @@ from cavity.models.student_t import student_t
 
 def lazy_shares(model, q, i, weights, scores, mass, visited, rng, out):
     for j in range(out.shape[0]):
-        out[j] = selection.draw_by_evidence(model, q, i, weights, scores, mass, visited, rng)
+        out[j] = selection.draw_by_bounds(model, q, i, weights, scores, mass, visited, rng)
 
 
 def full_draws(weights, scores, mass, rng, out):

@@ -120,7 +120,7 @@ def test_bounds_bound_and_the_batch_agrees(d):
     model = student_t(y, alpha)
     for i in range(len(y)):
         upper, exact = np.empty(n_slots), np.empty(n_slots)
-        assert call(_bounds, model, q, i, upper)
+        call(_bounds, model, q, i, upper)
         call(_evidences, model, q, i, exact)
         single = [call(_evidence, model, q, k, i) for k in range(n_slots)]
         np.testing.assert_allclose(exact, single, rtol=1e-9, atol=1e-9)

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled, jit
-from cavity.collapse.selection import draw_by_evidence
 from cavity.collapse.update import Update
 from cavity.families.common import draw_from, load_from, to_prior
 from cavity.sampling.arrays import declare, flatten, grown, rebuilt
-from cavity.verbs import accumulate, choose, insert, load, log_partition, observe, remove
+from cavity.verbs import accumulate, choose, insert, load, log_partition, observe, pick, remove
 
 
 class Conjugate(NamedTuple):
@@ -40,7 +39,7 @@ def conjugate_state(model: Any, family: Any) -> Conjugate:
     )
 
 
-@jit
+@jit(internal=True)
 def gather(state, z, k):
     """Slot k from its members' statistics, afresh."""
     q = state.family
@@ -66,9 +65,7 @@ def _(state, z, counts, i, k):
 
 @choose.register(Conjugate)
 def _(state, i, weights, rng):
-    return draw_by_evidence(
-        state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng
-    )
+    return pick(state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng)
 
 
 @insert.register(Conjugate)

@@ -18,11 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled, jit
-from cavity.collapse.selection import draw_by_evidence
 from cavity.collapse.update import Update
 from cavity.families.common import draw_from, load_from, to_prior
 from cavity.sampling.arrays import copied, declare, flatten, grown, rebuilt
-from cavity.verbs import choose, divergence, evidence, insert, load, log_partition, project, remove
+from cavity.verbs import (
+    choose,
+    divergence,
+    evidence,
+    insert,
+    load,
+    log_partition,
+    pick,
+    project,
+    remove,
+)
 
 # Places in the array of counters.
 UPDATES, INVALID, REFITTED, LIMITED = 0, 1, 2, 3
@@ -70,7 +79,7 @@ def ep_state(
     )
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _add_site(state, i, k):
     """Project observation i into slot k, which holds its cavity, and store the new site."""
     q = state.family
@@ -99,13 +108,13 @@ def _add_site(state, i, k):
         state.sites[i, p] = q.natural[k, p] - old[p]
 
 
-@jit
+@jit(internal=True)
 def add_site(state, i, k):
     """``_add_site`` as a call, for rare use: the sweep has the only copy in line."""
     _add_site(state, i, k)
 
 
-@jit
+@jit(internal=True)
 def refit(state, z, k, without):
     """Set cluster k's sites flat and insert its members again, all but `without`."""
     to_prior(state.family, k)
@@ -145,9 +154,7 @@ def _(state, z, counts, i, k):
 
 @choose.register(EP)
 def _(state, i, weights, rng):
-    return draw_by_evidence(
-        state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng
-    )
+    return pick(state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng)
 
 
 @insert.register(EP)
@@ -171,7 +178,7 @@ def rebuild(state, z):
             q.natural[z[i], p] += state.sites[i, p]
     for k in range(n_slots):
         if not load(q, k):
-            refit(state, z, k, -1)
+            refit(state, z, k, np.int64(-1))
 
 
 def insert_all(state, z, order):

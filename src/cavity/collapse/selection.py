@@ -6,7 +6,7 @@ import math
 
 from cavity._jit import jit
 from cavity._numerics import fast_exp
-from cavity.verbs import bounds, evidence, evidences
+from cavity.verbs import bounds, evidence, evidences, pick
 
 
 @jit
@@ -33,18 +33,22 @@ def draw_from_scores(weights, scores, mass, rng):
     return chosen
 
 
-@jit(forceinline=True)
-def draw_by_evidence(model, q, i, weights, scores, mass, visited, rng):
+@pick.register(None)
+def _(model, q, i, weights, scores, mass, visited, rng):
+    evidences(model, q, i, scores)
+    return draw_from_scores(weights, scores, mass, rng)
+
+
+@jit(forceinline=True, internal=True)
+def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
     """Draw k with probability proportional to weight times evidence, exactly.
 
-    With bounds, clusters are evaluated in decreasing order of (weight times) bound until the
+    Clusters are evaluated in decreasing order of (weight times) bound until the
     uniform variate is decided whatever the rest may be. The order does not depend on the
     variate, so the draw has exactly the probabilities of a full evaluation.
     """
     n_slots = weights.shape[0]
-    if not bounds(model, q, i, scores):
-        evidences(model, q, i, scores)
-        return draw_from_scores(weights, scores, mass, rng)
+    bounds(model, q, i, scores)
     top = -math.inf
     for k in range(n_slots):
         if weights[k] > 0.0 and scores[k] > top:

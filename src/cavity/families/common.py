@@ -6,7 +6,7 @@ from cavity._jit import jit
 from cavity.verbs import draw, load
 
 
-@jit
+@jit(internal=True)
 def to_prior(q, k):
     """Set slot k to the prior."""
     for p in range(q.natural.shape[1]):

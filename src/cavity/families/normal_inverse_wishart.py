@@ -86,19 +86,20 @@ def normal_inverse_wishart(
     mean = np.asarray(mean, dtype=float)
     d = mean.size
     prior = pack(mean, kappa, nu, psi)
-    q = NormalInverseWishart(
+    root = np.linalg.cholesky(np.asarray(psi, dtype=float))
+    whiten = np.tril(np.linalg.solve(root, np.eye(d)))
+    log_ratio = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * (nu - d + 1.0))
+    return NormalInverseWishart(
         prior=prior,
         natural=np.tile(prior, (n_slots, 1)),
-        kappa=np.empty(n_slots),
-        nu=np.empty(n_slots),
-        mean=np.empty((d, n_slots)),
-        whiten=np.zeros((d, d, n_slots)),
-        half_log_det=np.empty(n_slots),
-        log_ratio=np.empty(n_slots),
+        kappa=np.full(n_slots, float(kappa)),
+        nu=np.full(n_slots, float(nu)),
+        mean=np.tile(mean[:, None], (1, n_slots)),
+        whiten=np.tile(whiten[:, :, None], (1, 1, n_slots)),
+        half_log_det=np.full(n_slots, np.log(np.diag(root)).sum()),
+        log_ratio=np.full(n_slots, log_ratio),
         work=np.zeros((2 + d, d)),
     )
-    load_all(q)
-    return q
 
 
 def gaussian_parameters(dim: int, n_slots: int) -> GaussianParameters:
@@ -145,7 +146,7 @@ def _(q, k):
     )
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, work, k):
     """Natural to working parameters of slot k; False, and nothing changed, if improper."""
     d = mean.shape[0]
@@ -199,16 +200,7 @@ def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, wo
     return True
 
 
-@jit
-def load_all(q):
-    """Load every slot (they are known to be proper); False if one is not."""
-    proper = True
-    for k in range(q.natural.shape[0]):
-        proper = load(q, k) and proper
-    return proper
-
-
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def rank_one(q, k, kappa, nu, shift, scale, weight, y):
     """Move slot k to NIW(m + shift e, kappa, nu, scale (Psi + weight e e')), e = y - m.
 
@@ -273,7 +265,7 @@ def rank_one(q, k, kappa, nu, shift, scale, weight, y):
     return True
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def mahalanobis(q, k, y):
     """Squared length of the whitened residual of y in slot k."""
     d = q.mean.shape[0]
@@ -286,7 +278,7 @@ def mahalanobis(q, k, y):
     return total
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def mahalanobis8(q, j, y, residual):
     """``mahalanobis`` for the eight slots from j on, side by side."""
     d = q.mean.shape[0]

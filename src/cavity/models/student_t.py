@@ -21,9 +21,10 @@ import numpy as np
 from cavity._jit import jit
 from cavity._lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
 from cavity._numerics import fast_exp, fast_log, fast_log_pair
+from cavity.collapse.selection import draw_by_bounds
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.sampling.arrays import declare
-from cavity.verbs import bounds, evidence, project
+from cavity.verbs import bounds, evidence, pick, project
 
 _LOG_PI = math.log(math.pi)
 
@@ -31,8 +32,8 @@ _LOG_PI = math.log(math.pi)
 SHAPE, STEP, RISE, LOW, U_LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(9)
 N_CONSTANTS = 9
 N_NODES = 512
-SCORE_TOLERANCE = 2e-9
-PROJECTION_TOLERANCE = 5e-11
+SCORE_TOLERANCE = 5e-9
+PROJECTION_TOLERANCE = 1.5e-10
 
 
 class StudentT(NamedTuple):
@@ -164,12 +165,12 @@ def set_rules(alpha, d, fraction, score_rule, score_grid, project_rule, project_
             project_grid[k, j] = math.exp(project_rule[STEP, k] * j)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _window(rule, k, rate):
     """Lowest node and number of nodes (a multiple of 8) for an integrand of this initial rate."""
     log_rate = math.log(rate)
     span = rule[HIGH, k] - rule[LOW, k] + log_rate
-    n = (int(span / rule[STEP, k]) + 9) // 8 * 8
+    n = (int(span / rule[STEP, k]) + 8) // 8 * 8
     return log_rate, rule[U_LOW, k] / rate, max(n, 8)
 
 
@@ -205,7 +206,7 @@ def _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
     return u0, min(n, n_max), start + rule[RISE, k] * first - height, height
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _integral(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
     """Sum of the integrand over n nodes (a multiple of 8), eight at a time."""
     power_a = 0.5 * (n1 - d)
@@ -278,10 +279,14 @@ def _(model, q, i, out):
         sum_of_both = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
         constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
         store8(out, j, constant + sum_of_both)
-    return True
 
 
-@jit(forceinline=True)
+@pick.register(StudentT)
+def _(model, q, i, weights, scores, mass, visited, rng):
+    return draw_by_bounds(model, q, i, weights, scores, mass, visited, rng)
+
+
+@jit(forceinline=True, internal=True)
 def _tilted_sums(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
     """Weighted sums over the nodes: of 1, u/B, u^2/(AB), 1/A, A/B and log(B/A)."""
     power_a = 0.5 * (n1 - d)
