@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+# k-means is fitted to at most so many rows; the others go to their nearest centre.
+FITTED_ROWS = 20_000
+
 
 def initial_labels(
     X: np.ndarray, n_clusters: int, init: Any, rng: np.random.Generator
@@ -26,14 +29,13 @@ def initial_labels(
         return np.asarray(init)
     if init == "random" or n_clusters == 1:
         return rng.integers(n_clusters, size=len(X))
-    import warnings
-
     from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
 
     # Far outliers would each take a centre: k-means sees them pulled in to ten robust deviations.
     calm = np.clip(X, -10.0, 10.0)
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: k-means says so; the sampler does not mind.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(n_clusters, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(calm)
+    some = calm
+    if len(X) > FITTED_ROWS:
+        some = calm[rng.choice(len(X), FITTED_ROWS, replace=False)]
+    n_distinct = len(np.unique(some, axis=0))
+    model = KMeans(min(n_clusters, n_distinct), n_init=1, random_state=int(rng.integers(2**31)))
+    return model.fit(some).predict(calm)
