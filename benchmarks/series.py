@@ -9,9 +9,9 @@ times are processor seconds, the least of several repetitions.
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -157,17 +157,17 @@ def exact_times():
 
 def linear():
     """Seconds and memory of an EP sweep against the number of series."""
-    print("series    scan s   whole sweep s   bytes per series beyond data and draws")
+    print("series    scan s   whole sweep s   peak bytes per series beyond the data")
     for n in (1000, 10_000, 100_000):
         Y, truth = make_series(n, 200, 20, random_state=0)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        tracemalloc.start()
         s, rng = chain(Y, labels=truth.labels)
         s.sweep(rng)
         s.keep()
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        memory = tracemalloc.get_traced_memory()[1] / n
+        tracemalloc.stop()
         scans = fastest(lambda: scan(s, rng), 2)  # noqa: B023
         whole = fastest(lambda: s.sweep(rng), 2)  # noqa: B023
-        memory = max(after - before, 0) * 1024 / n
         print(f"{n:7d}  {scans:7.3f}  {whole:7.3f}   {memory:8.0f}")
 
 
