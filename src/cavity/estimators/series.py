@@ -5,15 +5,15 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
 from cavity import __version__, _progress
 from cavity._jit import cache_directory
-from cavity.estimators.series_data import SeriesData, from_rows, from_wide, locate_rows
+from cavity.estimators.series_answers import SeriesAnswers
+from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import (
     Units,
     beta_in_users_units,
@@ -22,51 +22,18 @@ from cavity.estimators.series_model import (
     find_units,
     moving_parameters,
 )
-from cavity.estimators.series_results import (
-    AlignedFactors,
-    Band,
-    TrendMoments,
-    align_factors,
-    forecast_moments,
-    normal_quantile,
-    pool_trends,
-    typical_members,
-)
-from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
-from cavity.models.series.exact import ROUTES
-from cavity.models.series.sampler import COLLAPSES, DRAWS, SeriesSampler, Settings
+from cavity.estimators.series_results import Band, pool_trends
+from cavity.estimators.series_settings import FIXABLE, PAIRS, TRIPLES, SeriesSettings
+from cavity.estimators.validation import check_labels
+from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import FactorSeries
 from cavity.posterior.posterior import Posterior
-from cavity.priors import (
-    Dirichlet,
-    DirichletProcess,
-    FixedWeights,
-    PartitionPrior,
-    PitmanYor,
-    dirichlet,
-    dirichlet_process,
-    fixed_weights,
-    is_open,
-    pitman_yor,
-)
+from cavity.priors import PartitionPrior, is_open
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
-_FIXABLE = ("a", "loading", "var_x", "var_y", "beta")
-_PAIRS = {
-    "a_prior": "mean and standard deviation",
-    "loading_prior": "mean and standard deviation",
-    "var_x_prior": "shape and scale",
-    "var_y_prior": "shape and scale",
-}
-_TRIPLES = ("intercept_prior", "beta_prior")
-
-
-class SeriesMixture(ClusterMixin, BaseEstimator):
+class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
@@ -246,94 +213,6 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         self.ep_damping = ep_damping
         self.ep_pass_every = ep_pass_every
 
-    # ------------------------------------------------------------------ settings
-
-    def _check_settings(self) -> None:
-        check_count("n_clusters", self.n_clusters, 1)
-        check_choice("collapse", self.collapse, COLLAPSES)
-        check_choice("draw", self.draw, DRAWS)
-        check_choice("route", self.route, tuple(ROUTES))
-        check_count("n_chains", self.n_chains, 1)
-        check_count("n_warmup", self.n_warmup, 0)
-        check_count("n_draws", self.n_draws, 1)
-        check_count("thin", self.thin, 1)
-        check_number("ep_fraction", self.ep_fraction, 0.0, 1.0)
-        check_number("ep_damping", self.ep_damping, 0.0, 1.0)
-        check_count("ep_pass_every", self.ep_pass_every, 0)
-        if self.collapse == "collapsed" and self.draw == "alternate":
-            raise ValueError(
-                "draw='alternate' would not leave the posterior unchanged under "
-                "collapse='collapsed', whose label draws integrate factors and states out. Use "
-                "draw='auto'."
-            )
-        if isinstance(self.init, str):
-            check_choice("init", self.init, ("random",))
-        if isinstance(self.prior, str):
-            check_choice("prior", self.prior, PRIORS)
-        elif not isinstance(self.prior, FixedWeights | Dirichlet | DirichletProcess | PitmanYor):
-            raise ValueError(
-                f"prior must be one of {', '.join(map(repr, PRIORS))} or a prior object from "
-                f"cavity.priors, not {self.prior!r}."
-            )
-        if isinstance(self.concentration, str):
-            if self.concentration != "learn":
-                raise ValueError(
-                    "concentration must be a positive number or 'learn', not "
-                    f"{self.concentration!r}."
-                )
-            if self.prior == "fixed" or isinstance(self.prior, FixedWeights):
-                raise ValueError("concentration='learn' needs a prior that has one, not 'fixed'.")
-        else:
-            check_number("concentration", self.concentration, 0.0)
-        for name, meaning in _PAIRS.items():
-            self._check_hyper(name, 2, meaning)
-        for name in _TRIPLES:
-            self._check_hyper(name, 3, "standard deviation, shape and scale")
-
-    def _check_hyper(self, name: str, size: int, meaning: str) -> None:
-        value = getattr(self, name)
-        try:
-            numbers = [float(v) for v in value]
-        except (TypeError, ValueError):
-            numbers = []
-        free = name in ("a_prior", "loading_prior")
-        ok = len(numbers) == size and all(v > 0 for v in numbers[int(free) :])
-        ok = ok and all(np.isfinite(v) for v in numbers[: 1 if name == "a_prior" else size])
-        if not ok:
-            positive = "" if free else ", all positive"
-            raise ValueError(
-                f"{name} must hold {size} numbers ({meaning}{positive}), not {value!r}."
-            )
-
-    def _partition_prior(self) -> PartitionPrior:
-        start = 1.0 if self.concentration == "learn" else float(self.concentration)
-        if isinstance(self.prior, str):
-            shape = None
-            if self.weights is not None:
-                shape = np.asarray(self.weights, dtype=float)
-                if shape.shape != (self.n_clusters,) or not (shape > 0).all():
-                    raise ValueError(
-                        f"weights must hold n_clusters={self.n_clusters} positive numbers, not "
-                        f"{self.weights!r}."
-                    )
-            if self.prior == "fixed":
-                return fixed_weights(np.ones(self.n_clusters) if shape is None else shape)
-            if self.prior == "dirichlet":
-                return dirichlet(self.n_clusters, start, shape)
-            if self.prior == "dp":
-                return dirichlet_process(self.n_clusters, start)
-            check_number("discount", self.discount, 0.0, strict=False)
-            if self.discount >= 1.0:
-                raise ValueError(f"discount must be below 1, not {self.discount!r}.")
-            return pitman_yor(self.n_clusters, start, self.discount)
-        given: Any = self.prior
-        if not is_open(given) and given[0].size != self.n_clusters:
-            raise ValueError(
-                f"prior is over {given[0].size} clusters, but n_clusters={self.n_clusters}. Make "
-                "them agree."
-            )
-        return given
-
     # ------------------------------------------------------------------ fitting
 
     def fit(
@@ -372,11 +251,11 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         self._check_settings()
         data = self._read(Y, series, time, value, covariates, offset, freq)
         units = find_units(data, bool(self.intercept))
-        fixed = {name: getattr(self, name) for name in _FIXABLE}
+        fixed = {name: getattr(self, name) for name in FIXABLE}
         model = build_model(data, units, fixed, self.var_x0)
         p = model.beta.shape[1]
         priors = build_priors(
-            {name: getattr(self, name) for name in (*_PAIRS, *_TRIPLES)}, p, units.intercept
+            {name: getattr(self, name) for name in (*PAIRS, *TRIPLES)}, p, units.intercept
         )
         hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])
         prior = self._partition_prior()
@@ -431,7 +310,7 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
         self.partition_ = self.posterior_.partition("vi")
         self.labels_ = self.partition_.labels.astype(np.int64)
         self.n_clusters_ = int(self.partition_.n_clusters)
-        self._aligned: AlignedFactors | None = None
+        self._aligned = None
         return self
 
     def _read(
@@ -524,217 +403,6 @@ class SeriesMixture(ClusterMixin, BaseEstimator):
             },
         }
 
-    # ------------------------------------------------------------------ answers
-
-    def _flat(self, name: str) -> np.ndarray:
-        values = self.posterior_.parameters[name]
-        return values.reshape(-1, *values.shape[2:])
-
-    def _band(
-        self, mean: np.ndarray, sd: np.ndarray, index: Any, columns: Any, level: float
-    ) -> Band:
-        import pandas as pd
-
-        half = normal_quantile(level) * sd
-        return Band(
-            *(
-                pd.DataFrame(v, index=index, columns=columns)
-                for v in (mean, mean - half, mean + half)
-            )
-        )
-
-    def trends(self, level: float = 0.9) -> Band:
-        """Posterior mean and interval of each series' trend: state plus level, without noise."""
-        check_is_fitted(self)
-        mean = self._moments.mean * self._units.scale + self._units.centre
-        sd = np.sqrt(self._moments.variance) * self._units.scale
-        return self._band(mean, sd, self._data.series, self._data.axis.labels(), level)
-
-    def factors(self, level: float = 0.9) -> Band:
-        """Posterior mean and interval of each cluster's factor, with the sign of most loadings."""
-        aligned = self._align()
-        return self._band(
-            aligned.mean, np.sqrt(aligned.variance), np.arange(self.n_clusters_),
-            self._data.axis.labels(), level,
-        )  # fmt: skip
-
-    @property
-    def trends_(self) -> Band:
-        """Trends with 90% intervals."""
-        return self.trends()
-
-    @property
-    def factors_(self) -> Band:
-        """Factors with 90% intervals."""
-        return self.factors()
-
-    def _align(self) -> AlignedFactors:
-        check_is_fitted(self)
-        if self._aligned is None:
-            self._aligned = align_factors(
-                self.posterior_.flat_labels,
-                self._flat("factor"),
-                self._flat("loading"),
-                self.labels_,
-            )
-        return self._aligned
-
-    @property
-    def series_(self) -> pd.DataFrame:
-        """Per series: cluster, number of observations, posterior means of its parameters."""
-        import pandas as pd
-
-        aligned = self._align()
-        table = {
-            "cluster": self.labels_,
-            "n_observations": self._data.count.sum(1, dtype=float).astype(np.int64),
-            "a": self._flat("a").mean(0),
-            "loading": aligned.loading,
-            "loading_sd": aligned.loading_sd,
-            "var_y": self._flat("var_y").mean(0),
-        }
-        if "beta" in self.posterior_.parameters:
-            names = ["intercept"] * self._units.intercept + list(self._data.covariate_names)
-            for j, name in enumerate(names):
-                table[f"beta[{name}]"] = self._flat("beta")[:, :, j].mean(0)
-        return pd.DataFrame(table, index=self._data.series)
-
-    def typical_series(self, n: int = 3) -> pd.DataFrame:
-        """The `n` series of each cluster most often found with its other members."""
-        import pandas as pd
-
-        check_is_fitted(self)
-        members = typical_members(np.asarray(self.posterior_.similarity()), self.labels_, n)
-        rows = [
-            (k, rank, self._data.series[i]) for k, own in enumerate(members)
-            for rank, i in enumerate(own)
-        ]  # fmt: skip
-        table = pd.DataFrame(rows, columns=["cluster", "rank", "series"])
-        return table.pivot(index="cluster", columns="rank", values="series")
-
-    # ------------------------------------------------------------------ pictures
-
-    def plot_clusters(self, **options: Any) -> Any:
-        """Draw the series of each cluster with their factor; see `report.series_plots`."""
-        from cavity.report.series_plots import plot_clusters
-
-        check_is_fitted(self)
-        return plot_clusters(self, **options)
-
-    def plot_factors(self, **options: Any) -> Any:
-        """Draw the factors with their intervals; see `report.series_plots`."""
-        from cavity.report.series_plots import plot_factors
-
-        check_is_fitted(self)
-        return plot_factors(self, **options)
-
-    def plot_series(self, name: Any, **options: Any) -> Any:
-        """Draw one series with data, trend, interval, gaps and forecast."""
-        from cavity.report.series_plots import plot_series
-
-        check_is_fitted(self)
-        return plot_series(self, name, **options)
-
-    # ------------------------------------------------------------------ prediction
-
-    def forecast(self, steps: int = 1, *, level: float = 0.9, noise: bool = False) -> Band:
-        """Trends beyond the data: mean and interval for the next `steps` times.
-
-        Parameters
-        ----------
-        steps : int
-        level : float
-            Probability of the interval.
-        noise : bool
-            Of one new observation (without covariates' part) instead of the trend.
-        """
-        check_is_fitted(self)
-        check_count("steps", steps, 1)
-        mean, variance = self._ahead(np.arange(1, steps + 1))
-        if noise:
-            variance = variance + self._flat("var_y").mean(0)[:, None]
-        labels = self._data.axis.labels(self._data.axis.size, steps)
-        return self._band(mean, np.sqrt(variance), self._data.series, labels, level)
-
-    def _ahead(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of all trends some steps beyond the data, in the user's units."""
-        last = self._flat("state_last").astype(float)
-        level: Any = np.zeros_like(last)
-        if self._units.intercept:
-            # At the covariates' centre, as the trends are.
-            beta = self._flat("beta")
-            level = beta[..., 0] + beta[..., 1:] @ self._units.covariate_centre
-        return forecast_moments(
-            steps, self._flat("a"), self._flat("loading"), self._flat("var_x"), last, level
-        )
-
-    def _predictive(self, rows: Any, with_value: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance (noise included) of each new row, and its value."""
-        check_is_fitted(self)
-        if not hasattr(rows, "columns"):
-            raise ValueError(
-                "rows must be a DataFrame with columns "
-                f"{', '.join(repr(c) for c in self._data.columns[:2])} and the covariates."
-            )
-        i, t, u, shift, y = locate_rows(rows, self._data, with_value=with_value)
-        units, moments = self._units, self._moments
-        size = self._data.axis.size
-        inside = t < size
-        at = np.minimum(t, size - 1)
-        mean = moments.mean[i, at].astype(float) * units.scale + units.centre
-        variance = moments.variance[i, at].astype(float) * units.scale**2
-        if not inside.all():
-            steps, which = np.unique(t[~inside] - size + 1, return_inverse=True)
-            ahead_mean, ahead_variance = self._ahead(steps)
-            mean[~inside] = ahead_mean[i[~inside], which]
-            variance[~inside] = ahead_variance[i[~inside], which]
-        if u.shape[1]:
-            apart = u - units.covariate_centre
-            slopes = self._flat("beta")[:, :, int(units.intercept) :]
-            in_units = apart / units.covariate_scale
-            cross = moments.cross[i, at].astype(float) * inside[:, None]
-            variance += 2.0 * units.scale**2 * (cross * in_units).sum(1)
-            for s in np.unique(i):
-                own = i == s
-                draws = slopes[:, s] @ apart[own].T
-                mean[own] += draws.mean(0)
-                variance[own] += draws.var(0)
-        floor = self._flat("var_y").mean(0)[i]
-        return mean + shift, np.maximum(variance, 0.0) + floor, y
-
-    def predict(self, rows: Any, *, level: float = 0.9) -> pd.DataFrame:
-        """Predict observations: mean and interval per row, observation noise included.
-
-        Parameters
-        ----------
-        rows : DataFrame
-            The columns of series and time (``"series"`` and ``"time"`` after a wide fit), and
-            the covariates and offset of the fit. Times may lie beyond the data.
-        level : float
-            Probability of the interval.
-        """
-        import pandas as pd
-
-        mean, variance, _ = self._predictive(rows, False)
-        sd = np.sqrt(variance)
-        half = normal_quantile(level) * sd
-        return pd.DataFrame(
-            {"mean": mean, "lower": mean - half, "upper": mean + half, "sd": sd}, index=rows.index
-        )
-
-    def score_samples(self, rows: Any) -> np.ndarray:
-        """Log predictive density of held-out rows (with their values).
-
-        The predictive distribution of a row is taken as normal with its exact posterior mean and
-        variance.
-        """
-        mean, variance, y = self._predictive(rows, True)
-        return -0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)
-
-    def score(self, rows: Any, y: Any = None) -> float:
-        """Mean log predictive density of held-out rows: a held-out log score."""
-        return float(self.score_samples(rows).mean())
-
 
 def _compile(
     model: FactorSeries, prior: PartitionPrior, priors: Any, hyper: np.ndarray, settings: Settings
@@ -759,4 +427,4 @@ def _compile(
     sampler.keep()
 
 
-__all__ = ["Band", "SeriesMixture", "TrendMoments"]
+__all__ = ["Band", "SeriesMixture"]

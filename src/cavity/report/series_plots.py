@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cavity.estimators.series import SeriesMixture
+    from cavity.estimators.series_answers import SeriesAnswers
 
 _MOST_LINES = 60
 _MOST_PANELS = 12
@@ -39,7 +39,7 @@ def _panels(n: int, *, page: bool, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def plot_clusters(
-    estimator: SeriesMixture, *, ax: Any = None, clusters: Any = None, page: bool = False
+    estimator: SeriesAnswers, *, ax: Any = None, clusters: Any = None, page: bool = False
 ) -> list[Axes]:
     """Draw each cluster's series in its colour, over its factor with a band.
 
@@ -117,7 +117,7 @@ def _slant(ax: Axes) -> None:
     ax.tick_params(axis="x", rotation=30)
 
 
-def plot_factors(estimator: SeriesMixture, *, ax: Any = None, page: bool = False) -> list[Axes]:
+def plot_factors(estimator: SeriesAnswers, *, ax: Any = None, page: bool = False) -> list[Axes]:
     """Draw the posterior mean of each cluster's factor with its 90% interval."""
     factors = estimator.factors_
     n = min(len(factors.mean), _MOST_PANELS)
@@ -137,7 +137,7 @@ def plot_factors(estimator: SeriesMixture, *, ax: Any = None, page: bool = False
 
 
 def plot_series(
-    estimator: SeriesMixture, name: Any, *, ax: Any = None, steps: int = 0, page: bool = False
+    estimator: SeriesAnswers, name: Any, *, ax: Any = None, steps: int = 0, page: bool = False
 ) -> Axes:
     """Draw one series: its data, trend, 90% interval and gaps, and what may come.
 
@@ -191,7 +191,7 @@ def plot_series(
     return ax
 
 
-def _without_regression(estimator: SeriesMixture, i: int) -> np.ndarray:
+def _without_regression(estimator: SeriesAnswers, i: int) -> np.ndarray:
     """Cell means of one series at the covariates' overall mean, as its trend is."""
     data, units = estimator._data, estimator._units
     y = np.asarray(data.y[i], dtype=float)
@@ -207,7 +207,7 @@ def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2) if b - a > 1]
 
 
-def report_sections(estimator: SeriesMixture, n_doubtful: int = 3) -> list[tuple[str, Any, str]]:
+def report_sections(estimator: SeriesAnswers, n_doubtful: int = 3) -> list[tuple[str, Any, str]]:
     """Sections for the HTML report: clusters, factors, typical and doubtful series.
 
     Each is a title, a figure and a caption, as ``cavity.report.html.write_report`` takes them.

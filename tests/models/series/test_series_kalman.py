@@ -9,7 +9,7 @@ import pytest
 import series_oracle as oracle
 
 from cavity._jit import jit
-from cavity.models.series import kalman, lanes
+from cavity.models.series import kalman
 from cavity.models.series.state import factor_series, padded
 
 CASES = {
@@ -154,27 +154,3 @@ def test_long_series_are_rescaled_without_loss():
         assert out[k] == pytest.approx(
             kalman.filter_forward(m.row, kalman.dynamics(m, 0), mean, variance, k), rel=1e-12
         )
-
-
-@jit
-def _lane_arithmetic(x, y, scale, out):
-    s = lanes.splat(scale)
-    lanes.store(out, 1, s * lanes.load(x, 0) - lanes.load(y, 2) + lanes.load(x, 0))
-
-
-def test_lanes_are_eight_scalars():
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal(8), rng.standard_normal(10)
-    out = np.full(10, np.nan)
-    _lane_arithmetic(x, y, 3.0, out)
-    np.testing.assert_allclose(out[1:9], 3.0 * x - y[2:] + x, rtol=1e-14)
-    assert np.isnan(out[[0, 9]]).all()
-
-
-def test_lanes_pass_nan_through():
-    x, y = np.ones(8), np.zeros(10)
-    x[3] = np.nan
-    out = np.zeros(10)
-    _lane_arithmetic(x, y, 1.0, out)
-    assert np.isnan(out[4])
-    assert np.isfinite(np.delete(out, 4)).all()
