@@ -118,8 +118,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), choices=list(SECTIONS))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    for method in set(METHODS) - set(options.methods):
+        del METHODS[method]
     for name in options.sections:
         print(f"\n## {name}", flush=True)
         SECTIONS[name](options.seeds)

@@ -202,7 +202,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             )
         spread = self.covariance_prior_scale
         if spread is None:
-            spread = 0.2 * self.n_clusters ** (-2.0 / d)
+            spread = d / (d + 8.0) * self.n_clusters ** (-2.0 / d)
         psi = np.eye(d) * float(spread) * (nu - d - 1.0)
         return NIWPrior(np.zeros(d), float(self.mean_prior_strength), nu, psi)
 
@@ -479,7 +479,7 @@ class StudentTMixture(_Mixture):
         Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
     covariance_prior_scale : float, optional
         Prior mean of a cluster's covariance, in units of the data's robust variance per column;
-        by default ``0.2 * n_clusters ** (-2 / columns)``.
+        by default ``d / (d + 8) * n_clusters ** (-2 / d)`` with d columns.
     ep_fraction, ep_damping : float
         Power-EP fraction and damping of site updates.
     ep_pass_every : int

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-# k-means is fitted to at most so many rows; the others go to their nearest centre.
-FITTED_ROWS = 20_000
+# k-means is fitted to at most so many rows, less the loneliest tenth of them; the others go to
+# their nearest centre. Outliers would each draw a centre to themselves, and a chain that starts
+# with a cluster of outliers is slow to give it up.
+FITTED_ROWS = 5_000
+LONELY = 0.1
 
 
 def initial_labels(
@@ -31,11 +34,31 @@ def initial_labels(
         return rng.integers(n_clusters, size=len(X))
     from sklearn.cluster import KMeans
 
-    # Far outliers would each take a centre: k-means sees them pulled in to ten robust deviations.
-    calm = np.clip(X, -10.0, 10.0)
-    some = calm
+    some = X
     if len(X) > FITTED_ROWS:
-        some = calm[rng.choice(len(X), FITTED_ROWS, replace=False)]
+        some = X[rng.choice(len(X), FITTED_ROWS, replace=False)]
+    some = some[~lonely(some)]
     n_distinct = len(np.unique(some, axis=0))
     model = KMeans(min(n_clusters, n_distinct), n_init=1, random_state=int(rng.integers(2**31)))
-    return model.fit(some).predict(calm)
+    return model.fit(some).predict(X)
+
+
+def lonely(X: np.ndarray) -> np.ndarray:
+    """Which rows are farthest from their fifth nearest neighbour: the last tenth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.flatnonzero(lonely(np.append(np.arange(19.0), 100.0)[:, None]))[-1]
+    np.int64(19)
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n_lonely = int(LONELY * len(X))
+    if n_lonely == 0:
+        return np.zeros(len(X), dtype=bool)
+    neighbours = NearestNeighbors(n_neighbors=min(6, len(X))).fit(X)
+    distance = neighbours.kneighbors(X)[0][:, -1]
+    out = np.zeros(len(X), dtype=bool)
+    out[np.argsort(distance, kind="stable")[len(X) - n_lonely :]] = True
+    return out
