@@ -23,7 +23,7 @@ def outliers() -> None:
     """Four clusters and 8% uniform outliers: the rows, and which of them belong together."""
     clean, _ = make_student_t(300, 4, 2, df=4, separation=10, random_state=3)
     X, _ = add_outliers(clean, fraction=0.08, random_state=0)
-    posterior = StudentTMixture(n_clusters=5, random_state=0).fit(X).posterior_
+    posterior = StudentTMixture(n_clusters=4, random_state=0).fit(X).posterior_
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     posterior.plot_clusters(X, feature_names=["first", "second"], ax=axes[0])
     posterior.plot_similarity(ax=axes[1])

@@ -445,9 +445,9 @@ class StudentTMixture(_Mixture):
     ----------
     n_clusters : int
         Number of clusters; under an open prior, where to start.
-    df : float, "learn" or "learn-each"
-        Degrees of freedom: fixed, learned for all clusters together, or one per cluster. Learned
-        ones have a Gamma(2, 0.1) prior.
+    df : "learn", "learn-each" or float
+        Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
+        ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
     collapse : {"ep", "blocked", "naive"}
         How cluster parameters are dealt with.
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
@@ -517,7 +517,7 @@ class StudentTMixture(_Mixture):
         self,
         n_clusters: int = 10,
         *,
-        df: float | str = 5.0,
+        df: float | str = "learn",
         collapse: str = "ep",
         prior: Any = "dirichlet",
         concentration: float | str | None = None,
