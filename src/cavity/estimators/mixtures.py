@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
@@ -12,7 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity import __version__, _progress
 from cavity._jit import cache_directory
-from cavity.estimators.predictive import MixtureDraws, mixture_draws, predict, spread_draws
+from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.predictive import (
+    MAX_DRAWS,
+    MixtureDraws,
+    mixture_draws,
+    predict,
+    spread_draws,
+)
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -41,6 +48,9 @@ from cavity.priors import (
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler, slots_for
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
 
@@ -432,6 +442,78 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log posterior predictive density of the rows of X: a held-out log score."""
         return float(self.score_samples(X).mean())
+
+    # ------------------------------------------------------------------ checks
+
+    def loo(self, X: Any, **options: Any) -> Any:
+        """PSIS-LOO of the fitted data through ArviZ, each row's cluster integrated out.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data that the model was fitted to.
+        options
+            Passed to ``arviz.loo``, such as ``pointwise=True``.
+        """
+        check_is_fitted(self)
+        X = self._check_data(X, reset=False)
+        posterior = self.posterior_
+        if len(X) != posterior.n_observations:
+            raise ValueError(
+                f"X has {len(X)} rows, the fit had {posterior.n_observations}: leave-one-out needs "
+                "the data that the model was fitted to. For other rows use score_samples."
+            )
+        per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
+        chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
+        standard = (X - self._centre) / self._scale
+        density = predict(self._mixtures(chosen.ravel()), standard, self.n_clusters_)[0]
+        thinned = Posterior(
+            posterior.labels[:, per_chain],
+            point_log_lik=density.reshape(*chosen.shape, -1) - np.log(self._scale).sum(),
+        )
+        return thinned.loo(**options)
+
+    def predictive_check(
+        self, X: Any, n_replicates: int = 200, random_state: Any = 0
+    ) -> pd.DataFrame:
+        """Does replicated data look like the data? One row per column and statistic.
+
+        A posterior predictive p-value near 0 says that the model cannot produce what is in X:
+        the centre and spread of a column, its bulk (95% reach) or its farthest value, the last
+        two in units of the quartiles' spread.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data that the model was fitted to, or other data of the same kind.
+        n_replicates : int
+            Replicated data sets.
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        DataFrame
+            ``observed``, and ``mean``, ``lower``, ``upper`` of the replicates, and ``p``.
+        """
+        check_is_fitted(self)
+        check_count("n_replicates", n_replicates, 20)
+        X = self._check_data(X, reset=False)
+        posterior = self.posterior_
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws)
+        table = predictive_check(
+            self._mixtures(chosen),
+            (X - self._centre) / self._scale,
+            posterior.info["columns"],
+            n_replicates,
+            random_state,
+        )
+        # Back to the data's units: medians move and scale, spreads scale, ratios stay.
+        shown = ["observed", "mean", "lower", "upper"]
+        values = np.array(table[shown]).reshape(X.shape[1], len(STATISTICS), len(shown))
+        values[:, :2] *= self._scale[:, None, None]
+        values[:, 0] += self._centre[:, None]
+        table[shown] = values.reshape(len(table), -1)
+        return table
 
 
 class StudentTMixture(_Mixture):
