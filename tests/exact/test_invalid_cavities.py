@@ -53,7 +53,7 @@ def test_rate_on_the_hard_case(separation, record_property):
         total = np.tile(q.prior, (SLOTS, 1))
         np.add.at(total, sampler.labels(), sampler.collapse.state.sites)
         np.testing.assert_allclose(q.natural, total, rtol=1e-9, atol=1e-9)
-    record_property("invalid cavities per update", invalid / updates)
+    record_property("invalid cavities per update", float(invalid / updates))
     print(f"{separation}: {invalid:.0f} invalid cavities in {updates:.0f} updates")
     assert invalid / updates < 1e-3
 

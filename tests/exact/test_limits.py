@@ -102,7 +102,7 @@ def test_distance_of_the_scale_mixture_from_exact(r, inflation, bound, record_pr
     rng = np.random.default_rng(4)
     chain, exact = scale_mixture(r, inflation, rng)
     result = enumeration.compare(exact, enumeration.visits(chain, exact, 12_000, rng))
-    record_property("total variation", result.total_variation)
+    record_property("total variation", float(result.total_variation))
     print(f"scale mixture r={r}, C={inflation}: {result}, excess {excess(result):.3f}")
     assert excess(result) < bound
 
@@ -123,7 +123,7 @@ def test_distance_of_student_t_ep_from_exact(prior, options, bound, record_prope
     exact = small.exact("student-t", prior)
     chain = small.sampler("student-t-ep", prior, rng, **options)
     result = enumeration.compare(exact, enumeration.visits(chain, exact, 12_000, rng))
-    record_property("total variation", result.total_variation)
+    record_property("total variation", float(result.total_variation))
     print(f"Student-t EP, {prior}, {options}: {result}, excess {excess(result):.3f}")
     assert excess(result) < bound
 

@@ -58,7 +58,7 @@ def test_evidence_over_the_whole_grid(record_property):
         model, q = one_slot(df, d, kappa, nu, m)
         exact = log_evidence(0.5 * df, d, kappa, nu, 0.5 * d * np.log(nu), m / nu)
         worst = max(worst, abs(call(_evidence, model, q, 0, 0) - exact))
-    record_property("largest error of a log evidence", worst)
+    record_property("largest error of a log evidence", float(worst))
     print(f"largest error of a log evidence: {worst:.2g}")
     assert worst < 1e-8
 
@@ -141,7 +141,7 @@ def test_projection_over_the_whole_grid(fraction, record_property):
         exact = tilted_statistics(cavity, model.y[0], 0.5 * df, fraction)
         call(_project, model, q, 0, 0, fraction)
         worst = max(worst, largest_relative_error(NIW(*unpack(q.natural[0], d)), exact))
-    record_property("largest relative error of a projected moment", worst)
+    record_property("largest relative error of a projected moment", float(worst))
     print(f"largest relative error of a projected moment: {worst:.2g}")
     assert worst < 1e-9
 
