@@ -266,3 +266,16 @@ def test_twenty_thousand_observations():
     assert found.n_clusters == 10
     assert found.credible_ball().radius > 0
     assert len(p.summary()) == 10
+
+
+def test_max_clusters_is_a_limit_on_the_estimate():
+    """Observations that keep no company would stand alone, unless the model has no room."""
+    rng = np.random.default_rng(0)
+    draws = np.repeat(np.arange(6), 20)[None].repeat(120, axis=0)
+    draws[:, ::40] = rng.integers(6, size=(120, 3))
+    free = Posterior.from_labels(draws).partition()
+    held = Posterior.from_labels(draws, info={"max_clusters": 6}).partition()
+    assert free.n_clusters > 6
+    assert held.n_clusters == 6
+    assert held.expected_loss >= free.expected_loss
+    assert Posterior.from_labels(draws).partition(max_clusters=1).n_clusters == 1

@@ -371,6 +371,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             "settings": settings,
             "n_observations": n,
             "n_columns": d,
+            "max_clusters": None if self._open() else int(self.n_clusters),
             "columns": [f"x{j}" for j in range(d)] if names is None else [str(v) for v in names],
             "columns_named": names is not None,
             "standardisation": {"centre": self._centre.tolist(), "scale": self._scale.tolist()},

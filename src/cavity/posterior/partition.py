@@ -129,7 +129,7 @@ def find_partition(
         By default 16, fewer where they would take more than 2e9 (observation, draw, cluster)
         steps, a few seconds.
     max_clusters : int, optional
-        Most clusters considered by the moves; by default a quarter more than any draw or tree cut
+        Most clusters that the estimate may have; by default a quarter more than any draw or cut
         it starts from has, plus 8.
 
     Returns
@@ -162,15 +162,20 @@ def find_partition(
 def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:
     draws = problem.draws.labels
     restarts = _RESTARTS if n_restarts is None else n_restarts
-    best = draws[0].astype(np.int64)
+    most = problem.max_clusters or problem.n
+    # One cluster is a partition that every limit allows.
+    best = np.zeros(problem.n, np.int64)
     best_value = problem.expected(best)
 
     def _consider(labels: np.ndarray) -> None:
         nonlocal best, best_value
+        if labels.max() >= most and len(np.unique(labels)) > most:
+            return
         value = problem.expected(labels)
         if value < best_value - 1e-13 * (1.0 + best_value):
             best, best_value = labels.astype(np.int64), value
 
+    _consider(draws[0])
     cuts = problem.best_cuts() if problem.n <= _TREE_MAX else []
     for cut in cuts:
         _consider(cut)

@@ -288,13 +288,15 @@ class Posterior(Pictures):
             two that do not costs 2 - a. Above 1 gives fewer clusters, below 1 more.
         **options
             `random_state`, `n_restarts`, `max_clusters`: see
-            `cavity.posterior.partition.find_partition`.
+            `cavity.posterior.partition.find_partition`. Where the model allows only so many
+            clusters (``info["max_clusters"]``), so does the estimate.
 
         Returns
         -------
         Partition
         """
         chosen = as_loss(loss, a)
+        options.setdefault("max_clusters", self.info.get("max_clusters"))
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)

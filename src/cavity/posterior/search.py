@@ -210,6 +210,9 @@ class Problem:
             losses = _search.cut_losses(
                 tree, *self._rows(), self.draws.weights, self.value, self.kind, self.loss.a
             )
+            if self.max_clusters is not None:
+                # After j merges n - j clusters are left.
+                losses[: max(0, self.n - self.max_clusters)] = np.inf
             found.append(cut(tree, int(losses.argmin())))
         return found
 
