@@ -351,7 +351,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Run two sweeps over a few rows, so that no chain's clock shows compilation."""
         folder = cache_directory()
         if folder is None or not any(folder.iterdir()):
-            _progress.say("compiling kernels: once on this machine, under 20 s")
+            _progress.say("compiling kernels: once on this machine, about half a minute")
         rng = np.random.default_rng(0)
         few = np.ascontiguousarray(y[: max(2, min(len(y), 4))])
         sampler = self._sampler(few, prior, n_slots, np.zeros(len(few), dtype=int), learn, rng)

@@ -410,7 +410,7 @@ def _compile(
     """Run a sweep over a few series and times, so that no chain's clock shows compilation."""
     folder = cache_directory()
     if folder is None or not any(folder.iterdir()):
-        _progress.say("compiling kernels: once on this machine, about 20 s")
+        _progress.say("compiling kernels: once on this machine, about half a minute")
     n, n_times = min(3, len(model.y)), min(3, model.y.shape[1])
     own = ("totals", "scatter", "a", "loading", "var_y", "beta")
     few = model._replace(
