@@ -42,13 +42,13 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
                 "",
             )
         )
-        by_hand = f"cavity fit {data} --id-column sample --clusters 3 --warmup 500 --thin 30"
+        by_hand = f"cavity fit {data} --id-column sample --clusters 3 --warmup 500 --thin 50"
         print(f"\nThe same by hand: {by_hand}\n")
     choice = Choice(id_column=str(table.index.name))
     settings: dict[str, Any] = {
         "n_clusters": 3,
         "n_warmup": 500,
-        "thin": 30,
+        "thin": 50,
         "random_state": seed,
     }
     code = mixtures.fit(
