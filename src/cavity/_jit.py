@@ -27,11 +27,60 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import _dynfunc
 from numba.core import caching, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 _FLAGS = {"contract", "nsz", "arcp"}
 _PACKAGE = Path(__file__).parent
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code that is only ever linked into a kernel: never optimised nor made executable alone."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    """Lowers a function for use by other compiled ones alone."""
+
+    _name = "cavity_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        fndesc = lowered.fndesc
+        # Numba knows a compiled function by such an object; this one has no address to call.
+        entry = _dynfunc.make_function(
+            fndesc.lookup_module(), fndesc.qualname, "", 0, lowered.env, (state.library,)
+        )
+        state.targetctx.insert_user_function(entry, fndesc, [state.library])
+        state.reload_init.extend(state.library._reload_init)
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    """Numba's pipeline with the lowering above."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        for at, (step, _) in enumerate(passes.passes):
+            if step is NativeLowering:
+                passes.passes[at] = (_PartLowering, "lowering for linking")
+        passes.finalize()
+        return [passes]
 
 
 def _options(
@@ -50,6 +99,8 @@ def _options(
     }
     if forceinline:
         options["forceinline"] = True
+    if internal:
+        options["pipeline_class"] = _PartCompiler
     return options
 
 
@@ -168,7 +219,7 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         return functools.partial(jit, **options)
     dispatcher = numba.njit(**_options(**options))(func)
     # A function that is only ever inlined never needs a cache entry of its own.
-    if not options.get("forceinline"):
+    if not (options.get("forceinline") or options.get("internal")):
         _enable_cache(dispatcher, _stamp(_foreign_text(func)))
     return dispatcher
 
@@ -217,7 +268,7 @@ def verb(stub: Callable) -> Any:
         cls = getattr(first, "instance_class", None)
         return record.implementations.get(cls, record.implementations.get(None))
 
-    overload(stub, jit_options=_options(forceinline=True), strict=False)(choose)
+    overload(stub, jit_options=_options(forceinline=True, internal=True), strict=False)(choose)
 
     def register(cls: type | None) -> Callable[[Callable], Callable]:
         def decorate(implementation: Callable) -> Callable:

@@ -217,25 +217,55 @@ def ramp8(typingctx: Any) -> Any:
     return floats8(), codegen
 
 
+def _by_halves(builder: Any, value: Any, join: Any) -> Any:
+    """One value from eight lanes, joined half with half."""
+    width = WIDTH
+    while width > 1:
+        width //= 2
+        index = ir.VectorType(ir.IntType(32), width)
+        halves = [
+            builder.shuffle_vector(
+                value, value, ir.Constant(index, list(range(start, start + width)))
+            )
+            for start in (0, width)
+        ]
+        value = join(*halves)
+    return builder.extract_element(value, cgutils.int32_t(0))
+
+
 @intrinsic
 def sum8(typingctx: Any, x: Any) -> Any:
     """Sum of the lanes, by halves."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value, width = args[0], WIDTH
-        while width > 1:
-            width //= 2
-            index = ir.VectorType(ir.IntType(32), width)
-            halves = [
-                builder.shuffle_vector(
-                    value, value, ir.Constant(index, list(range(start, start + width)))
-                )
-                for start in (0, width)
-            ]
-            value = builder.fadd(*halves)
-        return builder.extract_element(value, cgutils.int32_t(0))
+        return _by_halves(builder, args[0], builder.fadd)
 
     return types.float64(floats8), codegen
+
+
+@intrinsic
+def max8(typingctx: Any, x: Any) -> Any:
+    """Largest of the lanes, by halves; a NaN loses against any number in its place."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def larger(a: Any, b: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+        return _by_halves(builder, args[0], larger)
+
+    return types.float64(floats8), codegen
+
+
+@intrinsic
+def first8(typingctx: Any, mask: Any) -> Any:
+    """Index of the first true lane; 8 if there is none."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        bits = builder.zext(builder.bitcast(args[0], ir.IntType(WIDTH)), ir.IntType(64))
+        sentinel = ir.Constant(ir.IntType(64), 1 << WIDTH)
+        return builder.cttz(builder.or_(bits, sentinel), ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(mask8), codegen
 
 
 def require_whole(n: int) -> None:
@@ -247,8 +277,10 @@ def require_whole(n: int) -> None:
 __all__ = [
     "WIDTH",
     "bits_float",
+    "first8",
     "float_bits",
     "load8",
+    "max8",
     "ramp8",
     "require_whole",
     "select",

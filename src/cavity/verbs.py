@@ -10,6 +10,8 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
+import math
+
 from cavity._jit import verb
 
 # --------------------------------------------------------------------------- families
@@ -54,6 +56,11 @@ def bounds(model, q, i, out):
 
     Only for models whose ``pick`` is `cavity.collapse.selection.draw_by_bounds`.
     """
+
+
+@verb
+def evidence_floor(model, q, k, i):
+    """Lower bound of ``evidence``, cheaper than it; by default minus infinity."""
 
 
 @verb
@@ -143,6 +150,11 @@ def log_prior(prior, counts):
 def _(model, q, i, out):
     for k in range(out.shape[0]):
         out[k] = evidence(model, q, k, i)
+
+
+@evidence_floor.register(None)
+def _(model, q, k, i):
+    return -math.inf
 
 
 @log_densities.register(None)

@@ -10,6 +10,7 @@ from cavity.verbs import (
     divergence,
     draw,
     evidence,
+    evidence_floor,
     evidences,
     load,
     log_partition,
@@ -69,6 +70,11 @@ def _all_evidence(model, q, k, out):
 
 def _bounds(model, q, i, out):
     bounds(model, q, i, out)
+
+
+def _floors(model, q, i, out):
+    for k in range(out.shape[0]):
+        out[k] = evidence_floor(model, q, k, i)
 
 
 def _project(model, q, k, i, fraction):

@@ -84,3 +84,13 @@ def test_no_finite_score_is_told():
     for scores in (np.full(3, -np.inf), np.full(3, np.nan)):
         compiled(full_draws, ())(np.ones(3), scores, np.zeros(3), np.random.default_rng(0), out)
         assert out[0] == -1
+
+
+def test_no_finite_bound_is_told():
+    q, alpha = many_slots(np.random.default_rng(0), 2, 8, 4.0)
+    model = student_t(np.full((1, 2), np.nan), alpha)
+    scratch = np.zeros(8), np.zeros(8), np.zeros(8, dtype=np.int64)
+    out = np.empty(1, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    compiled(lazy_shares, model)(model, q, 0, np.ones(8), *scratch, rng, out)
+    assert out[0] == -1

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from entries import _all_evidence, _bounds, _evidence, _evidences, _project, call
+from entries import _all_evidence, _bounds, _evidence, _evidences, _floors, _project, call
 from niw import NIW, expected_statistics, random_niw
 from student_t_quadrature import (
     largest_relative_error,
@@ -119,7 +119,8 @@ def test_bounds_bound_and_the_batch_agrees(d):
     y[0] = q.mean[:, 0]
     model = student_t(y, alpha)
     for i in range(len(y)):
-        upper, exact = np.empty(n_slots), np.empty(n_slots)
+        lower, upper, exact = np.empty(n_slots), np.empty(n_slots), np.empty(n_slots)
+        call(_floors, model, q, i, lower)
         call(_bounds, model, q, i, upper)
         call(_evidences, model, q, i, exact)
         single = [call(_evidence, model, q, k, i) for k in range(n_slots)]
@@ -127,6 +128,8 @@ def test_bounds_bound_and_the_batch_agrees(d):
         assert np.all(np.isfinite(exact))
         assert np.all(upper >= exact - 1e-9)
         assert np.all(np.isfinite(upper))
+        assert np.all(lower <= exact + 1e-9)
+        assert np.all(np.isfinite(lower))
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])

@@ -125,7 +125,7 @@ def refit(state, z, k, without):
             state.counters[REFITTED] += 1
 
 
-@jit
+@jit(internal=True)
 def _refresh_single(state, z, i, k):
     """Project the only member of cluster k beside observation i onto the prior."""
     to_prior(state.family, k)

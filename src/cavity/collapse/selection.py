@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cavity._jit import jit
+from cavity._lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
 from cavity._numerics import fast_exp
-from cavity.verbs import bounds, evidence, evidences, pick
+from cavity.verbs import bounds, evidence, evidence_floor, evidences, pick
 
 
 @jit
@@ -43,41 +46,44 @@ def _(model, q, i, weights, scores, mass, visited, rng):
 def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
     """Draw k with probability proportional to weight times evidence, exactly.
 
-    Clusters are evaluated in decreasing order of (weight times) bound until the
-    uniform variate is decided whatever the rest may be. The order does not depend on the
-    variate, so the draw has exactly the probabilities of a full evaluation.
+    Clusters are evaluated in decreasing order of (weight times) bound until the uniform variate
+    is decided whatever the rest may be; often a lower bound of the first one's evidence decides
+    it. The order does not depend on the variate, so the draw has exactly the probabilities of a
+    full evaluation. The number of slots is a multiple of eight; -1 if no bound is finite.
     """
     n_slots = weights.shape[0]
     bounds(model, q, i, scores)
-    top = -math.inf
-    for k in range(n_slots):
-        if weights[k] > 0.0 and scores[k] > top:
-            top = scores[k]
-    rest = 0.0
-    for k in range(n_slots):
-        mass[k] = weights[k] * fast_exp(scores[k] - top)
-    for k in range(n_slots):
-        rest += mass[k]
+    highest = splat8(-math.inf)
+    for j in range(0, n_slots, WIDTH):
+        score = select(load8(weights, j) > 0.0, load8(scores, j), -math.inf)
+        highest = select(score > highest, score, highest)
+    top = max8(highest)
+    sum_of_bounds = splat8(0.0)
+    for j in range(0, n_slots, WIDTH):
+        weight = load8(weights, j)
+        bound = select(weight > 0.0, weight * fast_exp(load8(scores, j) - top), 0.0)
+        store8(mass, j, bound)
+        sum_of_bounds = sum_of_bounds + bound
+    rest = sum8(sum_of_bounds)
+    if not rest > 0.0:
+        return -1
     uniform = rng.random()
     total = 0.0
     for n_visited in range(n_slots):
-        best = -1
-        largest = -1.0
-        for k in range(n_slots):
-            if mass[k] > largest:
-                largest = mass[k]
-                best = k
+        best, largest = largest_of(mass)
         rest = max(rest - largest, 0.0)
         # A visited slot leaves the race; the cumulative sums of exact masses go to `scores`.
         mass[best] = -2.0
-        exact = (
-            weights[best] * math.exp(evidence(model, q, best, i) - top) if largest > 0.0 else 0.0
-        )
-        total += exact
-        visited[n_visited] = best
-        scores[n_visited] = total
         if n_visited == n_slots - 1:
             rest = 0.0
+        if n_visited == 0:
+            least = weights[best] * fast_exp(evidence_floor(model, q, best, i) - top)
+            if uniform * (least + rest) < least:
+                return best
+        if largest > 0.0:
+            total += weights[best] * fast_exp(evidence(model, q, best, i) - top)
+        visited[n_visited] = best
+        scores[n_visited] = total
         low = uniform * total
         high = uniform * (total + rest)
         for j in range(n_visited + 1):
@@ -86,3 +92,18 @@ def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
                     return visited[j]
                 break
     return visited[0]
+
+
+@jit(forceinline=True, internal=True)
+def largest_of(values):
+    """Place and value of the largest of a multiple of eight values; the first wins ties."""
+    highest = load8(values, 0)
+    for j in range(WIDTH, values.shape[0], WIDTH):
+        here = load8(values, j)
+        highest = select(here > highest, here, highest)
+    largest = max8(highest)
+    for j in range(0, values.shape[0], WIDTH):
+        place = first8(load8(values, j) == largest)
+        if place < WIDTH:
+            return j + place, largest
+    return np.int64(0), largest

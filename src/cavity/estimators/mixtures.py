@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
 PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
 
-# A cluster's Dirichlet parameter of 10 expects sizes of the same order, and mixes well; much
+# A cluster's Dirichlet parameter of 20 expects sizes of the same order, and mixes well; much
 # smaller ones let clusters die. Under an open prior it is the mass of a new cluster.
-CONCENTRATION, CONCENTRATION_OPEN = 10.0, 1.0
+CONCENTRATION, CONCENTRATION_OPEN = 20.0, 1.0
 CONCENTRATION_PRIOR, CONCENTRATION_PRIOR_OPEN = (1.0, 0.1), (1.0, 1.0)
 
 
@@ -351,7 +351,7 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Run two sweeps over a few rows, so that no chain's clock shows compilation."""
         folder = cache_directory()
         if folder is None or not any(folder.iterdir()):
-            _progress.say("compiling kernels: once on this machine, about half a minute")
+            _progress.say("compiling kernels: once on this machine, about 20 seconds")
         rng = np.random.default_rng(0)
         few = np.ascontiguousarray(y[: max(2, min(len(y), 4))])
         sampler = self._sampler(few, prior, n_slots, np.zeros(len(few), dtype=int), learn, rng)
@@ -536,7 +536,7 @@ class StudentTMixture(_Mixture):
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
         Prior over partitions; the last two leave the number of clusters open.
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster (10 by default), or mass of a new cluster under an
+        Dirichlet parameter of each cluster (20 by default), or mass of a new cluster under an
         open prior (1 by default). A learned one has a Gamma(1, 0.1) or Gamma(1, 1) prior.
     n_chains, n_warmup, n_draws, thin : int
         Chains; sweeps before the first draw; draws per chain; sweeps per draw.

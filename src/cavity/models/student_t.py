@@ -24,7 +24,7 @@ from cavity._numerics import fast_exp, fast_log, fast_log_pair
 from cavity.collapse.selection import draw_by_bounds
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.sampling.arrays import declare
-from cavity.verbs import bounds, evidence, pick, project
+from cavity.verbs import bounds, evidence, evidence_floor, pick, project
 
 _LOG_PI = math.log(math.pi)
 
@@ -279,6 +279,16 @@ def _(model, q, i, out):
         sum_of_both = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
         constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
         store8(out, j, constant + sum_of_both)
+
+
+@evidence_floor.register(StudentT)
+def _(model, q, k, i):
+    # F(u) is an average of exp(-s u) with mean s = -F'(0): Jensen's inequality.
+    delta = mahalanobis(q, k, model.y[i])
+    rate = model.alpha[k] + 0.5 * (model.y.shape[1] / q.kappa[k] + (q.nu[k] + 1.0) * delta)
+    rule = model.score_rule
+    constant = q.log_ratio[k] - q.half_log_det[k] + rule[BOUND, k]
+    return constant - rule[SHAPE, k] * fast_log(rate)
 
 
 @pick.register(StudentT)

@@ -14,127 +14,166 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity._jit import jit, verb
 from cavity.posterior.losses import omari_value
 
-TABLE = 0
-OMARI = 1
 
-
-class SearchState(NamedTuple):
-    """A candidate partition and its overlap with the draws."""
+class TableSearch(NamedTuple):
+    """A candidate and its overlap with the draws, for a loss that adds a function of counts."""
 
     by_item: np.ndarray  # (n, draw) canonical labels
     weights: np.ndarray  # (draw,)
     row_start: np.ndarray  # (draw + 1,)
-    value: np.ndarray  # f(0..n)
-    gain: np.ndarray  # f(m + 1) - f(m)
     labels: np.ndarray  # (n,) candidate
     sizes: np.ndarray  # (cap,)
     counts: np.ndarray  # (rows, cap)
-    gains: np.ndarray  # (rows, cap) gain at each count: read in order, not looked up (not omARI)
+    out: np.ndarray  # (cap,) room for the loss of each choice
+    margin: np.ndarray  # (n,) by how much the best choice beat the next, when last looked at
+    value: np.ndarray  # f(0..n)
+    gain: np.ndarray  # f(m + 1) - f(m)
+    gains: np.ndarray  # (rows, cap) gain at each count: read in order, not looked up
+    b: float  # cost of joining observations that do not belong together
+
+
+class OmariSearch(NamedTuple):
+    """A candidate and its overlap with the draws, for one minus the adjusted Rand index."""
+
+    by_item: np.ndarray  # (n, draw) canonical labels
+    weights: np.ndarray  # (draw,)
+    row_start: np.ndarray  # (draw + 1,)
+    labels: np.ndarray  # (n,) candidate
+    sizes: np.ndarray  # (cap,)
+    counts: np.ndarray  # (rows, cap)
+    out: np.ndarray  # (cap,) room for the loss of each choice
+    margin: np.ndarray  # (n,) by how much the best choice beat the next, when last looked at
     row_size: np.ndarray  # (rows,) allocated observations of each draw's cluster
     together: np.ndarray  # (draw,) pairs together in both
     pairs_z: np.ndarray  # (draw,) pairs together in the draw
     totals: np.ndarray  # (2,) pairs together in the candidate; observations allocated
-    out: np.ndarray  # (cap,) room for the loss of each choice
-    margin: np.ndarray  # (n,) by how much the best choice beat the next, when last looked at
-    kind: int
-    b: float  # cost of joining observations that do not belong together
 
 
-@jit
-def _put(s, i, k, sign):
-    """Allocate observation i to cluster k (sign 1) or take it out (sign -1)."""
-    for d in range(s.weights.shape[0]):
-        row = s.row_start[d] + s.by_item[i, d]
-        if s.kind == OMARI:
-            if sign > 0:
-                s.together[d] += s.counts[row, k]
-                s.pairs_z[d] += s.row_size[row]
-            else:
-                s.together[d] -= s.counts[row, k] - 1
-                s.pairs_z[d] -= s.row_size[row] - 1
-            s.row_size[row] += sign
-            s.counts[row, k] += sign
-        else:
-            count = s.counts[row, k] + sign
-            s.counts[row, k] = count
-            s.gains[row, k] = s.gain[count]
-    if sign > 0:
-        s.totals[0] += s.sizes[k]
-        s.labels[i] = k
-    else:
-        s.totals[0] -= s.sizes[k] - 1
-        s.labels[i] = -1
-    s.sizes[k] += sign
-    s.totals[1] += sign
+@verb
+def count(s, i, k, sign):
+    """Add observation i to the counts of cluster k (sign 1) or take it out (sign -1)."""
 
 
-@jit(forceinline=True)
-def _scores(s, i, current, top):
-    """Loss, up to a constant, of observation i in each of slots 0..top-1.
+@verb
+def scores(s, i, current, top):
+    """Write the loss, up to a constant, of observation i in each of slots 0..top-1 to `s.out`.
 
     It is in slot `current` (or free: -1) and stays there: taking it out first to put it back would
     cost as much as the scores.
     """
-    out = s.out
+
+
+@verb
+def merge_costs(s, top, cost, pair, used):
+    """Change of expected loss, but for the estimate's own term, by merging clusters m < k.
+
+    Moving observations one at a time cannot cross the ridge between two halves of a cluster.
+    """
+
+
+@count.register(TableSearch)
+def _(s, i, k, sign):
+    counts, gains, gain = s.counts, s.gains, s.gain
+    row_start, by_item = s.row_start, s.by_item
+    for d in range(by_item.shape[1]):
+        row = row_start[d] + by_item[i, d]
+        m = counts[row, k] + sign
+        counts[row, k] = m
+        gains[row, k] = gain[m]
+
+
+@count.register(OmariSearch)
+def _(s, i, k, sign):
+    counts, row_size, together, pairs_z = s.counts, s.row_size, s.together, s.pairs_z
+    row_start, by_item = s.row_start, s.by_item
+    # Leaving, an observation does not count among its own mates.
+    own = 0 if sign > 0 else 1
+    for d in range(by_item.shape[1]):
+        row = row_start[d] + by_item[i, d]
+        together[d] += sign * (counts[row, k] - own)
+        pairs_z[d] += sign * (row_size[row] - own)
+        row_size[row] += sign
+        counts[row, k] += sign
+    s.totals[0] += sign * (s.sizes[k] - own)
+    s.totals[1] += sign
+
+
+@jit(internal=True)
+def _put(s, i, k, sign):
+    """Allocate observation i to cluster k (sign 1) or take it out (sign -1)."""
+    count(s, i, k, sign)
+    s.labels[i] = k if sign > 0 else -1
+    s.sizes[k] += sign
+
+
+@scores.register(TableSearch)
+def _(s, i, current, top):
+    out, weights, row_start, by_item = s.out, s.weights, s.row_start, s.by_item
+    gains, gain, counts, sizes = s.gains, s.gain, s.counts, s.sizes
+    b = s.b
     for k in range(top):
         out[k] = 0.0
-    if s.kind == TABLE:
-        own = 0.0
-        for d in range(s.weights.shape[0]):
-            w = s.weights[d]
-            row = s.row_start[d] + s.by_item[i, d]
-            for k in range(top):
-                out[k] += w * s.gains[row, k]
-            if current >= 0:
-                own += w * s.gain[s.counts[row, current] - 1]
-        if current >= 0:
-            out[current] = own
+    own = 0.0
+    for d in range(weights.shape[0]):
+        w = weights[d]
+        row = row_start[d] + by_item[i, d]
         for k in range(top):
-            others = s.sizes[k] - 1 if k == current else s.sizes[k]
-            out[k] = s.b * s.gain[others] - 2.0 * out[k]
-    else:
-        t = s.totals[1] if current >= 0 else s.totals[1] + 1.0
-        pairs = 0.5 * t * (t - 1.0)
-        alone = s.totals[0] - (s.sizes[current] - 1 if current >= 0 else 0)
-        for d in range(s.weights.shape[0]):
-            w = s.weights[d]
-            row = s.row_start[d] + s.by_item[i, d]
-            theirs = s.pairs_z[d]
-            together = s.together[d]
-            mates = 0
-            if current >= 0:
-                mates = s.counts[row, current] - 1
-                together -= mates
-            else:
-                theirs += s.row_size[row]
-            for k in range(top):
-                out[k] += w * omari_value(
-                    together + s.counts[row, k], alone + s.sizes[k], theirs, pairs
-                )
-            if current >= 0:
-                # The slot's own counts include the observation itself.
-                with_self = omari_value(
-                    together + s.counts[row, current], alone + s.sizes[current], theirs, pairs
-                )
-                right = omari_value(together + mates, alone + s.sizes[current] - 1, theirs, pairs)
-                out[current] += w * (right - with_self)
+            out[k] += w * gains[row, k]
+        if current >= 0:
+            own += w * gain[counts[row, current] - 1]
+    if current >= 0:
+        out[current] = own
+    for k in range(top):
+        others = sizes[k] - 1 if k == current else sizes[k]
+        out[k] = b * gain[others] - 2.0 * out[k]
 
 
-@jit
+@scores.register(OmariSearch)
+def _(s, i, current, top):
+    out, weights, row_start, by_item = s.out, s.weights, s.row_start, s.by_item
+    counts, sizes = s.counts, s.sizes
+    for k in range(top):
+        out[k] = 0.0
+    t = s.totals[1] if current >= 0 else s.totals[1] + 1.0
+    pairs = 0.5 * t * (t - 1.0)
+    alone = s.totals[0] - (sizes[current] - 1 if current >= 0 else 0)
+    for d in range(weights.shape[0]):
+        w = weights[d]
+        row = row_start[d] + by_item[i, d]
+        theirs = s.pairs_z[d]
+        together = s.together[d]
+        mates = 0
+        if current >= 0:
+            mates = counts[row, current] - 1
+            together -= mates
+        else:
+            theirs += s.row_size[row]
+        for k in range(top):
+            out[k] += w * omari_value(together + counts[row, k], alone + sizes[k], theirs, pairs)
+        if current >= 0:
+            # The slot's own counts include the observation itself.
+            with_self = omari_value(
+                together + counts[row, current], alone + sizes[current], theirs, pairs
+            )
+            right = omari_value(together + mates, alone + sizes[current] - 1, theirs, pairs)
+            out[current] += w * (right - with_self)
+
+
+@jit(internal=True)
 def _choose(s, i, current, top):
     """Best slot for observation i; the current one (-1 if it is free) wins ties."""
-    out = s.out
-    _scores(s, i, current, top)
-    alone = current >= 0 and s.sizes[current] == 1
+    scores(s, i, current, top)
+    out, sizes = s.out, s.sizes
+    alone = current >= 0 and sizes[current] == 1
     empty = -1
     best = current
     least = np.inf
     second = np.inf
     for k in range(top):
-        if s.sizes[k] == 0 and k != current:
+        if sizes[k] == 0 and k != current:
             # All empty slots are the same choice: look at the first only.
             if empty >= 0 or alone:
                 continue
@@ -150,13 +189,13 @@ def _choose(s, i, current, top):
     return best
 
 
-@jit(forceinline=True)
-def _top(s):
+@jit(internal=True)
+def _top(sizes):
     """One more than the last used slot, plus an empty one if there is room."""
-    top = s.sizes.shape[0]
-    while top > 0 and s.sizes[top - 1] == 0:
+    top = sizes.shape[0]
+    while top > 0 and sizes[top - 1] == 0:
         top -= 1
-    return min(top + 1, s.sizes.shape[0])
+    return min(top + 1, sizes.shape[0])
 
 
 @jit
@@ -170,111 +209,98 @@ def put_many(s, items, labels, sign):
 def scan(s, order):
     """Move each observation, or put it if it is free, where it costs least; number of moves."""
     moves = 0
+    # Of one integer type: `_put` is then compiled once.
+    leave, join = np.int64(-1), np.int64(1)
     for at in range(order.shape[0]):
         i = order[at]
         old = s.labels[i]
-        new = _choose(s, i, old, _top(s))
+        new = _choose(s, i, old, _top(s.sizes))
         if new != old:
             if old >= 0:
-                _put(s, i, old, -1)
-            _put(s, i, new, 1)
+                _put(s, i, old, leave)
+            _put(s, i, new, join)
             moves += 1
     return moves
 
 
 @jit
-def merge_costs(s, top, cost, pair, used):
-    """Change of expected loss, but for the estimate's own term, by merging clusters m < k.
+def all_merge_costs(s, top, cost, pair, used):
+    """``merge_costs``, for a call from Python."""
+    merge_costs(s, top, cost, pair, used)
 
-    Moving observations one at a time cannot cross the ridge between two halves of a cluster.
-    """
-    pairs = 0.5 * s.totals[1] * (s.totals[1] - 1.0)
-    for d in range(s.weights.shape[0]):
-        w = s.weights[d]
-        for row in range(s.row_start[d], s.row_start[d + 1]):
+
+@merge_costs.register(TableSearch)
+def _(s, top, cost, pair, used):
+    counts, value, row_start, weights = s.counts, s.value, s.row_start, s.weights
+    for d in range(weights.shape[0]):
+        w = weights[d]
+        for row in range(row_start[d], row_start[d + 1]):
             n_used = 0
             for k in range(top):
-                x = s.counts[row, k]
+                x = counts[row, k]
                 if x == 0:
                     continue
                 for at in range(n_used):
                     m = used[at]
-                    y = s.counts[row, m]
-                    if s.kind == OMARI:
-                        pair[k, m] += x * y
-                    else:
-                        cost[k, m] -= 2.0 * w * (s.value[x + y] - s.value[x] - s.value[y])
+                    y = counts[row, m]
+                    cost[k, m] -= 2.0 * w * (value[x + y] - value[x] - value[y])
                 used[n_used] = k
                 n_used += 1
-        if s.kind == OMARI:
-            here = omari_value(s.together[d], s.totals[0], s.pairs_z[d], pairs)
+
+
+@merge_costs.register(OmariSearch)
+def _(s, top, cost, pair, used):
+    counts, row_start, weights, sizes = s.counts, s.row_start, s.weights, s.sizes
+    total, n = s.totals[0], s.totals[1]
+    pairs = 0.5 * n * (n - 1.0)
+    for d in range(weights.shape[0]):
+        for row in range(row_start[d], row_start[d + 1]):
             for k in range(top):
                 for m in range(k):
-                    joined = s.totals[0] + s.sizes[k] * s.sizes[m]
-                    cost[k, m] += w * (
-                        omari_value(s.together[d] + pair[k, m], joined, s.pairs_z[d], pairs) - here
-                    )
-                    pair[k, m] = 0.0
+                    pair[k, m] += counts[row, k] * counts[row, m]
+        here = omari_value(s.together[d], total, s.pairs_z[d], pairs)
+        for k in range(top):
+            for m in range(k):
+                joined = total + sizes[k] * sizes[m]
+                there = omari_value(s.together[d] + pair[k, m], joined, s.pairs_z[d], pairs)
+                cost[k, m] += weights[d] * (there - here)
+                pair[k, m] = 0.0
 
 
-@jit(allocates=True)
-def cut_losses(linkage, rows, n_rows, weights, value, kind, a):
-    """Expected loss of every cut of a tree: entry t is the partition after t merges."""
+@jit
+def cut_losses(merges, own, rows, n_rows, weights, value, is_table, a, counts, size, loss):
+    """Add the expected loss of every cut of a tree: entry t is the partition after t merges.
+
+    Merge t joins cluster ``merges[t, 1]`` to cluster ``merges[t, 0]``, and ``own`` is the sum of
+    f over the estimate's clusters (its number of pairs for omARI) after each.
+    """
     n = rows.shape[1]
-    top = 1
-    for d in range(rows.shape[0]):
-        top = max(top, n_rows[d])
-    merge_into = np.empty(n - 1, np.int64)
-    merge_from = np.empty(n - 1, np.int64)
-    slot = np.empty(2 * n - 1, np.int64)
-    size = np.ones(n, np.int64)
-    own = np.zeros(n)
-    for i in range(n):
-        slot[i] = i
-        own[0] += value[1] if kind == TABLE else 0.0
-    for t in range(n - 1):
-        x, y = slot[int(linkage[t, 0])], slot[int(linkage[t, 1])]
-        merge_into[t] = x
-        merge_from[t] = y
-        slot[n + t] = x
-        if kind == TABLE:
-            own[t + 1] = own[t] + value[size[x] + size[y]] - value[size[x]] - value[size[y]]
-        else:
-            own[t + 1] = own[t] + size[x] * size[y]
-        size[x] += size[y]
+    top = counts.shape[1]
     pairs = 0.5 * n * (n - 1.0)
-    loss = np.zeros(n)
-    counts = np.zeros((n, top), np.int32)
     for d in range(rows.shape[0]):
         for i in range(n):
             for j in range(top):
                 counts[i, j] = 0
-        theirs = 0.0
-        both = 0.0
         for j in range(top):
             size[j] = 0
+        theirs = 0.0
+        both = n * value[1] if is_table else 0.0
         for i in range(n):
             counts[i, rows[d, i]] = 1
             size[rows[d, i]] += 1
-            if kind == TABLE:
-                both += value[1]
         for j in range(n_rows[d]):
             m = size[j]
-            theirs += value[m] if kind == TABLE else 0.5 * m * (m - 1.0)
+            theirs += value[m] if is_table else 0.5 * m * (m - 1.0)
         for t in range(n):
-            if kind == TABLE:
+            if is_table:
                 loss[t] += weights[d] * (a * theirs + (2.0 - a) * own[t] - 2.0 * both)
             else:
                 loss[t] += weights[d] * omari_value(both, own[t], theirs, pairs)
             if t == n - 1:
                 break
-            x, y = merge_into[t], merge_from[t]
+            x, y = merges[t, 0], merges[t, 1]
             for j in range(n_rows[d]):
                 if counts[y, j] > 0:
                     p, q = counts[x, j], counts[y, j]
-                    if kind == TABLE:
-                        both += value[p + q] - value[p] - value[q]
-                    else:
-                        both += p * q
+                    both += value[p + q] - value[p] - value[q] if is_table else p * q
                     counts[x, j] = p + q
-    return loss

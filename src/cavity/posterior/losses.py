@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import jit
-from cavity.posterior._draws import as_labels, canonical, iter_canonical
+from cavity.posterior._draws import as_labels, canonical, iter_canonical, smallest_unsigned
 
 LOSSES = ("vi", "binder", "omari")
 
@@ -72,24 +72,15 @@ def omari_value(together, pairs_c, pairs_z, pairs):
     return 1.0 - (together - expected) / span
 
 
-@jit(allocates=True)
-def _loss_rows(c, n_c, rows, n_rows, table, kind, a, out):
-    """Loss between the estimate c and each canonical row; kind 0: table, 1: omARI."""
+@jit
+def _loss_rows(c, n_c, own, rows, n_rows, table, is_table, a, cross, size_z, out):
+    """Loss between the estimate c and each canonical row.
+
+    ``own`` is the estimate's sum of f (its number of pairs for omARI); ``cross`` and ``size_z``
+    are rooms for counts, at zero.
+    """
     n = c.shape[0]
-    top = 1
-    for d in range(rows.shape[0]):
-        top = max(top, n_rows[d])
-    cross = np.zeros(n_c * top, np.int32)
-    size_c = np.zeros(n_c, np.int64)
-    size_z = np.zeros(top, np.int64)
-    for i in range(n):
-        size_c[c[i]] += 1
-    own = 0.0
-    for k in range(n_c):
-        if kind == 0:
-            own += table[size_c[k]]
-        else:
-            own += 0.5 * size_c[k] * (size_c[k] - 1)
+    top = size_z.shape[0]
     # With few clusters the table of counts is small and summed as a whole; with many, its entries
     # are met one by one while counting, and cleared the same way.
     dense = n_c * top <= 2 * n
@@ -105,21 +96,21 @@ def _loss_rows(c, n_c, rows, n_rows, table, kind, a, out):
                     m = cross[k * top + j]
                     cross[k * top + j] = 0
                     size += m
-                    both += table[m] if kind == 0 else 0.5 * m * (m - 1)
-                theirs += table[size] if kind == 0 else 0.5 * size * (size - 1)
+                    both += table[m] if is_table else 0.5 * m * (m - 1)
+                theirs += table[size] if is_table else 0.5 * size * (size - 1)
         else:
             for i in range(n):
                 cell = c[i] * top + rows[d, i]
                 m = cross[cell]
                 size = size_z[rows[d, i]]
-                both += table[m + 1] - table[m] if kind == 0 else float(m)
-                theirs += table[size + 1] - table[size] if kind == 0 else float(size)
+                both += table[m + 1] - table[m] if is_table else float(m)
+                theirs += table[size + 1] - table[size] if is_table else float(size)
                 cross[cell] = m + 1
                 size_z[rows[d, i]] = size + 1
             for i in range(n):
                 cross[c[i] * top + rows[d, i]] = 0
                 size_z[rows[d, i]] = 0
-        if kind == 0:
+        if is_table:
             out[d] = a * theirs + (2.0 - a) * own - 2.0 * both
         else:
             out[d] = omari_value(both, own, theirs, 0.5 * n * (n - 1))
@@ -131,14 +122,28 @@ def losses_to_rows(
     """Loss of one canonical partition against canonical rows."""
     n = len(labels)
     out = np.empty(len(rows))
-    kind = 1 if loss.name == "omari" else 0
-    table = loss_table(loss.name, n if kind == 0 else 0)
-    n_labels = int(labels.max()) + 1
-    if n_labels * int(n_rows.max()) > 50_000_000:
+    is_table = loss.name != "omari"
+    n_labels, top = int(labels.max()) + 1, int(n_rows.max())
+    if n_labels * top > 50_000_000:
         # Two partitions of very many clusters: count over their meet instead of a full table.
         return np.array([_loss_pair_sparse(labels, row, loss) for row in rows])
-    _loss_rows(labels.astype(np.int32), n_labels, rows, n_rows, table, kind, loss.a, out)
-    if kind == 0:
+    table = loss_table(loss.name, n if is_table else 0)
+    sizes = np.bincount(labels)
+    own = float(table[sizes].sum() if is_table else 0.5 * np.sum(sizes * (sizes - 1.0)))
+    _loss_rows(
+        labels.astype(np.int32),
+        n_labels,
+        own,
+        rows.astype(smallest_unsigned(top - 1), copy=False),
+        n_rows,
+        table,
+        is_table,
+        loss.a,
+        np.zeros(n_labels * top, np.int32),
+        np.zeros(top, np.int64),
+        out,
+    )
+    if is_table:
         out /= float(n) if loss.name == "vi" else float(n) ** 2
     return np.maximum(out, 0.0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cavity.posterior import _search
@@ -34,7 +36,7 @@ class Problem:
     def __init__(self, draws: Draws, loss: Loss, max_clusters: int | None = None) -> None:
         self.draws, self.loss, self.max_clusters = draws, loss, max_clusters
         self.n_draws, self.n = draws.labels.shape
-        self.kind = _search.OMARI if loss.name == "omari" else _search.TABLE
+        self.is_table = loss.name != "omari"
         self.value = loss_table(loss.name, self.n + 1)
         self.work = 0.0
         self.cap = 0
@@ -49,25 +51,32 @@ class Problem:
         if self.cap < min(most, self.max_clusters or most):
             return False
         self._row_weights = np.repeat(draws.weights, draws.n_clusters)
-        self.state = _search.SearchState(
-            by_item=np.ascontiguousarray(draws.labels.T),
-            weights=draws.weights,
-            row_start=np.concatenate([[0], np.cumsum(draws.n_clusters)]),
-            value=self.value,
-            gain=np.diff(self.value),
-            labels=np.full(self.n, -1, np.int64),
-            sizes=np.zeros(self.cap, np.int64),
-            counts=np.zeros((rows, self.cap), np.int32),
-            gains=np.empty((rows, self.cap) if self.kind == _search.TABLE else (0, 0)),
-            row_size=np.zeros(rows, np.int32),
-            together=np.zeros(self.n_draws),
-            pairs_z=np.zeros(self.n_draws),
-            totals=np.zeros(2),
-            out=np.empty(self.cap),
-            margin=np.zeros(self.n),
-            kind=self.kind,
-            b=2.0 - self.loss.a,
-        )
+        shared = {
+            "by_item": np.ascontiguousarray(draws.labels.T),
+            "weights": draws.weights,
+            "row_start": np.concatenate([[0], np.cumsum(draws.n_clusters)]),
+            "labels": np.full(self.n, -1, np.int64),
+            "sizes": np.zeros(self.cap, np.int64),
+            "counts": np.zeros((rows, self.cap), np.int32),
+            "out": np.empty(self.cap),
+            "margin": np.zeros(self.n),
+        }
+        if self.is_table:
+            self.state: Any = _search.TableSearch(
+                **shared,
+                value=self.value,
+                gain=np.diff(self.value),
+                gains=np.empty((rows, self.cap)),
+                b=2.0 - self.loss.a,
+            )
+        else:
+            self.state = _search.OmariSearch(
+                **shared,
+                row_size=np.zeros(rows, np.int32),
+                together=np.zeros(self.n_draws),
+                pairs_z=np.zeros(self.n_draws),
+                totals=np.zeros(2),
+            )
         return True
 
     def fits(self, labels: np.ndarray) -> bool:
@@ -89,9 +98,13 @@ class Problem:
     def set(self, labels: np.ndarray) -> None:
         """Make `labels` the candidate (-1: free)."""
         s = self.state
-        for array in (s.sizes, s.counts, s.row_size, s.together, s.pairs_z, s.totals):
-            array[:] = 0
-        s.gains[:] = s.gain[0]
+        s.sizes[:] = 0
+        s.counts[:] = 0
+        if self.is_table:
+            s.gains[:] = s.gain[0]
+        else:
+            for array in (s.row_size, s.together, s.pairs_z, s.totals):
+                array[:] = 0
         s.labels[:] = -1
         items = np.flatnonzero(labels >= 0)
         _search.put_many(s, items, labels[items].astype(np.int64), 1)
@@ -105,7 +118,7 @@ class Problem:
     def _candidate_loss(self) -> float:
         """Expected loss of the candidate, up to a constant that the draws determine."""
         s = self.state
-        if self.kind == _search.OMARI:
+        if not self.is_table:
             pairs = max(0.5 * s.totals[1] * (s.totals[1] - 1.0), 1.0)
             expected = s.totals[0] * s.pairs_z / pairs
             span = 0.5 * (s.totals[0] + s.pairs_z) - expected
@@ -122,7 +135,7 @@ class Problem:
         for _ in range(_MAX_SCANS):
             if self._scan(rng.permutation(self.n)) == 0:
                 break
-            close = self.state.margin <= np.quantile(self.state.margin, _ACTIVE)
+            close = self.state.margin <= np.quantile(self.state.margin, _ACTIVE, method="lower")
             for _ in range(_MAX_SCANS):
                 if self._scan(rng.permutation(np.flatnonzero(close))) == 0:
                     break
@@ -134,8 +147,8 @@ class Problem:
         while 1 < (top := int(np.count_nonzero(self.state.sizes))) <= MERGE_MAX:
             s = self.state
             cost = np.zeros((top, top))
-            _search.merge_costs(s, top, cost, np.zeros_like(cost), np.empty(top, np.int64))
-            if self.kind == _search.TABLE:
+            _search.all_merge_costs(s, top, cost, np.zeros_like(cost), np.empty(top, np.int64))
+            if self.is_table:
                 size = s.sizes[:top]
                 alone = self.value[size]
                 union = self.value[np.minimum(size[:, None] + size, self.n)]
@@ -207,14 +220,46 @@ class Problem:
         found = []
         for method in ("average", "complete"):
             tree = linkage(condensed, method=method)
-            losses = _search.cut_losses(
-                tree, *self._rows(), self.draws.weights, self.value, self.kind, self.loss.a
-            )
+            losses = self.cut_losses(tree)
             if self.max_clusters is not None:
                 # After j merges n - j clusters are left.
                 losses[: max(0, self.n - self.max_clusters)] = np.inf
             found.append(cut(tree, int(losses.argmin())))
         return found
+
+    def cut_losses(self, tree: np.ndarray) -> np.ndarray:
+        """Expected loss of every cut of a linkage: entry t is the partition after t merges."""
+        n, value = self.n, self.value
+        merges = np.empty((n - 1, 2), np.int64)
+        own = np.full(n, n * value[1] if self.is_table else 0.0)
+        slot = np.concatenate([np.arange(n), np.zeros(n - 1, int)])
+        size = np.ones(n, np.int64)
+        for t in range(n - 1):
+            x, y = slot[int(tree[t, 0])], slot[int(tree[t, 1])]
+            merges[t] = x, y
+            slot[n + t] = x
+            if self.is_table:
+                own[t + 1] = own[t] + value[size[x] + size[y]] - value[size[x]] - value[size[y]]
+            else:
+                own[t + 1] = own[t] + size[x] * size[y]
+            size[x] += size[y]
+        labels, n_clusters = self._rows()
+        counts = np.zeros((n, int(n_clusters.max())), np.int32)
+        loss = np.zeros(n)
+        _search.cut_losses(
+            merges,
+            own,
+            labels,
+            n_clusters,
+            self.draws.weights,
+            value,
+            self.is_table,
+            self.loss.a,
+            counts,
+            size,
+            loss,
+        )
+        return loss
 
     def best_draw(self, bound: float) -> np.ndarray | None:
         """The best of all draws, if its expected loss is below `bound`."""
