@@ -9,7 +9,7 @@ from enumeration import canonical
 
 from cavity._jit import compiled
 from cavity.collapse.conjugate import rebuild
-from cavity.collapse.ep import insert_all
+from cavity.collapse.ep import insert_members
 from cavity.datasets import make_student_t
 from cavity.models.mixtures import NIWPrior, student_t_collapse
 from cavity.priors import dirichlet
@@ -33,7 +33,8 @@ def chain(y, z, order):
     )
     sampler.order[:] = order
     state = sampler.collapse.state
-    compiled(insert_all, state)(state, sampler.z, sampler.order)
+    every = np.ones(sampler.counts.size, dtype=bool)
+    compiled(insert_members, state)(state, sampler.z, sampler.order, every)
     return sampler
 
 

@@ -83,29 +83,27 @@ def ep_state(
 def _add_site(state, i, k):
     """Project observation i into slot k, which holds its cavity, and store the new site."""
     q = state.family
-    width = q.natural.shape[1]
-    old = state.kept[0]
+    natural, site, counters = q.natural[k], state.sites[i], state.counters
+    old, nearest = state.kept[0], state.kept[1]
+    fraction, damping = state.fraction, state.damping
+    width = natural.shape[0]
     for p in range(width):
-        old[p] = q.natural[k, p]
-    project(state.model, q, k, i, state.fraction)
-    state.counters[UPDATES] += 1
-    if state.fraction == 1.0 and state.damping == 1.0:
+        old[p] = natural[p]
+    project(state.model, q, k, i, fraction)
+    counters[UPDATES] += 1
+    if fraction != 1.0 or damping != 1.0:
+        step = damping / fraction
         for p in range(width):
-            state.sites[i, p] = q.natural[k, p] - old[p]
-        return
-    step = state.damping / state.fraction
-    nearest = state.kept[1]
+            nearest[p] = natural[p]
+            natural[p] = old[p] + step * (nearest[p] - old[p])
+        if not load(q, k):
+            # Dividing by the fraction overshot: keep the fraction's own, proper, change.
+            counters[LIMITED] += 1
+            for p in range(width):
+                natural[p] = nearest[p]
+            load(q, k)
     for p in range(width):
-        nearest[p] = q.natural[k, p]
-        q.natural[k, p] = old[p] + step * (nearest[p] - old[p])
-    if not load(q, k):
-        # Dividing by the fraction overshot: keep the fraction's own, proper, change.
-        state.counters[LIMITED] += 1
-        for p in range(width):
-            q.natural[k, p] = nearest[p]
-        load(q, k)
-    for p in range(width):
-        state.sites[i, p] = q.natural[k, p] - old[p]
+        site[p] = natural[p] - old[p]
 
 
 @jit(internal=True)
@@ -146,8 +144,9 @@ def _(state, z, counts, i, k):
         # proper; made beside another member, it is the commonest cause of an improper cavity.
         _refresh_single(state, z, i, k)
         return
-    for p in range(q.natural.shape[1]):
-        q.natural[k, p] -= state.sites[i, p]
+    natural, site = q.natural[k], state.sites[i]
+    for p in range(natural.shape[0]):
+        natural[p] -= site[p]
     if not load(q, k):
         refit(state, z, k, i)
 
@@ -162,32 +161,38 @@ def _(state, i, k):
     _add_site(state, i, k)
 
 
-def rebuild(state, z):
+def rebuild(state, z, improper):
     """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
 
-    A site kept in single precision, or a sum that had drifted, may leave a slot improper; it is
-    refitted.
+    A site kept in single precision, or a sum that had drifted, may leave a slot improper; such
+    slots are marked, and their number is returned.
     """
     q = state.family
-    n_slots, width = q.natural.shape
+    natural, prior, sites = q.natural, q.prior, state.sites
+    n_slots, width = natural.shape
     for k in range(n_slots):
         for p in range(width):
-            q.natural[k, p] = q.prior[p]
+            natural[k, p] = prior[p]
     for i in range(z.shape[0]):
         for p in range(width):
-            q.natural[z[i], p] += state.sites[i, p]
+            natural[z[i], p] += sites[i, p]
+    count = 0
     for k in range(n_slots):
-        if not load(q, k):
-            refit(state, z, k, np.int64(-1))
+        improper[k] = not load(q, k)
+        count += improper[k]
+    return count
 
 
-def insert_all(state, z, order):
-    """Start: put every observation into its cluster, in the given order."""
-    for k in range(state.family.natural.shape[0]):
-        to_prior(state.family, k)
+def insert_members(state, z, order, chosen):
+    """Set the chosen slots to the prior and project their members in, in the given order."""
+    for k in range(chosen.shape[0]):
+        if chosen[k]:
+            to_prior(state.family, k)
     for position in range(order.shape[0]):
         i = np.int64(order[position])
-        add_site(state, i, np.int64(z[i]))
+        home = np.int64(z[i])
+        if chosen[home]:
+            add_site(state, i, home)
 
 
 def full_pass(state, z, counts, order):
@@ -197,42 +202,39 @@ def full_pass(state, z, counts, order):
     is improper is left alone in this pass.
     """
     q = state.family
-    width = q.natural.shape[1]
+    sites, counters, kept, prior = state.sites, state.counters, state.kept[2], q.prior
+    fraction, damping = state.fraction, state.damping
+    width = prior.shape[0]
     largest = 0.0
-    kept = state.kept[2]
     for position in range(order.shape[0]):
         i = np.int64(order[position])
         k = np.int64(z[i])
+        natural, site = q.natural[k], sites[i]
+        alone = counts[k] == 1 and fraction == 1.0
         for p in range(width):
-            kept[p] = q.natural[k, p]
-        if counts[k] == 1 and state.fraction == 1.0:
-            for p in range(width):
-                q.natural[k, p] = q.prior[p]
-        else:
-            for p in range(width):
-                q.natural[k, p] -= state.fraction * state.sites[i, p]
+            kept[p] = natural[p]
+            natural[p] = prior[p] if alone else kept[p] - fraction * site[p]
         if not load(q, k):
             for p in range(width):
-                q.natural[k, p] = kept[p]
+                natural[p] = kept[p]
             load(q, k)
             continue
-        project(state.model, q, k, i, state.fraction)
-        state.counters[UPDATES] += 1
+        project(state.model, q, k, i, fraction)
+        counters[UPDATES] += 1
         change = 0.0
         size = 0.0
         for p in range(width):
             # New minus old natural parameters are fraction times the change of the site.
-            difference = (q.natural[k, p] - kept[p]) / state.fraction * state.damping
+            difference = (natural[p] - kept[p]) / fraction * damping
             change += abs(difference)
             size += abs(kept[p])
-            state.sites[i, p] += difference
-            q.natural[k, p] = kept[p] + difference
-        if (state.fraction != 1.0 or state.damping != 1.0) and not load(q, k):
-            state.counters[LIMITED] += 1
+            site[p] += difference
+            natural[p] = kept[p] + difference
+        if (fraction != 1.0 or damping != 1.0) and not load(q, k):
+            counters[LIMITED] += 1
             for p in range(width):
-                difference = q.natural[k, p] - kept[p]
-                state.sites[i, p] -= difference
-                q.natural[k, p] = kept[p]
+                site[p] -= natural[p] - kept[p]
+                natural[p] = kept[p]
             load(q, k)
             continue
         largest = max(largest, change / size)
@@ -247,15 +249,16 @@ def log_evidence(state, z, counts):
     the full approximation.
     """
     q = state.family
+    sites, kept, full, prior = state.sites, state.kept[0], state.scores, q.prior
     n_slots, width = q.natural.shape
-    kept = state.kept[0]
-    full = state.scores
+    natural = q.natural[0]
     for p in range(width):
-        kept[p] = q.natural[0, p]
-    to_prior(q, 0)
+        kept[p] = natural[p]
+        natural[p] = prior[p]
+    load(q, 0)
     prior_term = log_partition(q, 0)
     for p in range(width):
-        q.natural[0, p] = kept[p]
+        natural[p] = kept[p]
     load(q, 0)
     total = 0.0
     for slot in range(n_slots):
@@ -264,21 +267,20 @@ def log_evidence(state, z, counts):
             total += full[slot] - prior_term
     for i in range(z.shape[0]):
         k = np.int64(z[i])
+        natural = q.natural[k]
         for p in range(width):
-            kept[p] = q.natural[k, p]
-            q.natural[k, p] -= state.sites[i, p]
-        if counts[k] == 1:
-            for p in range(width):
-                q.natural[k, p] = q.prior[p]
-        if load(q, k):
-            total += evidence(state.model, q, k, i) + log_partition(q, k) - full[k]
+            kept[p] = natural[p]
+            natural[p] = prior[p] if counts[k] == 1 else kept[p] - sites[i, p]
+        proper = load(q, k)
+        if proper:
+            total += log_partition(q, k) - full[k]
         else:
             for p in range(width):
-                q.natural[k, p] = kept[p]
+                natural[p] = kept[p]
             load(q, k)
-            total += evidence(state.model, q, k, i)
+        total += evidence(state.model, q, k, i)
         for p in range(width):
-            q.natural[k, p] = kept[p]
+            natural[p] = kept[p]
         load(q, k)
     return total
 
@@ -344,12 +346,17 @@ class EPCollapse:
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Insert every observation into its cluster and draw the parameters."""
-        compiled(insert_all, self.state)(self.state, z, rng.permutation(z.size))
+        self._insert(z, rng.permutation(z.size), np.ones(counts.size, dtype=bool))
         self._draw(z, counts, rng)
 
     def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """After a sweep: clean sums, full passes and diagnosis when due, the other variables."""
-        compiled(rebuild, self.state)(self.state, z)
+        improper = np.zeros(counts.size, dtype=bool)
+        n_improper = compiled(rebuild, self.state)(self.state, z, improper)
+        if n_improper:
+            self._insert(z, np.arange(z.size), improper)
+            self.state.counters[INVALID] += n_improper
+            self.state.counters[REFITTED] += counts[improper].sum()
         self.history[0] += 1
         if self.pass_every and self.history[0] % self.pass_every == 0:
             self._converge(self.state, z, counts)
@@ -357,6 +364,9 @@ class EPCollapse:
             self.history[1] += self.staleness(z, counts)
             self.history[2] += 1
         self._draw(z, counts, rng)
+
+    def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
+        compiled(insert_members, self.state)(self.state, z, order, chosen)
 
     def _draw(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cavity._jit import compiled
-from cavity.collapse.ep import insert_all
+from cavity.collapse.ep import insert_members
 from cavity.models.series import exact
 from cavity.models.series.draws import SeriesPriors, truncated_normal
 from cavity.models.series.sampler import SeriesSampler, Settings
@@ -118,7 +118,9 @@ def from_chain(world, n_draws, settings, rng, broken=None):
             exact.rebuild(sampler.collapse.state, sampler.z)
         elif settings.collapse == "ep":
             state = sampler.collapse.state
-            compiled(insert_all, state)(state, sampler.z, sampler.order.astype(np.int64))
+            every = np.ones(sampler.counts.size, dtype=bool)
+            order = sampler.order.astype(np.int64)
+            compiled(insert_members, state)(state, sampler.z, order, every)
         out[s] = statistics(m, sampler.update.hyper, sampler.z, sampler.factors, y)
         sampler.sweep(rng)
     return out
