@@ -224,15 +224,17 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
         ("variance", "var_ape", PAPER_VARIANCE),
         ("mean", "mean_ape", PAPER_MEAN),
     ):
-        for start in STARTS:
-            rows = {key: _row(medians, start, N, *key) for key in paper}
+        for start, passes in (("flat", "one"), ("flat", "two"), ("converged", "one")):
+            step = N if passes == "one" else 2 * N
+            rows = {key: _row(medians, start, step, *key) for key in paper}
             ratios = np.array([row[column] / paper[key] for key, row in rows.items() if row])
             verdicts.append(
                 Verdict(
-                    f"percent errors of the {name} at Delta = 0.5 after one pass from {start} "
-                    "sites are those of the paper's table (within a factor of two)",
-                    f"ours over the paper's: {ratios.min():.2f} to {ratios.max():.2f}, "
-                    f"median {np.median(ratios):.2f}, over {len(ratios)} settings",
+                    f"percent errors of the {name} at Delta = 0.5 after {passes} pass"
+                    f"{'es' if passes == 'two' else ''} from {start} sites are those of the "
+                    "paper's table (within a factor of two)",
+                    f"ours over the paper's: {ratios.min():.3g} to {ratios.max():.3g}, "
+                    f"median {np.median(ratios):.3g}, over {len(ratios)} settings",
                     bool(ratios.max() <= 2 and ratios.min() >= 0.5),
                 )
             )
@@ -311,6 +313,17 @@ def _draw(errors: pd.DataFrame, start: str, out: Path) -> None:
         save(fig, out, f"convergence-{start}")
 
 
+DISCUSSION = """\
+q* is the approximation that ordinary EP converges to at the labels of that moment, q the one that
+the sampler carries along. The shape of the figures is the paper's: zero without outliers, then a
+level that depends on their share and spread and neither on the start nor on time. From flat sites
+ours needs two passes for that: the first only builds the sites up, each against a cavity that
+lacks the observations still to come. At two passes, and after one from converged sites, the percent
+errors are of the paper's size; its table must be read with that in mind, since the text does not
+say from where it counts. Widely separated clusters (Delta = 5) have less error, because labels
+stop changing."""
+
+
 EXPERIMENT = Experiment(
     name="convergence",
     title="The error of site updates along the sampler levels off",
@@ -321,4 +334,5 @@ EXPERIMENT = Experiment(
     judge=judge,
     report=report,
     quick_trials=3,
+    discussion=DISCUSSION,
 )
