@@ -60,9 +60,28 @@ def judge_above_per_sweep(
     finals = final_values(trace[trace["sweep"] <= common], value)
     difference = paired(finals[better], finals[worse])
     return Verdict(
-        f"{better} above {worse} per sweep in {NAMES[value]}{where}",
+        f"{better} above {worse} per sweep in {NAMES[value]}, in the last quarter{where}",
         f"{finals[better].mean():.3f} against {finals[worse].mean():.3f}; difference "
         f"{difference.mean:+.3f} (s.e. {difference.error:.3f}, {difference.n} trials)",
+        bool(difference.mean > 0 and difference.score > CLEAR),
+    )
+
+
+def judge_rises_sooner(trace: pd.DataFrame, better: str, worse: str, value: str = "nmi") -> Verdict:
+    """Judge whether one sampler's trace lies above another's on the way, over log sweeps."""
+    averages = {}
+    for sampler in (better, worse):
+        trials = trace[trace["sampler"] == sampler].groupby("trial")
+        averages[sampler] = [
+            log_time_average(one.assign(seconds=one["sweep"]), value, 1, one["sweep"].max())
+            for _, one in trials
+        ]
+    difference = paired(averages[better], averages[worse])
+    return Verdict(
+        f"{better} rises above {worse} sooner per sweep in {NAMES[value]}",
+        f"averaged over log sweeps {np.nanmean(averages[better]):.3f} against "
+        f"{np.nanmean(averages[worse]):.3f}; difference {difference.mean:+.3f} (s.e. "
+        f"{difference.error:.3f}, {difference.n} trials)",
         bool(difference.mean > 0 and difference.score > CLEAR),
     )
 

@@ -270,7 +270,8 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
                 Verdict(
                     f"{METRIC_NAMES[name]} of both samplers far below {baseline} "
                     f"(a tenth; test{beyond})",
-                    f"{best:.5g} against {mean[baseline][name]:.5g}: {100 * gain:.0f} % less",
+                    f"{_number(best)} against {_number(mean[baseline][name])}: "
+                    f"{100 * gain:.1f} % less",
                     bool(gain > 0.1),
                 )
             )
@@ -295,6 +296,11 @@ def _by_method(metrics: pd.DataFrame) -> tuple[Numbers, Numbers]:
     mean: Any = groups.mean().to_dict("index")
     sd: Any = groups.std().to_dict("index")
     return mean, sd
+
+
+def _number(value: float) -> str:
+    """Dollars without decimals, percentages with two."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.2f}"
 
 
 def _with_sd(mean: Numbers, sd: Numbers, method: str, name: str) -> str:
@@ -334,6 +340,21 @@ def report(tables: Tables, settings: Settings, out: Path) -> dict[str, str]:
     return sections
 
 
+DISCUSSION = """\
+The sales are public ones (43,160 sales in 115 tracts; the paper's 124,480 are not public), so the
+errors are not the paper's and the comparison between methods is what is repeated. ep and collapsed
+agree within their spread over starts on every metric, ep in a fraction of the time, and both are
+far better than the paper's two baselines. A baseline that the paper does not have, regressions with
+a level of each tract, gets most of the way: what sets tracts apart in these years is mainly their
+level, and clustered trends add little to the error of a point prediction. What they add is a
+local index with an interval, month by month, also where sales are few.
+
+The partition itself is uncertain, and the map says so: two clusters hold most tracts, and the
+members of the larger one are together in fewer than four draws of five (hatched). Single draws of
+either sampler agree little with the most probable partition of a long exact run (NMI below 0.3),
+so the traces show which sampler moves sooner, not which is nearer to a truth."""
+
+
 EXPERIMENT = Experiment(
     name="housing",
     title="House prices: clustered local trends against regressions",
@@ -345,4 +366,5 @@ EXPERIMENT = Experiment(
     report=report,
     prepare=prepare,
     quick_trials=2,
+    discussion=DISCUSSION,
 )

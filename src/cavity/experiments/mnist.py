@@ -17,6 +17,7 @@ from cavity.experiments.comparison import (
     efficiency_section,
     judge_above_per_sweep,
     judge_order_per_second,
+    judge_rises_sooner,
     speed_section,
 )
 from cavity.experiments.harness import Experiment, Settings, Tables, Unit, Verdict
@@ -126,10 +127,11 @@ def run(unit: Unit) -> Tables:
 def judge(tables: Tables, settings: Settings) -> list[Verdict]:
     """Hold the paper's statements against the runs."""
     trace = tables["trace"]
-    verdicts = [judge_above_per_sweep(trace, s, "gaussian") for s in ("ep", "blocked")]
-    verdicts += [
-        judge_above_per_sweep(trace, s, "gaussian", value="ari") for s in ("ep", "blocked")
-    ]
+    verdicts = []
+    for value in ("nmi", "ari"):
+        for sampler in ("ep", "blocked"):
+            verdicts.append(judge_rises_sooner(trace, sampler, "gaussian", value))
+            verdicts.append(judge_above_per_sweep(trace, sampler, "gaussian", value=value))
     speed = tables["summary"].groupby("sampler")["seconds_per_sweep"].median()
     for slower in ("blocked", "naive"):
         ratio = speed[slower] / speed["ep"]
@@ -194,6 +196,18 @@ def draw_embedding(cloud: pd.DataFrame, out: Path) -> None:
         save(fig, out, "mnist-embedding")
 
 
+DISCUSSION = """\
+Per sweep the order is the paper's while the chains climb: ep first, then blocked, then the Gaussian
+mixture, then naive. At the end they meet: three latent dimensions with Gaussian noise leave few
+outliers for heavy tails to help with, and the difference that the paper shows there is within two
+standard errors here. The held-out log score even prefers the Gaussian mixture.
+
+Per second the order is the reverse. An EP sweep integrates numerically for every observation that
+moves a cluster, and a sweep of blocked or naive is closed-form arithmetic once compiled. The paper's
+samplers were interpreted, where the number of calls counts and not the arithmetic: there ep's
+sweep was the cheapest of the three."""
+
+
 EXPERIMENT = Experiment(
     name="mnist",
     title="Handwritten digits: Student-t samplers against a Gaussian mixture",
@@ -205,4 +219,5 @@ EXPERIMENT = Experiment(
     report=report,
     prepare=prepare,
     quick_trials=2,
+    discussion=DISCUSSION,
 )
