@@ -202,10 +202,10 @@ mixture, then naive. At the end they meet: three latent dimensions with Gaussian
 outliers for heavy tails to help with, and the difference that the paper shows there is within two
 standard errors here. The held-out log score even prefers the Gaussian mixture.
 
-Per second the order is the reverse. An EP sweep integrates numerically for every observation that
-moves a cluster, and a sweep of blocked or naive is closed-form arithmetic once compiled. The paper's
-samplers were interpreted, where the number of calls counts and not the arithmetic: there ep's
-sweep was the cheapest of the three."""
+Per second the order is the reverse. An EP sweep integrates numerically to project every
+observation; a sweep of blocked or naive is closed-form arithmetic, cheap once compiled. The authors'
+code is interpreted, so the number of calls decides and not the arithmetic: there ep's sweep is the
+cheapest of the three."""
 
 
 EXPERIMENT = Experiment(
