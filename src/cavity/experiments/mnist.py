@@ -203,9 +203,9 @@ outliers for heavy tails to help with, and the difference that the paper shows t
 standard errors here. The held-out log score even prefers the Gaussian mixture.
 
 Per second the order is the reverse. An EP sweep integrates numerically to project every
-observation; a sweep of blocked or naive is closed-form arithmetic, cheap once compiled. The authors'
-code is interpreted, so the number of calls decides and not the arithmetic: there ep's sweep is the
-cheapest of the three."""
+observation; a sweep of blocked or naive is closed-form arithmetic, cheap once compiled. The
+authors' code is interpreted, so the number of calls decides and not the arithmetic: there ep's
+sweep is the cheapest of the three."""
 
 
 EXPERIMENT = Experiment(
