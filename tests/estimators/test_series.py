@@ -59,6 +59,14 @@ def test_clusters_are_recovered(wide, collapse):
     assert s.posterior_.labels.shape == (2, 40, 36)
 
 
+def test_the_estimate_has_no_more_clusters_than_the_prior_allows(wide, fitted):
+    assert fitted.posterior_.info["max_clusters"] == 3
+    short = {**SHORT, "n_chains": 1, "n_warmup": 2, "n_draws": 3}
+    assert (
+        SeriesMixture(3, prior="dp", **short).fit(wide[0]).posterior_.info["max_clusters"] is None
+    )
+
+
 def test_trends_cover_the_truth(wide, fitted):
     Y, truth = wide
     band = fitted.trends_

@@ -384,9 +384,11 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
             for k, v in self.get_params().items()
         }
         times = data.axis.labels()
+        open_prior = self.prior in ("dp", "pitman-yor") or is_open(self.prior)
         return {
             "model": type(self).__name__,
             "settings": settings,
+            "max_clusters": None if open_prior else int(self.n_clusters),
             "n_series": len(data.y),
             "n_times": data.axis.size,
             "n_observations": int(data.count.sum(dtype=float)),

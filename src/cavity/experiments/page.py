@@ -17,7 +17,7 @@ HEAD = """\
 # The paper, reproduced
 
 Aicher and Fox, *Approximate Collapsed Gibbs Clustering with Expectation Propagation* (2018). Every
-figure and table of its experiments is one command, printed above its results; the verdicts are
+figure and table of its experiments is one command, printed below its results; the verdicts are
 computed from the measurements by the same command. Samplers start from the same labels and run on
 one thread each; compilation and evaluation are not on the clock. Where a fast implementation
 changes a ranking of the paper, the table says so.
@@ -55,7 +55,6 @@ def _section(name: str, folder: Path, figures: Path) -> str:
     experiment = get_experiment(name)
     report = (folder / "report.md").read_text().splitlines()
     lines = [f"## {name}", "", f"**{experiment.title}** ({experiment.paper})", ""]
-    lines += ["```", f"cavity reproduce {name} --jobs 2 --out results/{name}", "```", ""]
     if experiment.discussion:
         lines += [experiment.discussion, ""]
     for line in report[1:]:
@@ -67,6 +66,8 @@ def _section(name: str, folder: Path, figures: Path) -> str:
         else:
             # The experiment's own headings go one level down.
             lines.append(f"#{line}" if line.startswith("#") else line)
+    lines += ["", "Remake it with", "", "```bash"]
+    lines += [f"cavity reproduce {name} --jobs 2 --out results/{name}", "```"]
     return "\n".join([*lines, ""])
 
 
