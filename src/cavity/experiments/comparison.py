@@ -150,6 +150,10 @@ def speed_section(summary: pd.DataFrame, by: list[str]) -> str:
     return markdown_table(table.reset_index() if by else table)
 
 
+def _rate(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+
+
 def efficiency_section(summary: pd.DataFrame, by: list[str]) -> str:
     """Return a table of effective draws per second (medians over trials) and mean scores."""
     rates = summary.copy()
@@ -161,7 +165,7 @@ def efficiency_section(summary: pd.DataFrame, by: list[str]) -> str:
     for column, label in names.items():
         rates[label] = rates[column] / rates["half_seconds"]
     groups = rates.groupby([*by, "sampler"], sort=False)
-    table = groups[list(names.values())].median().map(lambda v: f"{v:.3g}")
+    table = groups[list(names.values())].median().map(_rate)
     if "test_score" in rates:
         table["held-out log score"] = groups["test_score"].mean().map(lambda v: f"{v:.3f}")
     return markdown_table(table.reset_index())

@@ -112,7 +112,8 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
     """Hold the paper's statements, and ours, against the runs."""
     verdicts = []
     for name, trace in tables["trace"].groupby("separation", sort=False):
-        verdicts.append(judge_alike_per_sweep(trace, SAMPLERS, f" ({name})"))
+        for alike in (SAMPLERS, ("blocked", "ep")):
+            verdicts.append(judge_alike_per_sweep(trace, alike, f" ({name})"))
         for faster, slower in (("ep", "blocked"), ("blocked", "naive"), ("ep", "naive")):
             verdicts.append(judge_order_per_second(trace, faster, slower, f" ({name})"))
     return verdicts + judge_peers(tables["peers"], "cavity", "separation")
@@ -143,9 +144,11 @@ def report(tables: Tables, settings: Settings, out: Path) -> dict[str, str]:
             tables["summary"], ["separation"]
         ),
         "Adjusted Rand on the original points, by share of added outliers": markdown_table(
-            table.round(3).reset_index()
+            table.map("{:.3f}".format).reset_index()
         ),
-        "Held-out log score of clean test points": markdown_table(scores.round(3).reset_index()),
+        "Held-out log score of clean test points": markdown_table(
+            scores.map("{:.3f}".format).reset_index()
+        ),
     }
 
 
@@ -167,6 +170,24 @@ def draw_traces(
         ax.xaxis.set_minor_formatter("")
 
 
+DISCUSSION = """\
+Per sweep ep rises first, blocked close behind, and all three end at the same level. naive needs
+about three times as many sweeps on the way, so "alike" does not hold by our measure (mean traces
+within 0.05 of each other from the tenth sweep on); between ep and blocked it does.
+
+Per second the paper's order is ep, blocked, naive; in our hands it is blocked, naive, ep until they
+meet. Compiled, an observation costs ep a numerical projection and the other two little more
+than a gamma variate for each cluster; from random labels ep's first sweeps are its dearest. Effective
+draws per second say the same of the stationary chain. For this model `collapse="blocked"` is the
+better buy, and exact; ep's advantage is the sweep, which counts where likelihoods are dear.
+
+Beyond the paper, `StudentTMixture` with its defaults against EM and variational mixtures on the
+first ten data sets: without outliers it is level with scikit-learn's `GaussianMixture` (10
+restarts), and with 5 % or 10 % of uniform outliers it is far above every peer where the clusters
+can be told apart at all. The log score of clean points from training data with outliers favours it
+too, but for the hardest setting."""
+
+
 EXPERIMENT = Experiment(
     name="student-t",
     title="Student-t clusters: naive, blocked and EP samplers from the same starts",
@@ -177,4 +198,5 @@ EXPERIMENT = Experiment(
     judge=judge,
     report=report,
     quick_trials=2,
+    discussion=DISCUSSION,
 )
