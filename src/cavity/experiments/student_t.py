@@ -175,11 +175,12 @@ Per sweep ep rises first, blocked close behind, and all three end at the same le
 about three times as many sweeps on the way, so "alike" does not hold by our measure (mean traces
 within 0.05 of each other from the tenth sweep on); between ep and blocked it does.
 
-Per second the paper's order is ep, blocked, naive; in our hands it is blocked, naive, ep until they
-meet. Compiled, an observation costs ep a numerical projection and the other two little more
-than a gamma variate for each cluster; from random labels ep's first sweeps are its dearest. Effective
-draws per second say the same of the stationary chain. For this model `collapse="blocked"` is the
-better buy, and exact; ep's advantage is the sweep, which counts where likelihoods are dear.
+Per second the paper's order is ep, blocked, naive; in our hands it is blocked, naive, ep until
+they meet. Compiled, an observation costs ep a numerical projection and the other two little more
+than a gamma variate for each cluster, and from random labels ep's first sweeps are its dearest.
+Effective draws per second mostly say the same of the stationary chain. For this model
+`collapse="blocked"` is the better buy, and exact; ep's advantage is the sweep, which counts where
+likelihoods are dear.
 
 Beyond the paper, `StudentTMixture` with its defaults against EM and variational mixtures on the
 first ten data sets: without outliers it is level with scikit-learn's `GaussianMixture` (10
