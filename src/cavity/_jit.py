@@ -44,7 +44,8 @@ class _PartLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(library, "_reload_init"):  # since Numba 0.63
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
@@ -66,7 +67,7 @@ class _PartLowering(NativeLowering):
             fndesc.lookup_module(), fndesc.qualname, "", 0, lowered.env, (state.library,)
         )
         state.targetctx.insert_user_function(entry, fndesc, [state.library])
-        state.reload_init.extend(state.library._reload_init)
+        state.reload_init.extend(getattr(state.library, "_reload_init", ()))
         state["cr"] = lowered._replace(cfunc=entry)
         return True
 
