@@ -116,14 +116,17 @@ SECTIONS = {"synthetic": synthetic, "outliers": outliers, "df": df, "open": open
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sections", nargs="*", default=list(SECTIONS), choices=list(SECTIONS))
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     options = parser.parse_args()
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown section: {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore")
     for method in set(METHODS) - set(options.methods):
         del METHODS[method]
-    for name in options.sections:
+    for name in options.sections or SECTIONS:
         print(f"\n## {name}", flush=True)
         SECTIONS[name](options.seeds)
 

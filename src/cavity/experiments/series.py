@@ -29,6 +29,8 @@ from cavity.experiments.style import by_sweep, draw_band, figure, markdown_table
 
 SAMPLERS = ("naive", "collapsed", "ep")
 HELD_OUT = 0.02
+POSTERIOR_TRIALS = 4
+SETTLED = "collapsed, settled"
 ERRORS = {
     "mse_a": "a",
     "mse_x": "x",
@@ -42,14 +44,21 @@ def units(settings: Settings) -> list[Unit]:
     """One unit per chain; the exact sampler does fewer sweeps, each being many times dearer."""
     size: Unit = {"n_series": 300, "n_times": 200, "n_clusters": 20}
     sweeps = {"naive": 400, "collapsed": 60, "ep": 400}
+    long = 160
     if settings.quick:
         size = {"n_series": 20, "n_times": 20, "n_clusters": 2}
-        sweeps = dict.fromkeys(SAMPLERS, 12)
-    return [
+        sweeps, long = dict.fromkeys(SAMPLERS, 12), 12
+    compared = [
         {"sampler": sampler, "trial": trial, **size, "n_sweeps": sweeps[sampler]}
         for trial in range(settings.trials)
         for sampler in SAMPLERS
     ]
+    # By 60 sweeps the labels have settled and the parameters hardly; the box plots need more.
+    settled = [
+        {"sampler": "collapsed", "trial": trial, **size, "n_sweeps": long, "purpose": "posterior"}
+        for trial in range(min(settings.trials, POSTERIOR_TRIALS))
+    ]
+    return compared + settled
 
 
 def _chain(unit: Unit, Y: np.ndarray, n_sweeps: int) -> Any:
@@ -99,6 +108,8 @@ def run(unit: Unit) -> Tables:
             "var_x": draws["var_x"][late].reshape(-1),
         }
     )
+    if unit.get("purpose") == "posterior":
+        return {"draws": means.assign(sampler=SETTLED, trial=unit["trial"])}
     summary = {
         **key,
         "seconds_per_sweep": float(np.median(np.asarray(posterior.sweep_seconds)[0])),
@@ -146,22 +157,29 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
     return verdicts + [judge_posteriors(tables["draws"], name) for name in BOXES]
 
 
+def of_settled_trials(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return EP's and the long exact chains' draws, of the trials that have both."""
+    trials = draws.loc[draws["sampler"] == SETTLED, "trial"].unique()
+    kept = draws["sampler"].isin(["ep", SETTLED]) & draws["trial"].isin(trials)
+    return draws[kept]
+
+
 def judge_posteriors(draws: pd.DataFrame, name: str) -> Verdict:
     """Judge whether EP's posterior of a parameter is that of the exact sampler.
 
     Alike means: the posterior means differ by less than one posterior standard deviation in the
     median trial, and the standard deviations by less than a factor of two.
     """
-    groups = draws.groupby(["trial", "sampler"])[name]
+    groups = of_settled_trials(draws).groupby(["trial", "sampler"])[name]
     mean, sd = groups.mean().unstack("sampler"), groups.std().unstack("sampler")
-    shift = ((mean["ep"] - mean["collapsed"]).abs() / sd["collapsed"]).median()
-    ratio = (sd["ep"] / sd["collapsed"]).median()
-    difference = paired(mean["ep"], mean["collapsed"])
+    shift = ((mean["ep"] - mean[SETTLED]).abs() / sd[SETTLED]).median()
+    ratio = (sd["ep"] / sd[SETTLED]).median()
+    difference = paired(mean["ep"], mean[SETTLED])
     return Verdict(
         f"posterior of the mean {BOXES[name]} alike for ep and collapsed",
-        f"means {mean['ep'].mean():.4f} and {mean['collapsed'].mean():.4f} (difference "
+        f"means {mean['ep'].mean():.4f} and {mean[SETTLED].mean():.4f} (difference "
         f"{difference.mean:+.4f}, s.e. {difference.error:.4f}): {shift:.2f} posterior s.d. apart "
-        f"in the median trial; ratio of s.d. {ratio:.2f}",
+        f"in the median of {len(mean)} trials; ratio of s.d. {ratio:.2f}",
         bool(shift < 1 and 0.5 < ratio < 2),
     )
 
@@ -198,10 +216,12 @@ def report(tables: Tables, settings: Settings, out: Path) -> dict[str, str]:
 
 def draw_boxes(draws: pd.DataFrame, out: Path) -> None:
     """Draw posterior draws after burn-in, the exact sampler's and EP's side by side."""
+    draws = of_settled_trials(draws)
     with figure(1, len(BOXES), width=3.0) as (fig, axes):
         for ax, (name, label) in zip(axes[0], BOXES.items(), strict=True):
             for position, sampler in enumerate(("collapsed", "ep")):
-                values = draws.loc[draws["sampler"] == sampler, name].to_numpy()
+                source = SETTLED if sampler == "collapsed" else sampler
+                values = draws.loc[draws["sampler"] == source, name].to_numpy()
                 box = ax.boxplot(
                     values, positions=[position], widths=0.6, patch_artist=True, showfliers=False
                 )
@@ -209,8 +229,21 @@ def draw_boxes(draws: pd.DataFrame, out: Path) -> None:
                 box["medians"][0].set(color="black")
             ax.set(title=f"mean {label}" if name != "var_x" else label)
             ax.set_xticks([0, 1], ["collapsed", "ep"])
-        fig.suptitle("Posterior draws after burn-in, all trials")
+        n_trials = draws["trial"].nunique()
+        fig.suptitle(f"Posterior draws after burn-in, {n_trials} trials together")
         save(fig, out, "series-boxes")
+
+
+DISCUSSION = """\
+Everything the paper says of this comparison holds. ep and the exact sampler climb alike per sweep,
+both far above naive, which is still climbing after 400 sweeps; ep is far ahead by the clock, the
+exact sampler's sweep being some fifty times dearer. The log likelihood is that of the data given
+labels and parameters. On this data the labels settle completely, so the effective draws of pairs
+that share a cluster are not defined for ep and collapsed: no pair ever changes.
+
+The box plots compare ep with exact chains of 160 sweeps, run for the purpose on the first trials;
+the 60 sweeps of the traces settle the labels, but hardly the autoregression and the process
+variance."""
 
 
 EXPERIMENT = Experiment(
@@ -223,4 +256,5 @@ EXPERIMENT = Experiment(
     judge=judge,
     report=report,
     quick_trials=2,
+    discussion=DISCUSSION,
 )
