@@ -319,9 +319,9 @@ the sampler carries along. The shape of the figures is the paper's: zero without
 level that depends on their share and spread and neither on the start nor on time. From flat sites
 ours needs two passes for that: the first only builds the sites up, each against a cavity that
 lacks the observations still to come. At two passes, and after one from converged sites, the percent
-errors are of the paper's size; its table must be read with that in mind, since the text does not
-say from where it counts. Widely separated clusters (Delta = 5) have less error, because labels
-stop changing."""
+errors are of the paper's size, some of the mean's below half of it; its table must be read with
+that in mind, since the text does not say from where it counts. Widely separated clusters
+(Delta = 5) have less error, because labels stop changing."""
 
 
 EXPERIMENT = Experiment(
