@@ -63,7 +63,7 @@ def test_quick_run(tmp_path):
     outcome = reproduce("convergence", tmp_path, quick=True, progress=False)
     assert outcome.verdicts[0].claim == "the error is zero at r = 0"
     assert outcome.verdicts[0].holds
-    assert len(outcome.verdicts) == 9
+    assert len(outcome.verdicts) == 11
     for name in ("convergence-flat", "convergence-converged"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
         assert (tmp_path / f"{name}.svg").stat().st_size > 10_000

@@ -12,7 +12,7 @@ def test_quick_run(tmp_path):
     for name in ("mnist-embedding", "mnist-nmi", "mnist-ari"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
         assert (tmp_path / f"{name}.svg").exists()
-    assert len(outcome.verdicts) == 8
+    assert len(outcome.verdicts) == 12
 
 
 def test_subsets_keep_the_shares():

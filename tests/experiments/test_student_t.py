@@ -10,6 +10,7 @@ from cavity.experiments.comparison import (
     judge_alike_per_sweep,
     judge_order_per_second,
     judge_peers,
+    judge_rises_sooner,
 )
 from cavity.experiments.runs import log_time_average
 from cavity.experiments.student_t import make_data, units
@@ -25,7 +26,7 @@ def test_quick_run(tmp_path):
     methods = set(outcome.tables["peers"]["method"])
     assert {"cavity", "GaussianMixture", "BayesianGaussianMixture"} <= methods
     assert (tmp_path / "student-t-nmi.png").stat().st_size > 10_000
-    assert len(outcome.verdicts) == 6
+    assert len(outcome.verdicts) == 7
 
 
 def test_samplers_share_data_and_starts():
@@ -93,3 +94,20 @@ def test_peers_are_judged_against_the_best():
     assert "+0.050" in verdict.measured
     rows[2]["ari"] = rows[5]["ari"] = rows[8]["ari"] = 0.9
     assert not judge_peers(pd.DataFrame(rows), "cavity", "separation")[0].holds
+
+
+@pytest.mark.parametrize(("delay", "holds"), [(3, True), (0, False)])
+def test_rising_sooner_is_told_from_ending_higher(delay, holds):
+    """Two curves to the same level; one is some sweeps later, or is not."""
+    rng = np.random.default_rng(0)
+    sweeps = np.array([1, 2, 3, 5, 8, 13, 20, 50, 100])
+    rows = [
+        {"trial": t, "sampler": s, "sweep": n, "seconds": float(n), "nmi": level}
+        for t in range(10)
+        for s, lag in (("ep", 0), ("naive", delay))
+        for n in sweeps
+        for level in [n / (n + 4 + 3 * lag) + rng.normal(0, 0.01)]
+    ]
+    trace = pd.DataFrame(rows)
+    assert judge_rises_sooner(trace, "ep", "naive").holds is holds
+    assert not judge_rises_sooner(trace, "naive", "ep").holds
