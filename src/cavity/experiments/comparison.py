@@ -146,11 +146,14 @@ def speed_section(summary: pd.DataFrame, by: list[str]) -> str:
         aggfunc="median",
         sort=False,
     )
-    table = (1000 * table).map(lambda v: f"{v:.3g} ms")
+    table = (1000 * table).map(lambda v: f"{_rounded(v)} ms")
     return markdown_table(table.reset_index() if by else table)
 
 
-def _rate(value: float) -> str:
+def _rounded(value: float) -> str:
+    """Three digits; a dash for what is not defined."""
+    if np.isnan(value):
+        return "–"
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
@@ -165,7 +168,7 @@ def efficiency_section(summary: pd.DataFrame, by: list[str]) -> str:
     for column, label in names.items():
         rates[label] = rates[column] / rates["half_seconds"]
     groups = rates.groupby([*by, "sampler"], sort=False)
-    table = groups[list(names.values())].median().map(_rate)
+    table = groups[list(names.values())].median().map(_rounded)
     if "test_score" in rates:
         table["held-out log score"] = groups["test_score"].mean().map(lambda v: f"{v:.3f}")
     return markdown_table(table.reset_index())

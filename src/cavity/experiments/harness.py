@@ -202,9 +202,9 @@ def to_markdown(experiment: Experiment, settings: Settings, outcome: Outcome) ->
         lines += ["", "A quick run: it shows that everything works, not what is true."]
     lines += ["", "| claim | measured | verdict |", "| --- | --- | --- |"]
     for v in outcome.verdicts:
-        lines.append(
-            f"| {v.claim} | {v.measured} | {'holds' if v.holds else '**does not hold**'} |"
-        )
+        # A bar, as around a loading's size, would end the cell.
+        claim, measured = (text.replace("|", "\\|") for text in (v.claim, v.measured))
+        lines.append(f"| {claim} | {measured} | {'holds' if v.holds else '**does not hold**'} |")
     for heading, text in outcome.sections.items():
         lines += ["", f"## {heading}", "", text]
     for path in outcome.files:
