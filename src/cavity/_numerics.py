@@ -48,7 +48,7 @@ def fast_exp(x):
     return select(x == x, result, x)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _split(x):
     """Exponent n and mantissa less one, f, of a positive normal x = 2^n (1 + f)."""
     # Move the exponent's boundary so that the mantissa lies in [sqrt(1/2), sqrt(2)).
@@ -58,7 +58,7 @@ def _split(x):
     return n, bits_float(mantissa) - 1.0
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _join(n, s):
     """``n log 2 + 2 atanh(s)``; the series in s^2 <= 0.0295 to order 11."""
     z = s * s
@@ -79,7 +79,7 @@ def fast_log(x):
     return select(x == x, _join(n, f / (2.0 + f)), x)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def fast_log_pair(x, y):
     """``log(x), log(y)`` for one division, which is what bounds the speed of each."""
     n, f = _split(x)

@@ -110,7 +110,7 @@ def gaussian_parameters(dim: int, n_slots: int) -> GaussianParameters:
     return GaussianParameters(np.zeros((dim, n_slots)), whiten, np.zeros(n_slots))
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def log_gamma_ratio(x, d):
     """``lnGamma(x) - lnGamma(x - d/2)`` for x > d/2, with a single logarithm for most of it.
 
@@ -294,7 +294,7 @@ def mahalanobis8(q, j, y, residual):
     return total
 
 
-@jit
+@jit(internal=True)
 def log_multigamma(x, d):
     """Logarithm of the multivariate gamma function of dimension d at x."""
     total = 0.25 * d * (d - 1) * math.log(math.pi)

@@ -20,7 +20,7 @@ from cavity.models.student_t import set_rules
 LOWEST, HIGHEST = 0.5, 200.0
 
 
-@jit(reassoc=True)
+@jit(reassoc=True, internal=True)
 def _log_tail(distance, z, k, df):
     """Sum of log(1 + distance / df) over cluster k, or over all observations for k = -1."""
     total = 0.0
@@ -34,7 +34,7 @@ def _log_tail(distance, z, k, df):
     return total
 
 
-@jit
+@jit(internal=True)
 def log_density_of_log_df(log_df, distance, z, k, n, d, shape, rate):
     """Log posterior density of log(df) given the distances of n observations."""
     df = math.exp(log_df)

@@ -92,7 +92,7 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
     return model
 
 
-@jit
+@jit(internal=True)
 def _log_abs_gamma(a, y):
     """Logarithm of ``|Gamma(a + i y)|``, by Stirling's series after a shift upwards."""
     shift = 0.0
@@ -110,7 +110,7 @@ def _log_abs_gamma(a, y):
     )
 
 
-@jit
+@jit(internal=True)
 def quadrature_rule(alpha, a, d, tolerance, rule, k):
     """Step, window and constants of the trapezoid rule for one shape a of the integrand.
 
@@ -174,7 +174,7 @@ def _window(rule, k, rate):
     return log_rate, rule[U_LOW, k] / rate, max(n, 8)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, internal=True)
 def _is_steep(rule, k, log_rate, n, n_max):
     """Whether the integrand may overflow or needs more nodes than there are.
 
@@ -185,7 +185,7 @@ def _is_steep(rule, k, log_rate, n, n_max):
     return n > n_max or height > 650.0
 
 
-@jit
+@jit(internal=True)
 def _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
     """Lowest node, number of nodes, start of the exponent and its height at the top.
 
@@ -323,7 +323,7 @@ def _tilted_sums(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
     return sum8(total), sum8(first), sum8(second), sum8(inverse), sum8(ratio), sum8(log_ratio)
 
 
-@jit
+@jit(internal=True)
 def _centred_digamma(x):
     """``digamma(x) - log(x)`` and ``trigamma(x)``, accurate also where they nearly vanish."""
     sum_inverse = 0.0
@@ -364,7 +364,7 @@ def _centred_digamma(x):
     return value, slope
 
 
-@jit
+@jit(internal=True)
 def expected_log_gap(nu, d):
     """g(nu) = sum_j digamma((nu-j)/2) - d log(nu/2) over j < d, and its derivative.
 
@@ -395,7 +395,7 @@ def expected_log_gap(nu, d):
     return value, slope
 
 
-@jit
+@jit(internal=True)
 def _solve_near(n1, d, drop):
     """``solve_degrees`` for large n1, by one step of second order; its error is below 1e-12.
 
@@ -415,7 +415,7 @@ def _solve_near(n1, d, drop):
     return n1 / (1.0 + n1 * (change - 0.5 * bend * change * change))
 
 
-@jit
+@jit(internal=True)
 def solve_degrees(n1, d, drop):
     """The nu <= n1 with g(nu) = g(n1) - drop: Newton's method in 1/nu, where g is near linear."""
     if not drop > 0.0:
