@@ -32,6 +32,7 @@ from numba.core import caching, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
@@ -82,6 +83,15 @@ class _PartCompiler(CompilerBase):
                 passes.passes[at] = (_PartLowering, "lowering for linking")
         passes.finalize()
         return [passes]
+
+
+class _Part(CPUDispatcher):
+    """A function for kernels: a call from Python would jump to address zero, so it is refused."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        raise TypeError(
+            f"{self.py_func.__name__} is compiled with internal=True: only kernels can call it"
+        )
 
 
 def _options(
@@ -210,8 +220,8 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
     allocates : bool
         The kernel creates arrays. Others work in room that they are given.
     internal : bool
-        Only other kernels call it. Taking a nested NamedTuple apart for a call from Python is
-        much code, and time to compile.
+        Only other kernels call it: it is linked into them and never made executable alone, which
+        saves much of the time to compile. It cannot be called from Python.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
         its own, so a small verb costs more to call than to run.
@@ -219,6 +229,8 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
     if func is None:
         return functools.partial(jit, **options)
     dispatcher = numba.njit(**_options(**options))(func)
+    if options.get("internal"):
+        dispatcher.__class__ = _Part
     # A function that is only ever inlined never needs a cache entry of its own.
     if not (options.get("forceinline") or options.get("internal")):
         _enable_cache(dispatcher, _stamp(_foreign_text(func)))

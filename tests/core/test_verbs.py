@@ -88,3 +88,19 @@ def test_an_observation_that_no_cluster_can_hold_is_named():
 def test_room_to_begin_with():
     assert slots_for(5, prior_is_open=False) == 5
     assert slots_for(5, prior_is_open=True) > 10
+
+
+@jit(internal=True)
+def doubled(x):
+    return 2.0 * x
+
+
+@jit
+def quadrupled(x):
+    return doubled(doubled(x))
+
+
+def test_a_part_of_kernels_is_called_by_kernels_only():
+    assert quadrupled(1.5) == 6.0
+    with pytest.raises(TypeError, match="doubled is compiled with internal=True"):
+        doubled(1.5)

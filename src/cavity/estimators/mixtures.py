@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity import __version__, _progress
 from cavity._jit import cache_directory
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.partition_settings import PartitionSettings
 from cavity.estimators.predictive import (
     MAX_DRAWS,
     MixtureDraws,
@@ -35,15 +35,9 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.priors import (
     Dirichlet,
-    DirichletProcess,
     FixedWeights,
-    PartitionPrior,
     PitmanYor,
-    dirichlet,
-    dirichlet_process,
-    fixed_weights,
     is_open,
-    pitman_yor,
 )
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
@@ -51,8 +45,6 @@ from cavity.sampling.sampler import PartitionSampler, slots_for
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
 
 # A cluster's Dirichlet parameter of 20 expects sizes of the same order, and mixes well; much
 # smaller ones let clusters die. Under an open prior it is the mass of a new cluster.
@@ -96,26 +88,18 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     return out
 
 
-class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
+class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
     """What the two mixtures share: validation, running chains, summaries, prediction."""
 
     # Set by the estimators' constructors.
-    n_clusters: int
     collapse: str
-    prior: Any
     concentration: Any
-    n_chains: int
-    n_warmup: int
-    n_draws: int
-    thin: int
     init: Any
     n_jobs: int | None
     random_state: Any
     progress: bool | None
     checkpoint: Any
     keep_warmup: bool
-    weights: Any
-    discount: float
     mean_prior_strength: float
     covariance_prior_df: float | None
     covariance_prior_scale: float | None
@@ -126,81 +110,16 @@ class _Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     # ------------------------------------------------------------------ settings
 
     def _check_settings(self) -> None:
-        check_count("n_clusters", self.n_clusters, 1)
+        self._check_run_and_prior()
         check_choice("collapse", self.collapse, self._collapses)
-        check_count("n_chains", self.n_chains, 1)
-        check_count("n_warmup", self.n_warmup, 0)
-        check_count("n_draws", self.n_draws, 1)
-        check_count("thin", self.thin, 1)
-        if isinstance(self.prior, str):
-            check_choice("prior", self.prior, PRIORS)
-        elif not isinstance(self.prior, FixedWeights | Dirichlet | DirichletProcess | PitmanYor):
-            raise ValueError(
-                f"prior must be one of {', '.join(map(repr, PRIORS))} or a prior object from "
-                f"cavity.priors, not {self.prior!r}."
-            )
-        if isinstance(self.concentration, str):
-            if self.concentration != "learn":
-                raise ValueError(
-                    "concentration must be a positive number or 'learn', not "
-                    f"{self.concentration!r}."
-                )
-            if self.prior == "fixed" or isinstance(self.prior, FixedWeights):
-                raise ValueError("concentration='learn' needs a prior that has one, not 'fixed'.")
-        elif self.concentration is not None:
-            check_number("concentration", self.concentration, 0.0)
-        if self.prior == "pitman-yor":
-            check_number("discount", self.discount, 0.0, strict=False)
-            if self.discount >= 1.0:
-                raise ValueError(f"discount must be below 1, not {self.discount!r}.")
         check_number("mean_prior_strength", self.mean_prior_strength, 0.0)
         if self.covariance_prior_scale is not None:
             check_number("covariance_prior_scale", self.covariance_prior_scale, 0.0)
         if isinstance(self.init, str):
             check_choice("init", self.init, ("kmeans++", "random"))
 
-    def _partition_prior(self, n_slots: int) -> PartitionPrior:
-        start = CONCENTRATION_OPEN if self._open() else CONCENTRATION
-        if isinstance(self.concentration, Real):
-            start = float(self.concentration)
-        if self.prior == "fixed":
-            weights = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
-            return fixed_weights(weights)
-        if self.prior == "dirichlet":
-            shape = np.ones(self.n_clusters) if self.weights is None else self._check_weights()
-            return dirichlet(self.n_clusters, start, shape)
-        if self.prior == "dp":
-            return dirichlet_process(n_slots, start)
-        if self.prior == "pitman-yor":
-            return pitman_yor(n_slots, start, self.discount)
-        given: Any = self.prior
-        if is_open(given):
-            discount = float(given.discount[0]) if isinstance(given, PitmanYor) else 0.0
-            mass = float(given.concentration[0])
-            return (
-                pitman_yor(n_slots, mass, discount)
-                if isinstance(given, PitmanYor)
-                else dirichlet_process(n_slots, mass)
-            )
-        size = given[0].size
-        if size != self.n_clusters:
-            raise ValueError(
-                f"prior is over {size} clusters, but n_clusters={self.n_clusters}. Make them agree."
-            )
-        # Each chain changes its own copy.
-        return type(given)(*(np.array(a, dtype=float) for a in given))
-
-    def _check_weights(self) -> np.ndarray:
-        weights = np.asarray(self.weights, dtype=float)
-        if weights.shape != (self.n_clusters,) or not np.all(weights > 0.0):
-            raise ValueError(
-                f"weights must hold n_clusters={self.n_clusters} positive numbers, not "
-                f"{self.weights!r}."
-            )
-        return weights
-
-    def _open(self) -> bool:
-        return self.prior in ("dp", "pitman-yor") or is_open(self.prior)
+    def _start_concentration(self) -> float:
+        return CONCENTRATION_OPEN if self._open() else CONCENTRATION
 
     def _cluster_prior(self, d: int) -> NIWPrior:
         """Prior of each cluster's mean and covariance, in standardised units."""

@@ -28,7 +28,7 @@ from cavity.estimators.validation import check_labels
 from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import FactorSeries
 from cavity.posterior.posterior import Posterior
-from cavity.priors import PartitionPrior, is_open
+from cavity.priors import PartitionPrior
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 
@@ -55,9 +55,9 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         How factors are dealt with when labels are drawn.
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
         Prior over partitions; the last two leave the number of clusters open.
-    concentration : float or "learn"
-        Dirichlet parameter of each cluster, or mass of a new cluster under an open prior. A
-        learned one has a Gamma(1, 1) prior.
+    concentration : float, "learn" or None
+        Dirichlet parameter of each cluster, or mass of a new cluster under an open prior; None is
+        1. A learned one has a Gamma(1, 1) prior.
     n_chains, n_warmup, n_draws, thin : int
         Chains; sweeps before the first draw; draws per chain; sweeps per draw.
     init : "random" or array of labels
@@ -258,7 +258,7 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
             {name: getattr(self, name) for name in (*PAIRS, *TRIPLES)}, p, units.intercept
         )
         hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])
-        prior = self._partition_prior()
+        prior = self._partition_prior(self.n_clusters)
         settings = Settings(
             collapse=self.collapse,
             draw=self.draw,
@@ -275,7 +275,7 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         n = len(data.y)
         start: Any = self.init
         if not isinstance(start, str):
-            start = check_labels(start, n, self.n_clusters, is_open(prior))
+            start = check_labels(start, n, self.n_clusters, self._open())
 
         def make_sampler(chain: int, rng: np.random.Generator) -> SeriesSampler:
             labels = rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
@@ -384,11 +384,10 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
             for k, v in self.get_params().items()
         }
         times = data.axis.labels()
-        open_prior = self.prior in ("dp", "pitman-yor") or is_open(self.prior)
         return {
             "model": type(self).__name__,
             "settings": settings,
-            "max_clusters": None if open_prior else int(self.n_clusters),
+            "max_clusters": None if self._open() else int(self.n_clusters),
             "n_series": len(data.y),
             "n_times": data.axis.size,
             "n_observations": int(data.count.sum(dtype=float)),
