@@ -23,25 +23,21 @@ import numpy as np
 from sklearn.mixture import GaussianMixture as ScikitGaussianMixture
 from threadpoolctl import threadpool_limits
 
+from cavity import GaussianMixture, StudentTMixture
 from cavity._jit import compiled
 from cavity.datasets import make_student_t
-from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
-from cavity.priors import dirichlet
-from cavity.sampling.sampler import PartitionSampler
 from cavity.sampling.sweep import sweep
 
 
 def start_chain(n, n_clusters, d, collapse="ep", seed=0):
-    """A started chain over easy data, from the true labels."""
+    """A chain of the estimator with its default settings, started from the true labels."""
     y, truth = make_student_t(n, n_clusters, d, 5.0, "medium", random_state=seed)
     y = np.ascontiguousarray((y - np.median(y, axis=0)) / y.std(axis=0))
-    prior = NIWPrior(np.zeros(d), 0.01, d + 2.0, np.eye(d) * 0.2 * n_clusters ** (-2.0 / d))
+    kind = GaussianMixture if collapse == "collapsed" else StudentTMixture
+    mixture = kind(n_clusters, collapse=collapse)
     rng = np.random.default_rng(seed)
-    if collapse == "collapsed":
-        engine = gaussian_collapse(y, prior, n_clusters, collapse)
-    else:
-        engine = student_t_collapse(y, prior, n_clusters, collapse, 5.0)
-    return y, PartitionSampler(engine, dirichlet(n_clusters, 10.0), truth.labels, rng), rng
+    prior = mixture._cluster_prior(y)
+    return y, mixture._sampler(y, prior, n_clusters, truth.labels, None, rng), rng
 
 
 def whole_sweep(sampler, rng):

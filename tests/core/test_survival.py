@@ -9,6 +9,7 @@ import pytest
 from kill_harness import resumes_bit_for_bit
 
 from cavity.datasets import make_student_t
+from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
 from cavity.priors import dirichlet, dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
@@ -45,12 +46,15 @@ def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open
     y, _ = make_student_t(100, 12, 2, 4.0, "easy", random_state=0)
     y = np.ascontiguousarray((y - y.mean(axis=0)) / y.std(axis=0))
     niw = NIWPrior(np.zeros(2), 0.05, 4.0, 0.02 * np.eye(2))
+    update = CovarianceScaleUpdate(0.5, np.diag(niw.psi), np.full(2, 1e-6))
 
     def make(rng):
         if likelihood == "gaussian":
-            parts = gaussian_collapse(y, niw, 8, collapse)
+            parts = gaussian_collapse(y, niw, 8, collapse, update)
         else:
-            parts = student_t_collapse(y, niw, 8, collapse, 4.0, learn_df="each")
+            parts = student_t_collapse(
+                y, niw, 8, collapse, 4.0, learn_df="each", prior_update=update
+            )
         prior = dirichlet_process(8, 30.0) if open_prior else dirichlet(8)
         start = np.arange(100) % 8
         return PartitionSampler(parts, prior, start, rng, concentration_prior=(2.0, 0.1))

@@ -187,6 +187,43 @@ def test_degrees_of_freedom_are_drawn_when_asked(df, data):
     assert (drawn > 0).all()
 
 
+@pytest.mark.parametrize(("true", "lower", "upper"), [(3.0, 2.0, 4.5), (np.inf, 20.0, 200.0)])
+def test_learned_degrees_of_freedom_are_the_data_s(true, lower, upper):
+    """However tight the clusters are: here at a twentieth of the distance between them."""
+    X, _ = make_student_t(600, 4, 2, true, "easy", random_state=200)
+    m = StudentTMixture(4, n_chains=2, n_warmup=100, n_draws=100, random_state=0).fit(X)
+    assert lower < np.nanmean(m.posterior_.parameters["df"]) < upper
+
+
+@BOTH
+def test_the_scale_of_covariances_is_learned_by_column(kind):
+    """Clusters that are tight in one column and wide in the other."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 2)) * [0.01, 1.0]
+    X[:100] += [3.0, 0.5]
+    m = kind(2, **SMALL).fit(X)
+    drawn = m.posterior_.parameters["covariance_prior_scale"]
+    assert drawn.shape == (2, 30, 2)
+    tight, wide = np.median(drawn, axis=(0, 1))
+    assert 1e-6 < tight < 1e-3
+    assert 0.1 < wide < 10.0
+    fixed = kind(2, covariance_prior_scale=0.1, **SMALL).fit(X)
+    assert "covariance_prior_scale" not in fixed.posterior_.parameters
+
+
+@BOTH
+def test_a_coarse_column_keeps_the_scale_of_its_steps(kind):
+    """Noughts and ones: a cluster with one of them has no width there, and the scale a floor."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal(200), rng.integers(2, size=200)])
+    X[:100, 0] += 6.0
+    m = kind(2, **SMALL).fit(X)
+    # A step of one has variance 1/12; the interquartile range of one makes the unit 1/1.349.
+    floor = 1.349**2 / 12.0
+    lowest = m.posterior_.parameters["covariance_prior_scale"][..., 1].min()
+    assert floor <= lowest < 1.1 * floor
+
+
 def test_learned_concentration_is_kept(data):
     m = GaussianMixture(3, prior="dp", concentration="learn", **SMALL).fit(data[0])
     assert m.posterior_.parameters["concentration"].std() > 0

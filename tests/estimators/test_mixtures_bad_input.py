@@ -194,6 +194,8 @@ def test_integers_and_lists(kind):
         ({"mean_prior_strength": 0}, "mean_prior_strength must be a number greater than 0"),
         ({"covariance_prior_df": 2}, r"must exceed the number of columns plus 1 \(4\), not 2"),
         ({"covariance_prior_scale": -1}, "covariance_prior_scale must be a number greater than 0"),
+        ({"covariance_prior_scale": "guess"}, "covariance_prior_scale must be .*learn.*guess"),
+        ({"covariance_prior_scale": None}, "covariance_prior_scale must be a number.*not None"),
     ],
 )
 def test_settings_that_are_refused(kind, X, settings, sentence):

@@ -6,6 +6,7 @@ import functools
 
 import enumeration
 import numpy as np
+from scipy import special, stats
 
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
 from cavity.priors import dirichlet, dirichlet_process, fixed_weights, pitman_yor
@@ -15,6 +16,7 @@ Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
 N = len(Y)
 NIW = NIWPrior(np.zeros(1), 0.2, 3.0, np.eye(1))
 DF = 4.0
+SCALE_SHAPE, SCALE_FLOOR = 2.0, 0.1
 SLOTS = 8
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 SHAPE = np.array([2.0, 1.0, 0.5])
@@ -64,10 +66,43 @@ def exact(likelihood, prior):
     return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior not in OPEN)
 
 
+@functools.cache
+def exact_with_scale(likelihood, prior):
+    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it.
+
+    The grid's lower end is the floor of psi; it starts half a step above, for the midpoint rule.
+    """
+    step = 0.15
+    log_psi = np.arange(np.log(SCALE_FLOOR) + 0.5 * step, 4.0, step)
+    log_weight = stats.gamma.logpdf(np.exp(log_psi), SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
+    log_weight += log_psi + np.log(step)
+    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
+    blocks = [
+        [sum(1 << int(i) for i in np.flatnonzero(z == k)) for k in np.unique(z)] for z in states
+    ]
+    log_p = np.empty((len(states), len(log_psi)))
+    for j, psi in enumerate(np.exp(log_psi)):
+        if likelihood == "gaussian":
+            table = enumeration.gaussian_marginals(
+                Y, NIW.mean, NIW.kappa, NIW.nu, np.array([[psi]])
+            )
+        else:
+            table = enumeration.student_t_marginals(
+                Y[:, 0], 0.0, NIW.kappa, NIW.nu, psi, DF, step=0.25
+            )
+        log_p[:, j] = [sum(table[mask] for mask in masks) for masks in blocks] + log_weight[j]
+    log_p = log_p + np.array([log_prior(prior)(z) for z in states])[:, None]
+    joint = special.softmax(log_p)
+    return enumeration.Exact(states, joint.sum(axis=1), prior not in OPEN), (
+        log_psi,
+        joint.sum(axis=0),
+    )
+
+
 def collapse(name, y=Y, slots=SLOTS, df=DF, **options):
     likelihood, _, kind = name.rpartition("-")
     if likelihood == "gaussian":
-        return gaussian_collapse(y, NIW, slots, kind)
+        return gaussian_collapse(y, NIW, slots, kind, **options)
     return student_t_collapse(y, NIW, slots, kind, df, **options)
 
 

@@ -18,7 +18,7 @@ def run(separation, seed, n_sweeps=150):
     rng = np.random.default_rng(seed)
     mixture = StudentTMixture(n_clusters=K)
     sampler = mixture._sampler(
-        y, mixture._cluster_prior(2), SLOTS, rng.integers(0, K, N), None, rng
+        y, mixture._cluster_prior(y), SLOTS, rng.integers(0, K, N), None, rng
     )
     moved = np.zeros(N, dtype=bool)
     before = sampler.labels().copy()

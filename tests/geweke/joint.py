@@ -20,6 +20,8 @@ from scipy import stats
 
 from cavity._jit import compiled
 from cavity.collapse import conjugate
+from cavity.families.normal_inverse_wishart import unpack
+from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
 from cavity.priors import dirichlet, dirichlet_process, pitman_yor
@@ -30,6 +32,8 @@ SLOTS = 8
 NIW = NIWPrior(np.array([0.5]), 0.4, 5.0, np.array([[2.0]]))
 CONCENTRATION = (3.0, 2.0)  # shape and rate
 DF = (3.0, 0.5)
+SCALE_SHAPE = 3.0  # of the gamma prior whose mean is NIW's psi, cut below
+SCALE_FLOOR = 0.5
 N_CLUSTERS = 3
 DISCOUNT = 0.3
 FIXED_DF = 4.0
@@ -42,12 +46,14 @@ class Case(NamedTuple):
     collapse: str
     prior: str
     learn_df: str | None = None
+    learn_scale: str | None = None
 
 
 class State(NamedTuple):
     """One draw of everything."""
 
     concentration: float
+    psi: float  # scale of the inverse Wishart
     z: np.ndarray
     mean: np.ndarray  # of each observation's cluster
     precision: np.ndarray
@@ -56,7 +62,7 @@ class State(NamedTuple):
     y: np.ndarray
 
 
-def functions(s: State, has_scales: bool) -> list[float]:
+def functions(s: State, case: Case) -> list[float]:
     """What is compared."""
     pairs = [s.z[i] == s.z[j] for i in range(N) for j in range(i)]
     residual = (s.y - s.mean) * np.sqrt(s.precision)
@@ -76,7 +82,15 @@ def functions(s: State, has_scales: bool) -> list[float]:
         np.tanh(0.5 * np.mean(residual**2)),
         np.tanh(residual[0]) * np.tanh(residual[1]),
     ]
-    if has_scales:
+    if case.learn_scale:
+        values += [
+            np.log(s.psi),
+            np.log(s.psi) ** 2,
+            np.log(s.psi) * np.log(s.precision[0]),
+            np.log(s.psi) * np.mean(pairs),
+            np.log(s.psi) * np.tanh(0.2 * np.abs(s.y).max()),
+        ]
+    if case.likelihood == "student-t":
         values += [
             np.log(s.df[0]),
             np.log(s.df[0]) ** 2,
@@ -117,7 +131,12 @@ def seated(concentration, prior, rng):
 def from_priors(case: Case, rng) -> State:
     concentration = rng.gamma(CONCENTRATION[0], 1.0 / CONCENTRATION[1])
     z = seated(concentration, case.prior, rng)
-    precision = rng.gamma(0.5 * NIW.nu, 2.0 / NIW.psi[0, 0], N)
+    psi = NIW.psi[0, 0]
+    if case.learn_scale:
+        psi = 0.0
+        while psi < SCALE_FLOOR:
+            psi = rng.gamma(SCALE_SHAPE, NIW.psi[0, 0] / SCALE_SHAPE)
+    precision = rng.gamma(0.5 * NIW.nu, 2.0 / psi, N)
     mean = NIW.mean[0] + rng.standard_normal(N) / np.sqrt(NIW.kappa * precision)
     if case.learn_df == "each":
         df = np.array([prior_df(rng) for _ in range(N)])
@@ -128,7 +147,7 @@ def from_priors(case: Case, rng) -> State:
     if case.likelihood == "student-t":
         scale = rng.gamma(0.5 * df) / (0.5 * df)
     y = mean + rng.standard_normal(N) / np.sqrt(precision * scale)
-    return State(concentration, z, mean, precision, df, scale, y)
+    return State(concentration, psi, z, mean, precision, df, scale, y)
 
 
 # --------------------------------------------------------------------------- by the sampler
@@ -139,6 +158,7 @@ def state_of(sampler) -> State:
     z = sampler.labels().astype(int)
     return State(
         float(sampler.prior.concentration[0]),
+        float(unpack(sampler.collapse.family.prior, D)[3][0, 0]),
         z.copy(),
         parameters.mean[0, z].copy(),
         parameters.whiten[0, 0, z] ** 2,
@@ -161,11 +181,22 @@ def new_data(sampler, rng) -> None:
 def make_sampler(case: Case, rng) -> PartitionSampler:
     start = from_priors(case, rng)
     y = start.y[:, None].copy()
+    niw = NIW._replace(psi=np.array([[start.psi]]))
+    update = None
+    if case.learn_scale:
+        update = CovarianceScaleUpdate(SCALE_SHAPE, np.diag(NIW.psi), np.full(D, SCALE_FLOOR))
     if case.likelihood == "gaussian":
-        collapse = gaussian_collapse(y, NIW, SLOTS, case.collapse)
+        collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, update)
     else:
         collapse = student_t_collapse(
-            y, NIW, SLOTS, case.collapse, FIXED_DF, learn_df=case.learn_df, df_prior=DF
+            y,
+            niw,
+            SLOTS,
+            case.collapse,
+            FIXED_DF,
+            learn_df=case.learn_df,
+            df_prior=DF,
+            prior_update=update,
         )
     if case.learn_df == "each":
         # Slots that no one has used yet must hold draws from their prior.
@@ -182,9 +213,8 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
 def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -> np.ndarray:
     """One score per function; standard normal if the sampler is right."""
     rng = np.random.default_rng(seed)
-    has_scales = case.likelihood == "student-t"
     n_prior = 8000
-    prior = np.array([functions(from_priors(case, rng), has_scales) for _ in range(n_prior)])
+    prior = np.array([functions(from_priors(case, rng), case) for _ in range(n_prior)])
     sampler = make_sampler(case, rng)
     for _ in range(100):
         sampler.sweep(rng)
@@ -194,7 +224,7 @@ def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -
         sampler.sweep(rng)
         new_data(sampler, rng)
         spoil(sampler)
-        row[:] = functions(state_of(sampler), has_scales)
+        row[:] = functions(state_of(sampler), case)
     n_batches = 50
     batches = chain[: n_sweeps // n_batches * n_batches].reshape(n_batches, -1, chain.shape[1])
     means = batches.mean(axis=1)

@@ -12,6 +12,7 @@ from joint import Case, z_scores
 from scipy import stats
 
 from cavity.models import degrees_of_freedom
+from cavity.models.covariance_scale import CovarianceScaleUpdate
 
 N_SWEEPS = 6000
 CASES = [
@@ -23,6 +24,10 @@ CASES = [
     Case("student-t", "blocked", "dp", "each"),
     Case("student-t", "naive", "dirichlet", "shared"),
     Case("student-t", "naive", "dp", "each"),
+    Case("gaussian", "collapsed", "dp", None, "scale"),
+    Case("gaussian", "naive", "dirichlet", None, "scale"),
+    Case("student-t", "blocked", "dp", "shared", "scale"),
+    Case("student-t", "naive", "dp", "shared", "scale"),
 ]
 
 
@@ -57,6 +62,20 @@ def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
 
     monkeypatch.setattr(degrees_of_freedom, "slice_df", without_jacobian)
     scores = z_scores(Case("student-t", "naive", "dirichlet", "shared"), 6000, seed=3)
+    assert np.abs(scores).max() > 1.2 * threshold(scores.size)
+
+
+@pytest.mark.parametrize("collapse", ["collapsed", "naive"])
+def test_a_wrong_rate_of_the_scale_fails(monkeypatch, collapse):
+    """A conditional that leaves out the half of tr(Psi Sigma^-1) / 2."""
+    right = CovarianceScaleUpdate.draw
+
+    def doubled(self, family, parameters, counts, rng):
+        wrong = parameters._replace(whiten=np.sqrt(2.0) * parameters.whiten)
+        right(self, family, wrong, counts, rng)
+
+    monkeypatch.setattr(CovarianceScaleUpdate, "draw", doubled)
+    scores = z_scores(Case("gaussian", collapse, "dp", None, "scale"), 6000, seed=5)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
 

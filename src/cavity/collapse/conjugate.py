@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled, jit
-from cavity.collapse.update import Update
+from cavity.collapse.update import PriorUpdate, Update
 from cavity.families.common import draw_from, load_from, to_prior
 from cavity.sampling.arrays import declare, flatten, grown, rebuilt
 from cavity.verbs import accumulate, choose, insert, load, log_partition, observe, pick, remove
@@ -111,8 +111,9 @@ class ConjugateCollapse:
         The likelihood with its data, the conjugate family with every slot at its prior, and room
         for one draw of every cluster's parameters.
     update : Update, optional
-        Draws auxiliary and other variables given
-        the cluster parameters, in place.
+        Draws auxiliary and other variables given the cluster parameters, in place.
+    prior_update : PriorUpdate, optional
+        Draws what the prior of cluster parameters does not know, in place.
     base_measure : callable, optional
         ``base_measure(model, z)``: the part of the log likelihood outside the family.
     """
@@ -124,12 +125,19 @@ class ConjugateCollapse:
         parameters: Any,
         *,
         update: Update | None = None,
+        prior_update: PriorUpdate | None = None,
         base_measure: Callable[..., float] | None = None,
     ) -> None:
         self.state: Any = conjugate_state(model, family)
         self.parameters = parameters
         self.update = update
+        self.prior_update = prior_update
         self.base_measure = base_measure
+
+    @property
+    def family(self) -> Any:
+        """The distribution of each slot's parameters."""
+        return self.state.family
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Gather every cluster's statistics and draw what is not integrated out."""
@@ -141,6 +149,9 @@ class ConjugateCollapse:
         compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
         if self.update is not None:
             self.update.draw(self.state.model, self.parameters, z, counts, rng)
+        if self.prior_update is not None:
+            self.prior_update.draw(self.state.family, self.parameters, counts, rng)
+        if self.update is not None or self.prior_update is not None:
             compiled(rebuild, self.state)(self.state, z)
 
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled, jit
-from cavity.collapse.update import Update
+from cavity.collapse.update import PriorUpdate, Update
 from cavity.families.common import draw_from, load_from, to_prior
 from cavity.sampling.arrays import copied, declare, flatten, grown, rebuilt
 from cavity.verbs import (
@@ -305,8 +305,10 @@ class EPCollapse:
         The likelihood with its data, the approximating family with every slot at its prior, and
         room for one draw of every cluster's parameters.
     update : Update, optional
-        Draws what the likelihood has beyond cluster
-        parameters (degrees of freedom, say), in place.
+        Draws what the likelihood has beyond cluster parameters (degrees of freedom, say), in
+        place.
+    prior_update : PriorUpdate, optional
+        Draws what the prior of cluster parameters does not know, in place; the sites stay.
     fraction, damping : float
         Power-EP fraction and damping of site updates; 1 is plain EP.
     pass_every, pass_tolerance, max_passes : int, float, int
@@ -327,6 +329,7 @@ class EPCollapse:
         *,
         n: int,
         update: Update | None = None,
+        prior_update: PriorUpdate | None = None,
         fraction: float = 1.0,
         damping: float = 1.0,
         pass_every: int = 0,
@@ -338,11 +341,17 @@ class EPCollapse:
         self.state: Any = ep_state(model, family, n, fraction, damping, site_type)
         self.parameters = parameters
         self.update = update
+        self.prior_update = prior_update
         self.pass_every = pass_every
         self.pass_tolerance = pass_tolerance
         self.max_passes = max_passes
         self.staleness_every = staleness_every
         self.history = np.zeros(3)  # sweeps, sum of staleness, number of times measured
+
+    @property
+    def family(self) -> Any:
+        """The distribution of each slot's parameters."""
+        return self.state.family
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Insert every observation into its cluster and draw the parameters."""
@@ -351,12 +360,7 @@ class EPCollapse:
 
     def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """After a sweep: clean sums, full passes and diagnosis when due, the other variables."""
-        improper = np.zeros(counts.size, dtype=bool)
-        n_improper = compiled(rebuild, self.state)(self.state, z, improper)
-        if n_improper:
-            self._insert(z, np.arange(z.size), improper)
-            self.state.counters[INVALID] += n_improper
-            self.state.counters[REFITTED] += counts[improper].sum()
+        self._rebuild(z, counts)
         self.history[0] += 1
         if self.pass_every and self.history[0] % self.pass_every == 0:
             self._converge(self.state, z, counts)
@@ -365,6 +369,14 @@ class EPCollapse:
             self.history[2] += 1
         self._draw(z, counts, rng)
 
+    def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
+        improper = np.zeros(counts.size, dtype=bool)
+        n_improper = compiled(rebuild, self.state)(self.state, z, improper)
+        if n_improper:
+            self._insert(z, np.arange(z.size), improper)
+            self.state.counters[INVALID] += n_improper
+            self.state.counters[REFITTED] += counts[improper].sum()
+
     def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
         compiled(insert_members, self.state)(self.state, z, order, chosen)
 
@@ -372,6 +384,9 @@ class EPCollapse:
         compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
         if self.update is not None:
             self.update.draw(self.state.model, self.parameters, z, counts, rng)
+        if self.prior_update is not None:
+            self.prior_update.draw(self.state.family, self.parameters, counts, rng)
+            self._rebuild(z, counts)
 
     def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray) -> None:
         order = np.arange(z.size)

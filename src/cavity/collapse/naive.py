@@ -9,8 +9,8 @@ import numpy as np
 
 from cavity._jit import compiled
 from cavity.collapse.selection import draw_from_scores
-from cavity.collapse.update import Update
-from cavity.families.common import draw_from, load_from
+from cavity.collapse.update import PriorUpdate, Update
+from cavity.families.common import draw_empty, draw_from, load_from
 from cavity.sampling.arrays import declare, flatten, grown, rebuilt
 from cavity.verbs import choose, insert, log_densities, log_density, remove
 
@@ -68,8 +68,9 @@ class NaiveCollapse:
     gather : callable
         ``gather(model, family, z)``: bring the family up to date with the assignments.
     update : Update, optional
-        Draws auxiliary and other variables given
-        the cluster parameters, in place.
+        Draws auxiliary and other variables given the cluster parameters, in place.
+    prior_update : PriorUpdate, optional
+        Draws what the prior of cluster parameters does not know, in place.
     log_likelihood : callable, optional
         ``log_likelihood(model, parameters, z)``; the sum of ``log_density`` by default.
     """
@@ -82,12 +83,14 @@ class NaiveCollapse:
         *,
         gather: Callable[..., None],
         update: Update | None = None,
+        prior_update: PriorUpdate | None = None,
         log_likelihood: Callable[..., float] | None = None,
     ) -> None:
         self.state: Any = naive_state(model, parameters, family.natural.shape[0])
         self.family = family
         self.gather = gather
         self.update = update
+        self.prior_update = prior_update
         self._log_likelihood = log_likelihood
 
     @property
@@ -105,6 +108,11 @@ class NaiveCollapse:
         compiled(draw_from, (self.state, self.family))(self.family, self.parameters, 0, rng)
         if self.update is not None:
             self.update.draw(self.state.model, self.parameters, z, counts, rng)
+        if self.prior_update is not None:
+            self.prior_update.draw(self.family, self.parameters, counts, rng)
+            # The scale was drawn given the occupied clusters alone; the others follow it.
+            kernel = compiled(draw_empty, (self.state, self.family))
+            kernel(self.family, self.parameters, counts, rng)
 
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:
         """Make room for more clusters, with parameters drawn from the prior."""

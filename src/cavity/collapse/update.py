@@ -25,3 +25,15 @@ class Update(Protocol):
 
     def record(self, model: Any) -> dict[str, np.ndarray]:
         """What a kept draw should show of them; a cluster axis comes first."""
+
+
+class PriorUpdate(Protocol):
+    """Draws what the prior of cluster parameters has that is not known, in place."""
+
+    def draw(
+        self, family: Any, parameters: Any, counts: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        """Draw it given the parameters of the occupied clusters; set ``family.prior``."""
+
+    def record(self, family: Any) -> dict[str, np.ndarray]:
+        """What a kept draw should show of it."""

@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity import __version__, _progress
 from cavity._jit import cache_directory
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
+from cavity.estimators.description import describe
 from cavity.estimators.partition_settings import PartitionSettings
 from cavity.estimators.predictive import (
     MAX_DRAWS,
@@ -30,15 +32,9 @@ from cavity.estimators.validation import (
     check_numeric,
     robust_standardiser,
 )
-from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.models.mixtures import gaussian_collapse, student_t_collapse
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.priors import (
-    Dirichlet,
-    FixedWeights,
-    PitmanYor,
-    is_open,
-)
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler, slots_for
@@ -50,42 +46,6 @@ if TYPE_CHECKING:
 # smaller ones let clusters die. Under an open prior it is the mass of a new cluster.
 CONCENTRATION, CONCENTRATION_OPEN = 20.0, 1.0
 CONCENTRATION_PRIOR, CONCENTRATION_PRIOR_OPEN = (1.0, 0.1), (1.0, 1.0)
-
-
-def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
-    """Predictive weights of the occupied slots given the sizes; NaN for empty ones."""
-    counts = sampler.counts.astype(float)
-    prior = sampler.prior
-    if isinstance(prior, FixedWeights):
-        weight = prior.weights.copy()
-    elif isinstance(prior, Dirichlet):
-        weight = counts + prior.concentration[0] * prior.shape
-    else:
-        discount = prior.discount[0] if isinstance(prior, PitmanYor) else 0.0
-        weight = counts - discount
-    weight = weight / weight.sum() if not is_open(prior) else weight / counts.sum()
-    return np.where(counts > 0, weight, np.nan)
-
-
-def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Weight, mean, covariance (scale matrix) and degrees of freedom of every occupied slot."""
-    parameters = sampler.collapse.parameters
-    whiten = np.moveaxis(parameters.whiten, 2, 0)
-    occupied = sampler.counts > 0
-    root = np.full(whiten.shape, np.nan)
-    root[occupied] = np.linalg.solve(
-        whiten[occupied], np.broadcast_to(np.eye(whiten.shape[1]), whiten[occupied].shape)
-    )
-    mean = np.where(occupied[:, None], parameters.mean.T, np.nan)
-    out = {
-        "weight": _clean_weights(sampler),
-        "mean": mean,
-        "covariance": root @ np.swapaxes(root, 1, 2),
-    }
-    alpha = sampler.collapse.state.model.alpha
-    if np.isfinite(alpha[0]):
-        out["df"] = np.where(occupied, 2.0 * alpha, np.nan)
-    return out
 
 
 class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
@@ -102,7 +62,7 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
     keep_warmup: bool
     mean_prior_strength: float
     covariance_prior_df: float | None
-    covariance_prior_scale: float | None
+    covariance_prior_scale: float | str
 
     _collapses: tuple[str, ...] = ()
     _cluster_parameters: tuple[str, ...] = ("weight", "mean", "covariance")
@@ -113,7 +73,9 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         self._check_run_and_prior()
         check_choice("collapse", self.collapse, self._collapses)
         check_number("mean_prior_strength", self.mean_prior_strength, 0.0)
-        if self.covariance_prior_scale is not None:
+        if isinstance(self.covariance_prior_scale, str):
+            check_choice("covariance_prior_scale", self.covariance_prior_scale, ("learn",))
+        else:
             check_number("covariance_prior_scale", self.covariance_prior_scale, 0.0)
         if isinstance(self.init, str):
             check_choice("init", self.init, ("kmeans++", "random"))
@@ -121,21 +83,17 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
     def _start_concentration(self) -> float:
         return CONCENTRATION_OPEN if self._open() else CONCENTRATION
 
-    def _cluster_prior(self, d: int) -> NIWPrior:
+    def _cluster_prior(self, standard: np.ndarray) -> ClusterPrior:
         """Prior of each cluster's mean and covariance, in standardised units."""
-        nu = d + 2.0 if self.covariance_prior_df is None else float(self.covariance_prior_df)
-        if not nu > d + 1.0:
-            raise ValueError(
-                f"covariance_prior_df must exceed the number of columns plus 1 ({d + 1}), "
-                f"not {self.covariance_prior_df!r}."
-            )
-        spread = self.covariance_prior_scale
-        if spread is None:
-            spread = d / (d + 8.0) * self.n_clusters ** (-2.0 / d)
-        psi = np.eye(d) * float(spread) * (nu - d - 1.0)
-        return NIWPrior(np.zeros(d), float(self.mean_prior_strength), nu, psi)
+        return cluster_prior(
+            standard,
+            self.n_clusters,
+            self.mean_prior_strength,
+            self.covariance_prior_df,
+            self.covariance_prior_scale,
+        )
 
-    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
+    def _make_collapse(self, y: np.ndarray, prior: ClusterPrior, n_slots: int) -> Any:
         raise TypeError("an estimator says how its collapse is made")
 
     # ------------------------------------------------------------------ data
@@ -183,16 +141,16 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         standard = np.ascontiguousarray((X - centre) / scale)
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         n_slots = slots_for(max(n_start, 1), True) if self._open() else self.n_clusters
-        cluster_prior = self._cluster_prior(d)
+        prior = self._cluster_prior(standard)
         learn = None
         if self.concentration == "learn":
             learn = CONCENTRATION_PRIOR_OPEN if self._open() else CONCENTRATION_PRIOR
 
         def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
             z = initial_labels(standard, n_start, start, rng)
-            return self._sampler(standard, cluster_prior, n_slots, z, learn, rng)
+            return self._sampler(standard, prior, n_slots, z, learn, rng)
 
-        self._compile(standard, cluster_prior, n_slots, learn)
+        self._compile(standard, prior, n_slots, learn)
         run = run_chains(
             make_sampler,
             n_chains=self.n_chains,
@@ -248,14 +206,14 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
     def _sampler(
         self,
         y: np.ndarray,
-        cluster_prior: NIWPrior,
+        prior: ClusterPrior,
         n_slots: int,
         z: np.ndarray,
         learn: tuple[float, float] | None,
         rng: np.random.Generator,
     ) -> PartitionSampler:
         return PartitionSampler(
-            self._make_collapse(y, cluster_prior, n_slots),
+            self._make_collapse(y, prior, n_slots),
             self._partition_prior(n_slots),
             z,
             rng,
@@ -265,7 +223,7 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         )
 
     def _compile(
-        self, y: np.ndarray, prior: NIWPrior, n_slots: int, learn: tuple[float, float] | None
+        self, y: np.ndarray, prior: ClusterPrior, n_slots: int, learn: tuple[float, float] | None
     ) -> None:
         """Run two sweeps over a few rows, so that no chain's clock shows compilation."""
         folder = cache_directory()
@@ -479,9 +437,10 @@ class StudentTMixture(_Mixture):
         How many observations the prior of a cluster's mean is worth (kappa).
     covariance_prior_df : float, optional
         Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
-    covariance_prior_scale : float, optional
-        Prior mean of a cluster's covariance, in units of the data's robust variance per column;
-        by default ``d / (d + 8) * n_clusters ** (-2 / d)`` with d columns.
+    covariance_prior_scale : "learn" or float
+        Prior mean of a cluster's variance, as a share of the column's robust variance: learned
+        with the rest, one per column and shared by the clusters, under a Gamma(0.5, 0.5) prior;
+        or fixed.
     ep_fraction, ep_damping : float
         Power-EP fraction and damping of site updates.
     ep_pass_every : int
@@ -537,7 +496,7 @@ class StudentTMixture(_Mixture):
         discount: float = 0.25,
         mean_prior_strength: float = 0.01,
         covariance_prior_df: float | None = None,
-        covariance_prior_scale: float | None = None,
+        covariance_prior_scale: float | str = "learn",
         ep_fraction: float = 1.0,
         ep_damping: float = 1.0,
         ep_pass_every: int = 0,
@@ -576,7 +535,7 @@ class StudentTMixture(_Mixture):
         check_number("ep_damping", self.ep_damping, 0.0, 1.0)
         check_count("ep_pass_every", self.ep_pass_every, 0)
 
-    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
+    def _make_collapse(self, y: np.ndarray, prior: ClusterPrior, n_slots: int) -> Any:
         learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
         df = 5.0 if learn is not None else float(self.df)
         options: dict[str, Any] = {}
@@ -586,7 +545,16 @@ class StudentTMixture(_Mixture):
                 "damping": float(self.ep_damping),
                 "pass_every": int(self.ep_pass_every),
             }
-        return student_t_collapse(y, prior, n_slots, self.collapse, df, learn, **options)
+        return student_t_collapse(
+            y,
+            prior.niw,
+            n_slots,
+            self.collapse,
+            df,
+            learn,
+            prior_update=prior.scale_update,
+            **options,
+        )
 
 
 class GaussianMixture(_Mixture):
@@ -641,7 +609,7 @@ covariance_prior_scale
         discount: float = 0.25,
         mean_prior_strength: float = 0.01,
         covariance_prior_df: float | None = None,
-        covariance_prior_scale: float | None = None,
+        covariance_prior_scale: float | str = "learn",
     ) -> None:
         self.n_clusters = n_clusters
         self.collapse = collapse
@@ -663,5 +631,5 @@ covariance_prior_scale
         self.covariance_prior_df = covariance_prior_df
         self.covariance_prior_scale = covariance_prior_scale
 
-    def _make_collapse(self, y: np.ndarray, prior: NIWPrior, n_slots: int) -> Any:
-        return gaussian_collapse(y, prior, n_slots, self.collapse)
+    def _make_collapse(self, y: np.ndarray, prior: ClusterPrior, n_slots: int) -> Any:
+        return gaussian_collapse(y, prior.niw, n_slots, self.collapse, prior.scale_update)

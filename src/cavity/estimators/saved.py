@@ -75,7 +75,7 @@ def mixture_from_posterior(
 
 def _plain_settings(saved: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     """Settings that were written as themselves, not as the text of an object."""
-    words = {"collapse", "df", "prior", "concentration", "init"}
+    words = {"collapse", "df", "prior", "concentration", "init", "covariance_prior_scale"}
     return {
         key: value
         for key, value in saved.items()

@@ -24,3 +24,11 @@ def draw_from(q, parameters, start, rng):
     """Draw the parameters of every slot from `start` on; an empty slot holds the prior."""
     for k in range(start, q.natural.shape[0]):
         draw(q, k, parameters, rng)
+
+
+def draw_empty(q, parameters, counts, rng):
+    """Set every empty slot to the prior and draw its parameters afresh."""
+    for k in range(q.natural.shape[0]):
+        if counts[k] == 0:
+            to_prior(q, k)
+            draw(q, k, parameters, rng)

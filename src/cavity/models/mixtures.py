@@ -13,6 +13,7 @@ from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
+from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.degrees_of_freedom import TailUpdate
 from cavity.models.scale_mixture import (
     IndicatorUpdate,
@@ -56,15 +57,30 @@ def _log_student_t(model: ScaledGaussian, parameters: Any, z: np.ndarray) -> flo
     return float(total_log_student_t(model.y, parameters, model.alpha, z))
 
 
-def gaussian_collapse(y: np.ndarray, prior: NIWPrior, n_slots: int, collapse: str) -> Any:
+def gaussian_collapse(
+    y: np.ndarray,
+    prior: NIWPrior,
+    n_slots: int,
+    collapse: str,
+    prior_update: CovarianceScaleUpdate | None = None,
+) -> Any:
     """The Gaussian mixture under ``"collapsed"`` or ``"naive"``, with room for `n_slots`."""
     n_slots = _whole_vectors(n_slots)
     model = scaled_gaussian(y, np.full(n_slots, np.inf))
     family = normal_inverse_wishart(*prior, n_slots)
     parameters = gaussian_parameters(y.shape[1], n_slots)
     if collapse == "collapsed":
-        return ConjugateCollapse(model, family, parameters, base_measure=_base)
-    return NaiveCollapse(model, family, parameters, gather=_gather, log_likelihood=_log_student_t)
+        return ConjugateCollapse(
+            model, family, parameters, base_measure=_base, prior_update=prior_update
+        )
+    return NaiveCollapse(
+        model,
+        family,
+        parameters,
+        gather=_gather,
+        log_likelihood=_log_student_t,
+        prior_update=prior_update,
+    )
 
 
 def student_t_collapse(
@@ -75,6 +91,7 @@ def student_t_collapse(
     df: float,
     learn_df: str | None = None,
     df_prior: tuple[float, float] = (2.0, 0.1),
+    prior_update: CovarianceScaleUpdate | None = None,
     **ep_options: Any,
 ) -> Any:
     """The Student-t mixture under ``"ep"``, ``"blocked"`` or ``"naive"``."""
@@ -92,13 +109,22 @@ def student_t_collapse(
             parameters,
             n=len(y),
             update=update if learn_df is not None else None,
+            prior_update=prior_update,
             **ep_options,
         )
     scaled = scaled_gaussian(y, alpha)
     if collapse == "blocked":
-        return ConjugateCollapse(scaled, family, parameters, update=update, base_measure=_base)
+        return ConjugateCollapse(
+            scaled, family, parameters, update=update, base_measure=_base, prior_update=prior_update
+        )
     return NaiveCollapse(
-        scaled, family, parameters, gather=_gather, update=update, log_likelihood=_log_student_t
+        scaled,
+        family,
+        parameters,
+        gather=_gather,
+        update=update,
+        log_likelihood=_log_student_t,
+        prior_update=prior_update,
     )
 
 

@@ -1,0 +1,88 @@
+"""Prior of each cluster's mean and covariance, in standardised units, and its defaults."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.models.covariance_scale import CovarianceScaleUpdate
+from cavity.models.mixtures import NIWPrior
+
+# A learned scale has a gamma prior of this shape, whose mean is the column's own variance: spread
+# over orders of magnitude below it, and hardly above.
+SCALE_SHAPE = 0.5
+# The least scale, where the data were not recorded more coarsely.
+SCALE_FLOOR = 1e-6
+
+
+class ClusterPrior(NamedTuple):
+    """Where the prior of a cluster's parameters starts, and what learns its scale, if any."""
+
+    niw: NIWPrior
+    scale_update: CovarianceScaleUpdate | None
+
+
+def cluster_prior(
+    X: np.ndarray, n_clusters: int, strength: float, df: float | None, scale: float | str
+) -> ClusterPrior:
+    """Normal inverse Wishart prior for the standardised data X.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    n_clusters : int
+    strength : float
+        How many observations the prior of the mean is worth.
+    df : float or None
+        Degrees of freedom of the inverse Wishart; d + 2 by default.
+    scale : float or "learn"
+        Prior mean of a cluster's variance.
+    """
+    d = X.shape[1]
+    nu = d + 2.0 if df is None else float(df)
+    if not nu > d + 1.0:
+        raise ValueError(
+            f"covariance_prior_df must exceed the number of columns plus 1 ({d + 1}), not {df!r}."
+        )
+    spare = nu - d - 1.0  # psi over the prior mean of a variance
+    if scale != "learn":
+        return ClusterPrior(_niw(np.full(d, float(scale)), strength, nu), None)
+    floor = np.maximum(recording_variance(X), SCALE_FLOOR)
+    start = np.maximum(starting_scale(n_clusters, d), floor)
+    update = CovarianceScaleUpdate(SCALE_SHAPE, np.full(d, spare), spare * floor)
+    return ClusterPrior(_niw(start, strength, nu), update)
+
+
+def _niw(variance: np.ndarray, strength: float, nu: float) -> NIWPrior:
+    d = variance.size
+    return NIWPrior(np.zeros(d), float(strength), nu, np.diag(variance) * (nu - d - 1.0))
+
+
+def starting_scale(n_clusters: int, d: int) -> float:
+    """Where a learned scale starts, as a share of the column's variance.
+
+    That of clusters side by side that fill the space, times a factor for the gaps between them.
+
+    Examples
+    --------
+    >>> round(starting_scale(25, 2), 9)
+    0.008
+    """
+    return float(d / (d + 8.0) * n_clusters ** (-2.0 / d))
+
+
+def recording_variance(X: np.ndarray) -> np.ndarray:
+    """Variance within one step of the values that each column was recorded with.
+
+    The step is the smallest gap between distinct values: one for counts, next to nothing for
+    measurements. A cluster cannot be known to be tighter. A column of one value has no step, and
+    the answer is one, the variance that standardised columns have.
+
+    Examples
+    --------
+    >>> recording_variance(np.array([[0.0, 0.5], [1.0, 0.5], [3.0, 0.5]])).round(4).tolist()
+    [0.0833, 1.0]
+    """
+    gaps = (np.diff(np.unique(column)) for column in X.T)
+    return np.array([gap.min() ** 2 / 12.0 if gap.size else 1.0 for gap in gaps])
