@@ -13,9 +13,9 @@ import numpy as np
 
 from cavity._jit import compiled, jit
 from cavity.collapse.update import PriorUpdate, Update
-from cavity.families.common import draw_from, load_from, to_prior
+from cavity.families.common import draw_from, load_from, load_slot, to_prior
 from cavity.sampling.arrays import declare, flatten, grown, rebuilt
-from cavity.verbs import accumulate, choose, insert, load, log_partition, observe, pick, remove
+from cavity.verbs import accumulate, choose, insert, log_partition, observe, pick, remove
 
 
 class Conjugate(NamedTuple):
@@ -48,7 +48,7 @@ def gather(state, z, k):
     for j in range(z.shape[0]):
         if z[j] == k:
             accumulate(state.model, q, k, j)
-    load(q, k)
+    load_slot(q, k)
 
 
 @remove.register(Conjugate)
@@ -83,7 +83,7 @@ def rebuild(state, z):
     for i in range(z.shape[0]):
         accumulate(state.model, q, np.int64(z[i]), i)
     for k in range(n_slots):
-        load(q, k)
+        load_slot(q, k)
 
 
 def log_evidence(state, z, counts):

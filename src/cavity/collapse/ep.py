@@ -19,7 +19,7 @@ import numpy as np
 
 from cavity._jit import compiled, jit
 from cavity.collapse.update import PriorUpdate, Update
-from cavity.families.common import draw_from, load_from, to_prior
+from cavity.families.common import draw_from, load_from, load_slot, to_prior
 from cavity.sampling.arrays import copied, declare, flatten, grown, rebuilt
 from cavity.verbs import (
     choose,
@@ -96,12 +96,12 @@ def _add_site(state, i, k):
         for p in range(width):
             nearest[p] = natural[p]
             natural[p] = old[p] + step * (nearest[p] - old[p])
-        if not load(q, k):
+        if not load_slot(q, k):
             # Dividing by the fraction overshot: keep the fraction's own, proper, change.
             counters[LIMITED] += 1
             for p in range(width):
                 natural[p] = nearest[p]
-            load(q, k)
+            load_slot(q, k)
     for p in range(width):
         site[p] = natural[p] - old[p]
 
@@ -178,7 +178,7 @@ def rebuild(state, z, improper):
             natural[z[i], p] += sites[i, p]
     count = 0
     for k in range(n_slots):
-        improper[k] = not load(q, k)
+        improper[k] = not load_slot(q, k)
         count += improper[k]
     return count
 
@@ -214,10 +214,10 @@ def full_pass(state, z, counts, order):
         for p in range(width):
             kept[p] = natural[p]
             natural[p] = prior[p] if alone else kept[p] - fraction * site[p]
-        if not load(q, k):
+        if not load_slot(q, k):
             for p in range(width):
                 natural[p] = kept[p]
-            load(q, k)
+            load_slot(q, k)
             continue
         project(state.model, q, k, i, fraction)
         counters[UPDATES] += 1
@@ -230,12 +230,12 @@ def full_pass(state, z, counts, order):
             size += abs(kept[p])
             site[p] += difference
             natural[p] = kept[p] + difference
-        if (fraction != 1.0 or damping != 1.0) and not load(q, k):
+        if (fraction != 1.0 or damping != 1.0) and not load_slot(q, k):
             counters[LIMITED] += 1
             for p in range(width):
                 site[p] -= natural[p] - kept[p]
                 natural[p] = kept[p]
-            load(q, k)
+            load_slot(q, k)
             continue
         largest = max(largest, change / size)
     return largest
@@ -255,11 +255,11 @@ def log_evidence(state, z, counts):
     for p in range(width):
         kept[p] = natural[p]
         natural[p] = prior[p]
-    load(q, 0)
+    load_slot(q, 0)
     prior_term = log_partition(q, 0)
     for p in range(width):
         natural[p] = kept[p]
-    load(q, 0)
+    load_slot(q, 0)
     total = 0.0
     for slot in range(n_slots):
         full[slot] = log_partition(q, slot)
@@ -271,17 +271,17 @@ def log_evidence(state, z, counts):
         for p in range(width):
             kept[p] = natural[p]
             natural[p] = prior[p] if counts[k] == 1 else kept[p] - sites[i, p]
-        proper = load(q, k)
+        proper = load_slot(q, k)
         if proper:
             total += log_partition(q, k) - full[k]
         else:
             for p in range(width):
                 natural[p] = kept[p]
-            load(q, k)
+            load_slot(q, k)
         total += evidence(state.model, q, k, i)
         for p in range(width):
             natural[p] = kept[p]
-        load(q, k)
+        load_slot(q, k)
     return total
 
 

@@ -7,17 +7,23 @@ from cavity.verbs import draw, load
 
 
 @jit(internal=True)
+def load_slot(q, k):
+    """``load`` as a call: a verb is copied into its caller, and most callers need no copy."""
+    return load(q, k)
+
+
+@jit(internal=True)
 def to_prior(q, k):
     """Set slot k to the prior."""
     for p in range(q.natural.shape[1]):
         q.natural[k, p] = q.prior[p]
-    load(q, k)
+    load_slot(q, k)
 
 
 def load_from(q, start):
     """Load every slot from `start` on."""
     for k in range(start, q.natural.shape[0]):
-        load(q, k)
+        load_slot(q, k)
 
 
 def draw_from(q, parameters, start, rng):

@@ -17,13 +17,13 @@ import numpy as np
 from cavity._jit import jit
 from cavity._lanes import WIDTH, load8, require_whole, store8
 from cavity._numerics import fast_log
+from cavity.families.common import load_slot
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.sampling.arrays import declare
 from cavity.verbs import (
     accumulate,
     evidence,
     evidences,
-    load,
     log_densities,
     log_density,
     observe,
@@ -179,7 +179,7 @@ def gather_statistics(model, q, z):
     for i in range(z.shape[0]):
         accumulate(model, q, np.int64(z[i]), i)
     for k in range(n_slots):
-        load(q, k)
+        load_slot(q, k)
 
 
 @jit
