@@ -11,7 +11,7 @@ SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 60, "random_state": 0}
 
 @pytest.fixture(scope="module")
 def heavy():
-    """Heavy-tailed data with a Student-t and a Gaussian fit."""
+    """Heavy-tailed data, rows enough to show it, with a Student-t and a Gaussian fit."""
     X, _ = make_student_t(400, 2, 2, df=2.0, separation=20, random_state=4)
     X = X * [1.0, 1e-3] + [0.0, 50.0]
     return X, StudentTMixture(2, **SHORT).fit(X), GaussianMixture(2, **SHORT).fit(X)

@@ -79,6 +79,18 @@ def test_a_scale_that_forgets_a_cluster_fails(name, monkeypatch):
     assert abs(score(found, *grid)) > stats.t.isf(0.5e-8, 39)
 
 
+def test_a_scale_without_its_floor_fails():
+    _, (log_psi, share) = small.exact_with_scale("gaussian", "dp")
+    rng = np.random.default_rng(3)
+    update = CovarianceScaleUpdate(small.SCALE_SHAPE, np.ones(1), np.zeros(1))
+    chain = small.sampler("gaussian-collapsed", "dp", rng, prior_update=update)
+    found = np.empty(4000)
+    for j in range(len(found)):
+        chain.sweep(rng)
+        found[j] = np.log(unpack(chain.collapse.family.prior, 1)[3][0, 0])
+    assert abs(score(found, log_psi, share)) > stats.t.isf(0.5e-8, 39)
+
+
 @pytest.mark.parametrize("prior", ["dirichlet", "dp"])
 def test_distance_of_ep_from_exact(prior, record_property):
     exact, visited, found, (log_psi, share) = run("student-t-ep", prior, seed=5, n_sweeps=12_000)
@@ -147,10 +159,13 @@ def test_empty_slots_of_the_naive_sampler_follow_the_scale():
     assert variance[chain.counts == 0].min() > 1e4
 
 
-@pytest.mark.parametrize("floor", [0.0, 1.0, 3.0, 8.0, 30.0])
-def test_gammas_above_a_floor(floor):
+@pytest.mark.parametrize(
+    ("floor", "shape"),
+    [(0.0, 6.5), (1.0, 6.5), (3.0, 6.5), (8.0, 6.5), (30.0, 6.5), (200.0, 500.0), (260.0, 500.0)],
+)
+def test_gammas_above_a_floor(floor, shape):
     rng = np.random.default_rng(2)
-    shape, rate = 6.5, np.full(4000, 2.5)
+    rate = np.full(4000, 2.5)
     draws = gamma_above(np.full(4000, floor), shape, rate, rng)
     exact = stats.gamma(shape, scale=1.0 / rate[0])
     assert draws.min() >= floor

@@ -33,7 +33,7 @@ NIW = NIWPrior(np.array([0.5]), 0.4, 5.0, np.array([[2.0]]))
 CONCENTRATION = (3.0, 2.0)  # shape and rate
 DF = (3.0, 0.5)
 SCALE_SHAPE = 3.0  # of the gamma prior whose mean is NIW's psi, cut below
-SCALE_FLOOR = 0.5
+SCALE_FLOOR = 1.2
 N_CLUSTERS = 3
 DISCOUNT = 0.3
 FIXED_DF = 4.0
@@ -46,7 +46,7 @@ class Case(NamedTuple):
     collapse: str
     prior: str
     learn_df: str | None = None
-    learn_scale: str | None = None
+    learn_scale: bool = False
 
 
 class State(NamedTuple):

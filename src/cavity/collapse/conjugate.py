@@ -6,15 +6,16 @@ parameters given auxiliary variables that it draws after each scan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity._jit import compiled, jit
+from cavity.collapse.driver import Driver
 from cavity.collapse.update import PriorUpdate, Update
-from cavity.families.common import draw_from, load_from, load_slot, to_prior
-from cavity.sampling.arrays import declare, flatten, grown, rebuilt
+from cavity.families.common import load_slot, to_prior
+from cavity.sampling.arrays import declare
 from cavity.verbs import accumulate, choose, insert, log_partition, observe, pick, remove
 
 
@@ -102,7 +103,7 @@ def log_evidence(state, z, counts):
     return total
 
 
-class ConjugateCollapse:
+class ConjugateCollapse(Driver):
     """Drives the exact collapse of one chain: collapsed, or blocked with auxiliary variables.
 
     Parameters
@@ -113,7 +114,7 @@ class ConjugateCollapse:
     update : Update, optional
         Draws auxiliary and other variables given the cluster parameters, in place.
     prior_update : PriorUpdate, optional
-        Draws what the prior of cluster parameters does not know, in place.
+        Draws what is unknown in the prior of cluster parameters, in place.
     base_measure : callable, optional
         ``base_measure(model, z)``: the part of the log likelihood outside the family.
     """
@@ -128,16 +129,9 @@ class ConjugateCollapse:
         prior_update: PriorUpdate | None = None,
         base_measure: Callable[..., float] | None = None,
     ) -> None:
-        self.state: Any = conjugate_state(model, family)
-        self.parameters = parameters
-        self.update = update
-        self.prior_update = prior_update
+        state = conjugate_state(model, family)
+        super().__init__(state, "parameters", parameters, update, prior_update)
         self.base_measure = base_measure
-
-    @property
-    def family(self) -> Any:
-        """The distribution of each slot's parameters."""
-        return self.state.family
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Gather every cluster's statistics and draw what is not integrated out."""
@@ -146,24 +140,9 @@ class ConjugateCollapse:
     def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """After a sweep: clean sums, parameters, auxiliary variables, and sums under those."""
         compiled(rebuild, self.state)(self.state, z)
-        compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
-        if self.update is not None:
-            self.update.draw(self.state.model, self.parameters, z, counts, rng)
-        if self.prior_update is not None:
-            self.prior_update.draw(self.state.family, self.parameters, counts, rng)
+        self.draw_variables(z, counts, rng)
         if self.update is not None or self.prior_update is not None:
             compiled(rebuild, self.state)(self.state, z)
-
-    def grow(self, n_slots: int, rng: np.random.Generator) -> None:
-        """Make room for more clusters; the new slots are at the prior."""
-        old = self.state.family.natural.shape[0]
-        self.state = grown(self.state, n_slots)
-        self.parameters = grown(self.parameters, n_slots)
-        self.state.family.natural[old:] = self.state.family.prior
-        compiled(load_from, self.state)(self.state.family, old)
-        compiled(draw_from, self.state)(self.state.family, self.parameters, old, rng)
-        if self.update is not None:
-            self.update.renew(self.state.model, old, rng)
 
     def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
         """Log marginal likelihood of the partition, given the auxiliary variables."""
@@ -171,16 +150,3 @@ class ConjugateCollapse:
         if self.base_measure is not None:
             value += self.base_measure(self.state.model, z)
         return value
-
-    def events(self) -> dict[str, float]:
-        """Nothing can go wrong here that rounding does not explain."""
-        return {}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that changes, for a checkpoint."""
-        return {**flatten(self.state, "state."), **flatten(self.parameters, "parameters.")}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from ``arrays``."""
-        self.state = rebuilt(self.state, arrays, "state.")
-        self.parameters = rebuilt(self.parameters, arrays, "parameters.")

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._jit import compiled, jit
+from cavity.collapse.driver import Driver
 from cavity.collapse.update import PriorUpdate, Update
-from cavity.families.common import draw_from, load_from, load_slot, to_prior
-from cavity.sampling.arrays import copied, declare, flatten, grown, rebuilt
+from cavity.families.common import load_slot, to_prior
+from cavity.sampling.arrays import copied, declare
 from cavity.verbs import (
     choose,
     divergence,
@@ -164,8 +165,8 @@ def _(state, i, k):
 def rebuild(state, z, improper):
     """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
 
-    A site kept in single precision, or a sum that had drifted, may leave a slot improper; such
-    slots are marked, and their number is returned.
+    A site kept in single precision, a sum that had drifted or a prior that has become tighter may
+    leave a slot improper; such slots are marked, and their number is returned.
     """
     q = state.family
     natural, prior, sites = q.natural, q.prior, state.sites
@@ -296,7 +297,7 @@ def staleness(state, other, counts):
     return total / max(n_clusters, 1) if n_clusters else math.nan
 
 
-class EPCollapse:
+class EPCollapse(Driver):
     """Drives the approximate collapse of one chain: start, refresh after a sweep, diagnose.
 
     Parameters
@@ -308,7 +309,7 @@ class EPCollapse:
         Draws what the likelihood has beyond cluster parameters (degrees of freedom, say), in
         place.
     prior_update : PriorUpdate, optional
-        Draws what the prior of cluster parameters does not know, in place; the sites stay.
+        Draws what is unknown in the prior of cluster parameters, in place; the sites stay.
     fraction, damping : float
         Power-EP fraction and damping of site updates; 1 is plain EP.
     pass_every, pass_tolerance, max_passes : int, float, int
@@ -338,20 +339,13 @@ class EPCollapse:
         staleness_every: int = 100,
         site_type: type = np.float64,
     ) -> None:
-        self.state: Any = ep_state(model, family, n, fraction, damping, site_type)
-        self.parameters = parameters
-        self.update = update
-        self.prior_update = prior_update
+        state = ep_state(model, family, n, fraction, damping, site_type)
+        super().__init__(state, "parameters", parameters, update, prior_update)
         self.pass_every = pass_every
         self.pass_tolerance = pass_tolerance
         self.max_passes = max_passes
         self.staleness_every = staleness_every
         self.history = np.zeros(3)  # sweeps, sum of staleness, number of times measured
-
-    @property
-    def family(self) -> Any:
-        """The distribution of each slot's parameters."""
-        return self.state.family
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Insert every observation into its cluster and draw the parameters."""
@@ -381,11 +375,8 @@ class EPCollapse:
         compiled(insert_members, self.state)(self.state, z, order, chosen)
 
     def _draw(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        compiled(draw_from, self.state)(self.state.family, self.parameters, 0, rng)
-        if self.update is not None:
-            self.update.draw(self.state.model, self.parameters, z, counts, rng)
+        self.draw_variables(z, counts, rng)
         if self.prior_update is not None:
-            self.prior_update.draw(self.state.family, self.parameters, counts, rng)
             self._rebuild(z, counts)
 
     def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray) -> None:
@@ -399,17 +390,6 @@ class EPCollapse:
         other = copied(self.state)
         self._converge(other, z, counts)
         return float(compiled(staleness, self.state)(self.state, other, counts))
-
-    def grow(self, n_slots: int, rng: np.random.Generator) -> None:
-        """Make room for more clusters; the new slots are at the prior."""
-        old = self.state.family.natural.shape[0]
-        self.state = grown(self.state, n_slots)
-        self.parameters = grown(self.parameters, n_slots)
-        self.state.family.natural[old:] = self.state.family.prior
-        compiled(load_from, self.state)(self.state.family, old)
-        compiled(draw_from, self.state)(self.state.family, self.parameters, old, rng)
-        if self.update is not None:
-            self.update.renew(self.state.model, old, rng)
 
     def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
         """EP's log evidence of the partition."""
@@ -430,14 +410,9 @@ class EPCollapse:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that changes, for a checkpoint."""
-        return {
-            **flatten(self.state, "state."),
-            **flatten(self.parameters, "parameters."),
-            "history": self.history.copy(),
-        }
+        return {**super().arrays(), "history": self.history.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from ``arrays``."""
-        self.state = rebuilt(self.state, arrays, "state.")
-        self.parameters = rebuilt(self.parameters, arrays, "parameters.")
+        super().restore(arrays)
         self.history = np.array(arrays["history"])

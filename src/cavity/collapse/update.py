@@ -1,4 +1,4 @@
-"""What a likelihood has beyond cluster parameters, and draws given them after each sweep."""
+"""What is drawn after each sweep, given cluster parameters: the likelihood's, and the prior's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Update(Protocol):
 
 
 class PriorUpdate(Protocol):
-    """Draws what the prior of cluster parameters has that is not known, in place."""
+    """Draws what is unknown in the prior of cluster parameters, in place."""
 
     def draw(
         self, family: Any, parameters: Any, counts: np.ndarray, rng: np.random.Generator

@@ -75,14 +75,20 @@ def starting_scale(n_clusters: int, d: int) -> float:
 def recording_variance(X: np.ndarray) -> np.ndarray:
     """Variance within one step of the values that each column was recorded with.
 
-    The step is the smallest gap between distinct values: one for counts, next to nothing for
-    measurements. A cluster cannot be known to be tighter. A column of one value has no step, and
-    the answer is one, the variance that standardised columns have.
+    The step is the smallest gap between distinct values, rounding errors apart: one for counts,
+    next to nothing for measurements. A cluster cannot be known to be tighter. The answer is at
+    most one, the variance of a standardised column; a column of one value has no step and gets
+    that.
 
     Examples
     --------
     >>> recording_variance(np.array([[0.0, 0.5], [1.0, 0.5], [3.0, 0.5]])).round(4).tolist()
     [0.0833, 1.0]
     """
-    gaps = (np.diff(np.unique(column)) for column in X.T)
-    return np.array([gap.min() ** 2 / 12.0 if gap.size else 1.0 for gap in gaps])
+    out = np.ones(X.shape[1])
+    for j, column in enumerate(X.T):
+        gaps = np.diff(np.unique(column))
+        gaps = gaps[gaps > 1e-9 * gaps.sum()]
+        if gaps.size:
+            out[j] = min(gaps.min() ** 2 / 12.0, 1.0)
+    return out

@@ -24,7 +24,10 @@ def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
 
 
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Weight, mean, covariance (scale matrix) and degrees of freedom of every occupied slot."""
+    """Weight, mean, covariance (scale matrix), degrees of freedom of every occupied slot.
+
+    And the scale of the covariances, if it is learned.
+    """
     parameters = sampler.collapse.parameters
     whiten = np.moveaxis(parameters.whiten, 2, 0)
     occupied = sampler.counts > 0

@@ -49,7 +49,7 @@ class CovarianceScaleUpdate:
     shape : float
         Shape of the gamma prior.
     mean : array of d floats
-        Its mean, of each column, but for the floor.
+        Its mean in each column, before it is cut at the floor.
     floor : array of d floats
         The least that each may be.
     """
