@@ -25,7 +25,7 @@ def test_a_fixed_scale_is_the_prior_mean(X, df):
 def test_a_learned_scale_is_a_share_of_the_column_s_variance_whatever_nu(X, df):
     niw, update = cluster_prior(X, 4, 0.1, df, "learn")
     spare = niw.nu - 3.0
-    np.testing.assert_allclose(update.mean / spare, 1.0)
+    np.testing.assert_allclose(update.mean / spare, 0.2 / 4.0)
     assert update.floor[0] / spare == pytest.approx(SCALE_FLOOR, rel=0.5)
     assert update.floor[1] / spare == pytest.approx(1.0 / 12.0)
     start = np.diag(niw.psi) / spare

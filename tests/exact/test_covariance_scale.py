@@ -75,7 +75,7 @@ def test_a_scale_that_forgets_a_cluster_fails(name, monkeypatch):
         right(self, family, parameters, some, rng)
 
     monkeypatch.setattr(CovarianceScaleUpdate, "draw", without_one)
-    _, _, found, grid = run(name, "dp", seed=2)
+    _, _, found, grid = run(name, "dp", seed=2, n_sweeps=16_000)
     assert abs(score(found, *grid)) > stats.t.isf(0.5e-8, 39)
 
 
@@ -84,7 +84,7 @@ def test_a_scale_without_its_floor_fails():
     rng = np.random.default_rng(3)
     update = CovarianceScaleUpdate(small.SCALE_SHAPE, np.ones(1), np.zeros(1))
     chain = small.sampler("gaussian-collapsed", "dp", rng, prior_update=update)
-    found = np.empty(4000)
+    found = np.empty(12_000)
     for j in range(len(found)):
         chain.sweep(rng)
         found[j] = np.log(unpack(chain.collapse.family.prior, 1)[3][0, 0])

@@ -9,9 +9,9 @@ import numpy as np
 from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.mixtures import NIWPrior
 
-# A learned scale has a gamma prior of this shape, whose mean is the column's own variance: spread
-# over orders of magnitude below it, and hardly above.
-SCALE_SHAPE = 0.5
+# A learned scale has a gamma prior of this shape around the expected one. Its tail holds large
+# scales back and small ones not at all: clusters may be as tight as they like.
+SCALE_SHAPE = 5.0
 # The least scale, where the data were not recorded more coarsely.
 SCALE_FLOOR = 1e-6
 
@@ -49,8 +49,9 @@ def cluster_prior(
     if scale != "learn":
         return ClusterPrior(_niw(np.full(d, float(scale)), strength, nu), None)
     floor = np.maximum(recording_variance(X), SCALE_FLOOR)
-    start = np.maximum(starting_scale(n_clusters, d), floor)
-    update = CovarianceScaleUpdate(SCALE_SHAPE, np.full(d, spare), spare * floor)
+    mean = expected_scale(n_clusters, d)
+    start = np.maximum(mean, floor)
+    update = CovarianceScaleUpdate(SCALE_SHAPE, np.full(d, spare * mean), spare * floor)
     return ClusterPrior(_niw(start, strength, nu), update)
 
 
@@ -59,14 +60,14 @@ def _niw(variance: np.ndarray, strength: float, nu: float) -> NIWPrior:
     return NIWPrior(np.zeros(d), float(strength), nu, np.diag(variance) * (nu - d - 1.0))
 
 
-def starting_scale(n_clusters: int, d: int) -> float:
-    """Where a learned scale starts, as a share of the column's variance.
+def expected_scale(n_clusters: int, d: int) -> float:
+    """A cluster's share of a column's variance before any data, where a learned scale starts.
 
     That of clusters side by side that fill the space, times a factor for the gaps between them.
 
     Examples
     --------
-    >>> round(starting_scale(25, 2), 9)
+    >>> round(expected_scale(25, 2), 9)
     0.008
     """
     return float(d / (d + 8.0) * n_clusters ** (-2.0 / d))

@@ -439,8 +439,9 @@ class StudentTMixture(_Mixture):
         Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
     covariance_prior_scale : "learn" or float
         Prior mean of a cluster's variance, as a share of the column's robust variance: learned
-        with the rest, one per column and shared by the clusters, under a Gamma(0.5, 0.5) prior
-        above the rounding variance of the column (the guide says more); or fixed.
+        with the rest, one per column and shared by the clusters, or fixed. A learned one has a
+        gamma prior of shape 5 and mean ``d / (d + 8) * n_clusters ** (-2 / d)`` with d columns,
+        cut below at the column's rounding variance (the guide says more).
     ep_fraction, ep_damping : float
         Power-EP fraction and damping of site updates.
     ep_pass_every : int

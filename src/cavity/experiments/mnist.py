@@ -83,9 +83,11 @@ def stratified(digits: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
     from cavity import GaussianMixture, StudentTMixture
+    from cavity.estimators.cluster_prior import expected_scale
 
     common: dict[str, Any] = {
         "n_clusters": N_CLUSTERS,
+        "covariance_prior_scale": expected_scale(N_CLUSTERS, X.shape[1]),
         "n_chains": 1,
         "n_warmup": 0,
         "n_draws": n_sweeps,

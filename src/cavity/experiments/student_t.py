@@ -67,12 +67,15 @@ def make_data(unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
+    """One chain under a prior that is fixed, as the paper's is."""
     from cavity import StudentTMixture
+    from cavity.estimators.cluster_prior import expected_scale
 
     return StudentTMixture(
         n_clusters=unit["n_clusters"],
         df=unit["df"],
         collapse=unit["sampler"],
+        covariance_prior_scale=expected_scale(unit["n_clusters"], X.shape[1]),
         n_chains=1,
         n_warmup=0,
         n_draws=n_sweeps,
