@@ -141,14 +141,19 @@ def gaussian_marginals(y, mean, kappa, nu, psi) -> dict[int, float]:
 # --------------------------------------------------------------------------- posteriors
 
 
-def posterior(states: np.ndarray, marginals: dict[int, float], log_prior, labelled: bool) -> Exact:
-    """Normalise prior times marginals over all states."""
+def log_joint(states: np.ndarray, marginals: dict[int, float], log_prior) -> np.ndarray:
+    """Log prior times marginals of every state."""
     log_p = np.empty(len(states))
     for row, z in enumerate(states):
         log_p[row] = log_prior(z)
         for k in np.unique(z):
             log_p[row] += marginals[sum(1 << int(i) for i in np.flatnonzero(z == k))]
-    return Exact(states, special.softmax(log_p), labelled)
+    return log_p
+
+
+def posterior(states: np.ndarray, marginals: dict[int, float], log_prior, labelled: bool) -> Exact:
+    """Normalise prior times marginals over all states."""
+    return Exact(states, special.softmax(log_joint(states, marginals, log_prior)), labelled)
 
 
 # --------------------------------------------------------------------------- chains

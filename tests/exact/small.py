@@ -77,21 +77,15 @@ def exact_with_scale(likelihood, prior):
     log_weight = stats.gamma.logpdf(np.exp(log_psi), SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
     log_weight += log_psi + np.log(step)
     states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
-    blocks = [
-        [sum(1 << int(i) for i in np.flatnonzero(z == k)) for k in np.unique(z)] for z in states
-    ]
     log_p = np.empty((len(states), len(log_psi)))
     for j, psi in enumerate(np.exp(log_psi)):
         if likelihood == "gaussian":
-            table = enumeration.gaussian_marginals(
-                Y, NIW.mean, NIW.kappa, NIW.nu, np.array([[psi]])
-            )
+            table = enumeration.gaussian_marginals(Y, *NIW._replace(psi=np.array([[psi]])))
         else:
             table = enumeration.student_t_marginals(
                 Y[:, 0], 0.0, NIW.kappa, NIW.nu, psi, DF, step=0.25
             )
-        log_p[:, j] = [sum(table[mask] for mask in masks) for masks in blocks] + log_weight[j]
-    log_p = log_p + np.array([log_prior(prior)(z) for z in states])[:, None]
+        log_p[:, j] = enumeration.log_joint(states, table, log_prior(prior)) + log_weight[j]
     joint = special.softmax(log_p)
     return enumeration.Exact(states, joint.sum(axis=1), prior not in OPEN), (
         log_psi,
