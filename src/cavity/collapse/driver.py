@@ -88,7 +88,8 @@ class Driver:
         """Everything that changes, for a checkpoint."""
         return {**flatten(self.state, "state."), **flatten(self._value, f"{self._beside}.")}
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from ``arrays``."""
-        self.state = rebuilt(self.state, arrays, "state.")
-        self._value = rebuilt(self._value, arrays, f"{self._beside}.")
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
+        """Continue from ``arrays`` of a state with `n_slots` slots."""
+        # Scratch is not saved, so the room grows first, scratch and all.
+        self.state = rebuilt(grown(self.state, n_slots), arrays, "state.")
+        self._value = rebuilt(grown(self._value, n_slots), arrays, f"{self._beside}.")

@@ -21,7 +21,7 @@ from cavity._jit import compiled, jit
 from cavity.collapse.driver import Driver
 from cavity.collapse.update import PriorUpdate, Update
 from cavity.families.common import load_slot, to_prior
-from cavity.sampling.arrays import copied, declare
+from cavity.sampling.arrays import copied, declare, fitting, saved_array
 from cavity.verbs import (
     choose,
     divergence,
@@ -412,7 +412,7 @@ class EPCollapse(Driver):
         """Everything that changes, for a checkpoint."""
         return {**super().arrays(), "history": self.history.copy()}
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from ``arrays``."""
-        super().restore(arrays)
-        self.history = np.array(arrays["history"])
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
+        """Continue from ``arrays`` of a state with `n_slots` slots."""
+        super().restore(arrays, n_slots)
+        self.history = fitting(saved_array(arrays, "history"), self.history, "history")

@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+
+class StateError(ValueError):
+    """A saved state does not fit the run that is to continue from it; the message says where."""
+
+
 _SLOT_AXES: dict[type, dict[str, int]] = {}
 _CONSTANT: dict[type, tuple[str, ...]] = {}
 
@@ -62,15 +67,49 @@ def flatten(value: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return out
 
 
+def n_slots_of(value: Any) -> int | None:
+    """Room of a state along its slots, where it has any array with that axis."""
+    axes = _SLOT_AXES.get(type(value), {})
+    for name in value._fields:
+        item = getattr(value, name)
+        if name in axes:
+            return int(item.shape[axes[name]])
+        if _is_tuple(item) and (found := n_slots_of(item)) is not None:
+            return found
+    return None
+
+
+def fitting(array: Any, like: np.ndarray, name: str) -> np.ndarray:
+    """A copy of a saved array that has the shape and kind of `like`, or an error that says why."""
+    array = np.asarray(array)
+    if array.shape != like.shape or array.dtype.kind != like.dtype.kind:
+        raise StateError(
+            f"its array {name} is {array.dtype} of shape {array.shape}, where this run has "
+            f"{like.dtype} of shape {like.shape}"
+        )
+    return np.array(array, dtype=like.dtype, order="C")
+
+
+def saved_array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """A saved array by name, or an error that says it is not there."""
+    if name not in arrays:
+        raise StateError(f"it has no array {name}")
+    return arrays[name]
+
+
 def rebuilt(value: Any, arrays: Mapping[str, np.ndarray], prefix: str = "") -> Any:
-    """The state `value` with its changeable arrays taken (copied) from ``flatten``'s result."""
+    """The state `value` with its changeable arrays taken (copied) from ``flatten``'s result.
+
+    Kernels index without looking: every array must have the shape that `value` has, so a state
+    whose slots have grown is given a `value` of as many (`grown`), its unsaved scratch included.
+    """
     changes: dict[str, Any] = {}
     for name in value._fields:
         item = getattr(value, name)
         if _is_tuple(item):
             changes[name] = rebuilt(item, arrays, f"{prefix}{name}.")
         elif isinstance(item, np.ndarray) and _changeable(value, name):
-            changes[name] = np.array(arrays[prefix + name], dtype=item.dtype, order="C")
+            changes[name] = fitting(saved_array(arrays, prefix + name), item, prefix + name)
     return value._replace(**changes)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cavity import _progress
+from cavity.sampling.arrays import StateError
 from cavity.sampling.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
 from cavity.sampling.crew import TICK_SECONDS, Chain, Crew, Schedule
 from cavity.sampling.draws import stack_labels, stack_parameter
@@ -287,6 +288,12 @@ def _drive(
         crew.stop()
     if crew.failure is not None:
         index, n_sweeps, error = crew.failure
+        if file is not None and isinstance(error, StateError):
+            raise CheckpointError(
+                f"The checkpoint {file.path} cannot be continued: the state of chain {index + 1} "
+                f"does not fit this run ({error}). Delete it, or give another path, to start "
+                "afresh."
+            ) from error
         error.add_note(f"In chain {index + 1} of {len(chains)}, after {n_sweeps} sweeps.")
         raise error
     _report(chains, schedule, reporter)

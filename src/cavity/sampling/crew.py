@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cavity.sampling.arrays import StateError
 from cavity.sampling.checkpoint import Snapshot
 from cavity.sampling.draws import Draws
 
@@ -81,9 +82,12 @@ class Chain:
             cluster_parameters=self.sampler.cluster_parameters,
         )
         if saved is not None:
-            self.sampler.restore(saved.state)
-            self._rng.bit_generator.state = saved.rng
-            self.draws.load(saved.draws)
+            try:
+                self.sampler.restore(saved.state)
+                self._rng.bit_generator.state = saved.rng
+                self.draws.load(saved.draws)
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                raise StateError(str(error)) from error
             self._saved = None
 
     def sweep(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity._jit import compiled
 from cavity.priors import PartitionPrior, is_open, padded, renew, update_concentration
-from cavity.sampling.arrays import flatten, rebuilt
+from cavity.sampling.arrays import StateError, fitting, flatten, rebuilt, saved_array
 from cavity.sampling.sweep import sweep
 from cavity.verbs import log_prior
 
@@ -133,16 +133,30 @@ class PartitionSampler:
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from ``state``."""
-        self.z = np.array(state["z"], dtype=np.int32)
-        self.counts = np.array(state["counts"], dtype=np.int64)
-        self.order = np.array(state["order"], dtype=np.int32)
-        self.weights = np.zeros(self.counts.size)
-        self.prior = rebuilt(self.prior, state, "prior.")
+        """Continue from ``state``; one that does not fit is refused, for kernels trust it."""
+        z, order = (fitting(saved_array(state, k), getattr(self, k), k) for k in ("z", "order"))
+        counts = np.asarray(saved_array(state, "counts"))
+        n_slots = counts.size
+        if n_slots < self.n_slots or (n_slots > self.n_slots and not is_open(self.prior)):
+            raise StateError(f"it has room for {n_slots} clusters, not for {self.n_slots}")
+        if z.min(initial=0) < 0 or z.max(initial=0) >= n_slots:
+            raise StateError("its labels name clusters that it has no room for")
+        if not np.array_equal(counts, np.bincount(z, minlength=n_slots)):
+            raise StateError("its cluster sizes are not those of its labels")
+        if not np.array_equal(np.sort(order), np.arange(z.size)):
+            raise StateError("its order of visits is not a permutation")
+        prior = rebuilt(renew(self.prior, counts), state, "prior.")
+        if is_open(prior) and not (
+            0 <= prior.n_free[0] <= n_slots and np.all((prior.free >= 0) & (prior.free < n_slots))
+        ):
+            raise StateError("its list of free clusters names some that it has no room for")
         prefix = "collapse."
         self.collapse.restore(
-            {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
+            {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}, n_slots
         )
+        self.z, self.order, self.prior = z, order, prior
+        self.counts = counts.astype(np.int64)
+        self.weights = np.zeros(n_slots)
 
 
 def slots_for(n_clusters: int, prior_is_open: bool) -> int:

@@ -61,7 +61,7 @@ class _Collapse:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that changes, for a checkpoint."""
-        return {**flatten(self.state, "state."), **flatten(self.parameters, "parameters.")}
+        return flatten(self.state, "state.")
 
 
 class NaiveSeries(_Collapse):
@@ -93,9 +93,8 @@ class NaiveSeries(_Collapse):
         value[:, old:] = rng.standard_normal((len(value), n_slots - old))
         self.update.renew(self.state.model, old, rng)
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
         """Continue from ``arrays``."""
-        n_slots = arrays["state.scores"].size
         if n_slots != self.state.scores.size:
             self.state = grown(self.state, n_slots)
         self.state = rebuilt(self.state, arrays, "state.")
@@ -133,9 +132,12 @@ class ExactCollapse(_Collapse):
         exact.rebuild(self.state, home)
         self.update.renew(self.state.model, 0, rng)
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that changes, for a checkpoint."""
+        return {**super().arrays(), **flatten(self.parameters, "parameters.")}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
         """Continue from ``arrays``."""
-        n_slots = arrays["state.evidence"].size
         if n_slots != self.state.scores.size:
             self._resize(n_slots)
         self.state = rebuilt(self.state, arrays, "state.")

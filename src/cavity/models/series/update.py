@@ -26,6 +26,7 @@ from cavity.models.series.refresh import (
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries
+from cavity.sampling.arrays import fitting, saved_array
 
 _TUNED = 100  # sweeps in which the step size adapts
 NOTHING = Moving(False, False, False, False, False)
@@ -212,8 +213,9 @@ class SeriesUpdate:
     def restore(self, arrays: Mapping[str, np.ndarray], model: FactorSeries) -> None:
         """Continue from ``arrays``."""
         for name in _CHANGING:
-            getattr(self, name)[...] = arrays[name]
-        self.n_kept, self.started = int(arrays["progress"][0]), bool(arrays["progress"][1])
+            setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+        progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
+        self.n_kept, self.started = int(progress[0]), bool(progress[1])
         self.sums = state_sums(model.y.shape[1], model.lanes.shape[1])
 
     def log_prior(self, model: FactorSeries) -> float:
