@@ -24,7 +24,7 @@ from sklearn.mixture import GaussianMixture as ScikitGaussianMixture
 from threadpoolctl import threadpool_limits
 
 from cavity import GaussianMixture, StudentTMixture
-from cavity._jit import compiled
+from cavity.core.compile import compiled
 from cavity.datasets import make_student_t
 from cavity.sampling.sweep import sweep
 

@@ -16,14 +16,14 @@ import tracemalloc
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cavity._jit import compiled, jit
 from cavity.collapse.ep import full_pass, insert_all
+from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
 from cavity.models.series import exact, information, kalman
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import factor_series
-from cavity.priors import dirichlet
+from cavity.priors.partition import dirichlet
 from cavity.sampling.sweep import sweep
 
 NONE = np.zeros(0)

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._lanes import WIDTH
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.selection import draw_by_bounds
+from cavity.core.arrays import by_slot, copied, declare, grown
+from cavity.core.compile import jit
+from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import (
     DiagonalNormal,
     VectorParameters,
@@ -39,14 +40,14 @@ from cavity.families.normal_inverse_wishart import (
     normal_inverse_wishart,
 )
 from cavity.posterior.posterior import Posterior
-from cavity.priors import (
+from cavity.posterior.record import RunRecord, versions
+from cavity.priors.partition import (
     PartitionPrior,
     dirichlet,
     dirichlet_process,
     fixed_weights,
     pitman_yor,
 )
-from cavity.sampling.arrays import by_slot, copied, declare, grown
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler, slots_for
@@ -134,7 +135,7 @@ def sample(
     """
     _check(model, n, n_clusters, prior, concentration, collapse, ep_options)
     open_prior = prior in ("dp", "pitman-yor")
-    n_slots = -(-slots_for(n_clusters, open_prior) // WIDTH) * WIDTH
+    n_slots = whole_vectors(slots_for(n_clusters, open_prior))
     learn = concentration == "learn"
     start = 1.0 if learn else float(concentration)
     labels = None if init is None else _labels(init, n, n_clusters)
@@ -202,7 +203,15 @@ def sample(
         cluster_parameters=run.cluster_parameters,
         events=run.events,
         names=names,
-        info={**settings, "interrupted": run.interrupted},
+        record=RunRecord(
+            type(model).__name__,
+            settings,
+            max_clusters=None if open_prior else n_clusters,
+            n_warmup=run.n_warmup,
+            thin=run.thin,
+            interrupted=run.interrupted,
+            versions=versions(),
+        ),
     )
 
 

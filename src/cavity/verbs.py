@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from cavity._jit import verb
+from cavity.core.compile import verb
 
 # --------------------------------------------------------------------------- families
 

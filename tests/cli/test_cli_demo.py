@@ -80,13 +80,3 @@ def test_a_demo_leaves_runs_of_others_alone(cavity, tmp_path):
     (tmp_path / "mine" / "run.json").write_text(json.dumps(record))
     assert "holds a run of your own" in cavity("demo", "--out", "mine").sentence
     assert not demos._replaceable(tmp_path / "mine")
-
-
-def test_an_experiment_from_the_command_line(cavity, tmp_path):
-    ran = cavity("reproduce", "convergence", "--quick", "--quiet", "--out", "c")
-    assert (ran.code, ran.out) == (0, "")
-    ran = cavity("reproduce", "convergence", "--quick", "--out", "c")
-    assert ran.code == 0
-    assert "holds: the error is zero at r = 0" in ran.out
-    assert "This was a quick run" in ran.out
-    assert (tmp_path / "c" / "report.md").exists()

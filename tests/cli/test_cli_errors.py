@@ -231,14 +231,13 @@ def test_wrong_columns_at_predict(cavity, finished, tmp_path):
 
 def test_unknown_commands(cavity):
     assert cavity("guess").sentence == "No such command 'guess'. See 'cavity --help'."
-    assert "no experiment 'everything'; there are" in cavity("reproduce", "everything").sentence
     assert "Missing argument" in cavity("fit").sentence
 
 
 # ------------------------------------------------------------------ help
 
 
-@pytest.mark.parametrize("command", ["fit", "demo", "report", "predict", "reproduce"])
+@pytest.mark.parametrize("command", ["fit", "demo", "report", "predict"])
 def test_every_command_explains_itself(cavity, command):
     ran = cavity(command, "--help")
     assert ran.code == 0
@@ -256,14 +255,6 @@ def test_help_teaches(cavity):
 
 def test_version(cavity):
     assert cavity("--version").out == f"cavity {package.__version__}\n"
-
-
-def test_experiments_are_listed(cavity):
-    from cavity.experiments import EXPERIMENTS
-
-    ran = cavity("reproduce")
-    assert ran.code == 0
-    assert all(name in ran.out for name in EXPERIMENTS)
 
 
 def test_help_comes_within_a_second():

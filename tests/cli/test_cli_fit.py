@@ -90,7 +90,7 @@ def test_gaussian_from_parquet_with_an_open_prior(cavity, tmp_path):
     assert ran.code == 0, ran.err
     labels = pd.read_csv(tmp_path / "g" / "labels.csv")
     assert labels["name"].iloc[3] == "item 3"
-    assert Posterior.load(tmp_path / "g" / "posterior.nc").info["model"] == "GaussianMixture"
+    assert Posterior.load(tmp_path / "g" / "posterior.nc").record.model == "GaussianMixture"
 
 
 def test_df_is_passed_on(cavity, table, tmp_path):
@@ -168,7 +168,7 @@ def test_an_interrupt_leaves_a_whole_run(table, tmp_path):
     assert "Traceback" not in err
     posterior = Posterior.load(tmp_path / "cavity-run" / "posterior.nc")
     assert 0 < posterior.n_draws < 5_000_000
-    assert posterior.info["interrupted"]
+    assert posterior.record.interrupted
     assert "The run was stopped early" in out
 
 

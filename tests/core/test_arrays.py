@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.core.arrays import by_slot, copied, declare, flatten, grown, rebuilt
 from cavity.families.normal_inverse_wishart import normal_inverse_wishart
 from cavity.models.student_t import student_t
-from cavity.sampling.arrays import by_slot, copied, declare, flatten, grown, rebuilt
 
 
 class Inner(NamedTuple):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cavity._jit import cache_directory
+from cavity.core.compile import cache_directory
 
 MODULE = """
 from typing import NamedTuple
 
-from cavity._jit import compiled, jit, verb
+from cavity.core.compile import compiled, jit, verb
 from cavity.verbs import log_prior
 
 
@@ -35,7 +35,7 @@ def _(prior, counts):
 SCRIPT = """
 import sys
 from own import Own
-from cavity._jit import compiled
+from cavity.core.compile import compiled
 from cavity.sampling.sampler import prior_of_partition
 
 kernel = compiled(prior_of_partition, Own(1.0))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cavity._jit import compiled
-from cavity.priors import (
+from cavity.core.compile import compiled
+from cavity.priors.partition import (
     dirichlet,
     dirichlet_process,
     fixed_weights,

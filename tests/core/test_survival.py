@@ -17,7 +17,7 @@ from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collap
 from cavity.models.series.draws import SeriesPriors
 from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import factor_series
-from cavity.priors import dirichlet, dirichlet_process
+from cavity.priors.partition import dirichlet, dirichlet_process
 from cavity.sampling.checkpoint import CheckpointError
 from cavity.sampling.sampler import PartitionSampler
 

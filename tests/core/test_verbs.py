@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cavity._jit import compiled, jit, verb
+from cavity.core.compile import compiled, jit, verb
 from cavity.models.mixtures import NIWPrior, gaussian_collapse
-from cavity.priors import dirichlet
+from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler, slots_for
 
 

@@ -307,7 +307,7 @@ StudentTMixture(2, n_chains=1, n_warmup=1, n_draws=1, random_state=0).fit(X)
 print("ready", flush=True)
 m.fit(X)
 p = m.posterior_
-assert p.info["interrupted"]
+assert p.record.interrupted
 assert 0 < p.n_draws < 10_000_000
 assert np.isfinite(p.log_joint).all()
 assert m.labels_.shape == (60,) and m.predict(X).shape == (60,)

@@ -77,7 +77,7 @@ def test_names_of_columns_and_rows_are_kept(fitted, frame):
     assert fitted.feature_names_in_.tolist() == ["width", "height"]
     assert fitted.n_features_in_ == 2
     assert fitted.posterior_.names.tolist() == frame.index.tolist()
-    assert fitted.posterior_.info["columns"] == ["width", "height"]
+    assert fitted.posterior_.record.columns == ("width", "height")
 
 
 def test_fit_predict_gives_the_point_estimate(fitted, frame):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from cavity import SeriesMixture
 from cavity.datasets import make_series
+from cavity.posterior.record import RunRecord
 
 SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0, "progress": False}
 
@@ -60,11 +59,9 @@ def test_clusters_are_recovered(wide, collapse):
 
 
 def test_the_estimate_has_no_more_clusters_than_the_prior_allows(wide, fitted):
-    assert fitted.posterior_.info["max_clusters"] == 3
+    assert fitted.posterior_.record.max_clusters == 3
     short = {**SHORT, "n_chains": 1, "n_warmup": 2, "n_draws": 3}
-    assert (
-        SeriesMixture(3, prior="dp", **short).fit(wide[0]).posterior_.info["max_clusters"] is None
-    )
+    assert SeriesMixture(3, prior="dp", **short).fit(wide[0]).posterior_.record.max_clusters is None
 
 
 def test_trends_cover_the_truth(wide, fitted):
@@ -125,7 +122,7 @@ def test_results_carry_the_users_labels(long_fit, wide):
     assert s.series_["beta[size]"].mean() == pytest.approx(2.0, abs=0.1)
     assert s.series_["beta[intercept]"].mean() == pytest.approx(50.0, abs=1.0)
     assert set(s.typical_series(2).to_numpy().ravel()) <= set(s.series_.index)
-    json.dumps(s.posterior_.info)
+    assert RunRecord.from_json(s.posterior_.record.to_json()) == s.posterior_.record
 
 
 def test_predictions_of_held_out_rows(long_fit):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.sampling.arrays import declare
+from cavity.core.arrays import declare
 from cavity.verbs import log_prior, prior_weights
 
 

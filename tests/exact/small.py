@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special, stats
 
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
-from cavity.priors import dirichlet, dirichlet_process, fixed_weights, pitman_yor
+from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
 from cavity.sampling.sampler import PartitionSampler
 
 Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])

@@ -12,7 +12,7 @@ import pytest
 import small
 
 from cavity.models.mixtures import NIWPrior, gaussian_collapse
-from cavity.priors import dirichlet_process
+from cavity.priors.partition import dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4

@@ -7,12 +7,12 @@ import pytest
 import small
 from enumeration import canonical
 
-from cavity._jit import compiled
 from cavity.collapse.conjugate import rebuild
 from cavity.collapse.ep import insert_members
+from cavity.core.compile import compiled
 from cavity.datasets import make_student_t
 from cavity.models.mixtures import NIWPrior, student_t_collapse
-from cavity.priors import dirichlet
+from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler
 
 K = small.SLOTS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small
 
-from cavity._jit import compiled
+from cavity.core.compile import compiled
 from cavity.models.mixtures import scale_mixture_collapse
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import evidences

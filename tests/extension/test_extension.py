@@ -14,7 +14,7 @@ from scipy import special, stats
 
 from cavity.collapse.ep import EPCollapse
 from cavity.extend import diagonal_normal, sample, vector_parameters
-from cavity.priors import dirichlet
+from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler
 
 HERE = Path(__file__).parent

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from cavity._jit import compiled
 from cavity.collapse import conjugate
+from cavity.core.compile import compiled
 from cavity.families.normal_inverse_wishart import unpack
 from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
-from cavity.priors import dirichlet, dirichlet_process, pitman_yor
+from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
 from cavity.sampling.sampler import PartitionSampler
 
 N, D = 5, 1

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from reproduction.housing import simulate_sales, split
 
-from cavity.experiments.housing import simulate_sales, split
 from cavity.hedonic import HedonicIndex
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cavity._jit import compiled
+from cavity.core.compile import compiled
 from cavity.families.normal_inverse_wishart import log_gamma_ratio as _log_gamma_ratio
 from cavity.families.normal_inverse_wishart import rank_one as _rank_one
 from cavity.verbs import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cavity._jit import jit
-from cavity._lanes import (
+from cavity.collapse.selection import largest_of
+from cavity.core.compile import jit
+from cavity.core.lanes import (
     WIDTH,
     first8,
     load8,
@@ -18,7 +19,6 @@ from cavity._lanes import (
     store8,
     sum8,
 )
-from cavity.collapse.selection import largest_of
 
 
 @jit

@@ -10,8 +10,8 @@ import pytest
 from entries import _ratios, call
 from scipy import special
 
-from cavity._jit import jit
-from cavity._numerics import digamma, fast_exp, fast_log, trigamma
+from cavity.core.compile import jit
+from cavity.core.numerics import digamma, fast_exp, fast_log, trigamma
 
 
 @jit

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from cavity._jit import compiled
+from cavity.core.compile import compiled
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, slice_df
-from cavity.priors import dirichlet, dirichlet_process, pitman_yor, update_concentration
+from cavity.priors.concentration import update_concentration
+from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
 
 N_DRAWS, THIN = 4000, 8
 

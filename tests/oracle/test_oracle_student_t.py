@@ -15,7 +15,7 @@ from student_t_quadrature import (
     tilted_statistics_by_grid,
 )
 
-from cavity._lanes import WIDTH
+from cavity.core.lanes import WIDTH
 from cavity.families.normal_inverse_wishart import normal_inverse_wishart, unpack
 from cavity.models.student_t import student_t
 

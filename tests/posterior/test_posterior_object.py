@@ -11,6 +11,8 @@ import pytest
 from cavity.posterior import Posterior
 from cavity.posterior.arviz import ess, import_arviz, rhat
 from cavity.posterior.diagnostics import chain_disagreement, choose_pairs
+from cavity.posterior.record import RunRecord
+from cavity.posterior.units import ColumnUnits
 
 
 def full_posterior() -> Posterior:
@@ -28,7 +30,9 @@ def full_posterior() -> Posterior:
         events={"invalid_cavities": [0, 1, 2], "updates": [100, 100, 100]},
         point_log_lik=0.1 * rng.standard_normal((3, 20, 20)),
         names=[f"é{i}" for i in range(20)],
-        info={"model": "student-t", "interrupted": False},
+        record=RunRecord("student-t", {"df": 4.0, "init": np.arange(3)}, seed=2**100),
+        units=ColumnUnits(np.array([1.0, 2.0]), np.array([3.0, 4.0])),
+        summaries={"a": np.arange(3.0), "b": np.array(["x", "é"])},
     )
 
 
@@ -127,7 +131,12 @@ def test_save_and_load_give_everything_back(tmp_path):
     for name in p.parameters:
         np.testing.assert_array_equal(q.parameters[name], p.parameters[name])
     assert q.cluster_parameters == p.cluster_parameters
-    assert q.info == p.info
+    assert q.record.to_json() == p.record.to_json()
+    np.testing.assert_array_equal(q.record.settings["init"], [0, 1, 2])
+    assert q.record.seed == 2**100
+    np.testing.assert_array_equal(q.drawn["mean"], p.drawn["mean"])
+    np.testing.assert_array_equal(p.parameters["mean"], p.drawn["mean"] * [3.0, 4.0] + [1.0, 2.0])
+    assert {k: v.tolist() for k, v in q.summaries.items()} == {"a": [0, 1, 2], "b": ["x", "é"]}
     assert {k: v.tolist() for k, v in q.events.items()} == {
         k: v.tolist() for k, v in p.events.items()
     }
@@ -315,7 +324,7 @@ def test_stuck_chains_one_chain_and_few_draws_are_told_in_words():
 def test_events_and_interruption_are_told():
     labels = np.zeros((2, 10, 3), int)
     events = {"invalid_cavities": [5, 0], "updates": [500, 500], "staleness_kl": [0.01, 0.4]}
-    p = Posterior(labels, events=events, info={"interrupted": True})
+    p = Posterior(labels, events=events, record=RunRecord("", interrupted=True))
     found = p.diagnostics()
     assert "5 of 1000 EP updates" in found.verdict
     assert "0.4 nats stale" in found.verdict

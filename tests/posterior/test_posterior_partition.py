@@ -13,6 +13,7 @@ from cavity.posterior import search as search_module
 from cavity.posterior._draws import distinct
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import find_partition, largest_first
+from cavity.posterior.record import RunRecord
 from cavity.posterior.search import Problem
 
 LOSSES = [("vi", 1.0), ("vi", 0.6), ("vi", 1.5), ("binder", 1.0), ("binder", 0.5), ("omari", 1.0)]
@@ -114,7 +115,7 @@ def test_losses_of_all_cuts_of_a_tree(loss, a):
 @pytest.mark.parametrize(("loss", "a"), LOSSES)
 def test_scores_and_merges_equal_the_change_of_loss(loss, a):
     """The kernels' incremental costs against the loss recomputed from nothing."""
-    from cavity._jit import jit
+    from cavity.core.compile import jit
     from cavity.posterior import _search
 
     @jit
@@ -275,7 +276,7 @@ def test_max_clusters_is_a_limit_on_the_estimate():
     draws = np.repeat(np.arange(6), 20)[None].repeat(120, axis=0)
     draws[:, ::40] = rng.integers(6, size=(120, 3))
     free = Posterior.from_labels(draws).partition()
-    held = Posterior.from_labels(draws, info={"max_clusters": 6}).partition()
+    held = Posterior.from_labels(draws, record=RunRecord("", max_clusters=6)).partition()
     assert free.n_clusters > 6
     assert held.n_clusters == 6
     assert held.expected_loss >= free.expected_loss

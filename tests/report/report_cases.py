@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.posterior import Posterior
+from cavity.posterior.record import RunRecord
 
 
 def blobs(n, k, d, seed=0):
@@ -51,10 +52,9 @@ def posterior(truth, *, doubtful=(), names=None, n_features=None, **draws):
         cluster_parameters=clusters,
         events={"updates": np.full(chains, 1e5), "invalid_cavities": np.arange(chains)},
         names=names,
-        info={
-            "model": "StudentTMixture",
-            "settings": {"collapse": "ep", "n_clusters": k},
-            "versions": {"cavity": "0.0"},
-            "interrupted": False,
-        },
+        record=RunRecord(
+            "StudentTMixture",
+            {"collapse": "ep", "n_clusters": k},
+            versions={"cavity": "0.0"},
+        ),
     )

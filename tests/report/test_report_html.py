@@ -15,6 +15,7 @@ from page_parts import Page
 from report_cases import blobs, posterior
 
 from cavity.posterior import Posterior
+from cavity.posterior.record import RunRecord
 from cavity.report import style, tables
 from cavity.report.html import write_report
 from cavity.report.view import View
@@ -123,11 +124,17 @@ def test_diagnostics_and_run_are_told(page, full):
 
 
 def test_run_facts_are_written_for_reading():
-    view = View.of(Posterior.from_labels([[0, 0, 1]], info={"a_b": {"scale": [0.123456, 2.0]}}))
+    view = View.of(
+        Posterior.from_labels(
+            [[0, 0, 1]], record=RunRecord("", details={"a_b": {"scale": [0.123456, 2.0]}})
+        )
+    )
     facts = tables.run_facts(view)
     assert facts["a b: scale"] == "0.123, 2"
     assert facts["chains"] == "1"
-    long = View.of(Posterior.from_labels([[0, 1]], info={"columns": list("abcdefghijklmn")}))
+    long = View.of(
+        Posterior.from_labels([[0, 1]], record=RunRecord("", columns=tuple("abcdefghijklmn")))
+    )
     assert tables.run_facts(long)["columns"].endswith("k, l, … (14 in all)")
 
 
@@ -143,7 +150,7 @@ def test_user_text_is_escaped(tmp_path):
     X, truth = blobs(30, 3, 2)
     names = [f"{NASTY} {i}" for i in range(30)]
     p = posterior(truth, doubtful=DOUBTFUL, names=names)
-    p.info["model"] = NASTY
+    p.record = RunRecord(NASTY)
     path = write_report(
         tmp_path / "r.html",
         p,
@@ -233,10 +240,10 @@ def test_many_observations_and_clusters_are_cut_with_a_word(tmp_path):
 
 def test_kept_column_names_serve_an_array(full, tmp_path):
     X, p = full
-    p.info["columns"] = ["ash", "flavour"]
+    p.record = RunRecord("", columns=("ash", "flavour"))
     page = Page(write_report(tmp_path / "r.html", p, X.to_numpy()).read_text())
     assert page.tables["typical"][0] == ["cluster", "ash", "flavour"]
-    p.info["columns"] = ["only one"]
+    p.record = RunRecord("", columns=("only one",))
     page = Page(write_report(tmp_path / "r.html", p, X.to_numpy()).read_text())
     assert page.tables["typical"][0] == ["cluster", "column 0", "column 1"]
 

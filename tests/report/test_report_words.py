@@ -7,6 +7,7 @@ import pytest
 from report_cases import posterior
 
 from cavity.posterior import Posterior
+from cavity.posterior.record import RunRecord
 from cavity.report import words
 from cavity.report.view import View
 
@@ -61,7 +62,7 @@ def test_one_chain_few_draws_and_a_stop_are_told():
     z = np.arange(12) % 3
     assert "agreement of chains cannot be checked" in said(Posterior.from_labels([z] * 20))
     assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
-    stopped = Posterior.from_labels([z] * 20, info={"interrupted": True})
+    stopped = Posterior.from_labels([z] * 20, record=RunRecord("", interrupted=True))
     assert "The run was stopped early" in said(stopped)
 
 

@@ -75,7 +75,7 @@ def resumes_bit_for_bit(
         for name in expected:
             assert expected[name].dtype == got[name].dtype, name
             np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
-    leftovers = [p.name for p in folder.iterdir() if p.suffix == ".tmp"]
+    leftovers = [p.name for p in folder.iterdir() if p.suffix == ".part"]
     assert not leftovers, f"left behind: {leftovers}"
     return n_killed
 

@@ -363,7 +363,8 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     ours, theirs, other = (
-        tmp_path / name for name in (f".a.{dead.pid}.tmp", f".a.{os.getppid()}.tmp", ".a.x.tmp")
+        tmp_path / name
+        for name in (f".a.{dead.pid}-0.part", f".a.{os.getppid()}-0.part", ".a.x.part")
     )
     for path in (ours, theirs, other):
         path.write_text("")

@@ -313,40 +313,6 @@ def predict(
     )
 
 
-@app.command()
-def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help="Experiment; without one they are listed.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write [default: reproduction/NAME]")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small run of everything, in seconds.")
-    ] = False,
-    trials: Annotated[
-        int | None, typer.Option(help="Trials; the paper's number if left out.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes at once, one thread each.")] = 1,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with data files, where there is no internet.")
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Repeat an experiment of the paper: raw tables, figures, and whether each claim holds.
-
-    A run that was stopped goes on where it was.
-    """
-    from cavity.cli import experiments
-
-    _speak(quiet)
-    raise typer.Exit(
-        experiments.reproduce(
-            name, out, quick=quick, trials=trials, jobs=jobs, data=data, quiet=quiet
-        )
-    )
-
-
 def _speak(quiet: bool) -> None:
     """Show the library's messages on standard error, as plain lines."""
     logger = logging.getLogger("cavity")

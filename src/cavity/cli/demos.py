@@ -10,6 +10,7 @@ from cavity.cli import mixtures
 from cavity.cli.errors import UserError
 from cavity.cli.summary import wrap
 from cavity.cli.tables import Choice
+from cavity.core.files import write_text
 
 SMALL = 5  # rows of a cluster that is more likely a fault than a cultivar
 
@@ -32,7 +33,7 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
     files.prepare(out, overwrite=True, resume=False)
     table, truth = load_wine_with_bad_rows(random_state=0)
     data = out / "wine.csv"
-    files.write_text(data, table.to_csv())
+    write_text(data, table.to_csv())
     if not quiet:
         print(
             wrap(
@@ -85,7 +86,7 @@ def series(out: Path, seed: int, quiet: bool) -> int:
         }
     )
     data = out / "series.csv"
-    files.write_text(data, table.to_csv(index=False))
+    write_text(data, table.to_csv(index=False))
     if not quiet:
         print(
             wrap(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cavity import __version__
 from cavity.cli.errors import UserError
+from cavity.core.files import replacing, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,16 +66,6 @@ def prepare(out: Path, *, overwrite: bool, resume: bool) -> Path:
     return out
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write beside the place and rename, so that a file is whole or not there."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Write ``run.json``; the last file of a run, so that with it the run is complete."""
     whole = {"format": FORMAT, "version": VERSION, "cavity": __version__, **record}
@@ -113,6 +104,13 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record
 
 
+def encoded(settings: Any) -> dict[str, Any]:
+    """Settings as JSON holds them."""
+    from cavity.posterior.record import encode
+
+    return {name: encode(value) for name, value in settings.items()}
+
+
 def read_posterior(folder: Path) -> Posterior:
     """Load the draws of a run."""
     from cavity.posterior import Posterior
@@ -144,12 +142,8 @@ def save_picture(path: Path, axes: Any) -> None:
     import numpy as np
 
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(partial, dpi=150, format="png", bbox_inches="tight")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as part:
+        figure.savefig(part, dpi=150, format="png", bbox_inches="tight")
 
 
 def labels_table(

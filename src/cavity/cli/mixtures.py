@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError
+from cavity.cli.folder import encoded
 from cavity.cli.summary import THRESHOLD, distinguishing, plural, summarise
 from cavity.cli.tables import (
     Choice,
@@ -18,6 +19,7 @@ from cavity.cli.tables import (
     read_table,
     select,
 )
+from cavity.core.files import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,12 +113,12 @@ def fit(
             "separator": choice.separator,
             "drop_missing": choice.drop_missing,
         },
-        "settings": estimator.posterior_.info["settings"],
+        "settings": encoded(estimator.posterior_.record.settings),
     }
     _write(out, estimator, selection, record)
     if not quiet:
         print("\n" + _summary(estimator, table) + "\n\n" + _farewell(out))
-    return 130 if estimator.posterior_.info["interrupted"] else 0
+    return 130 if estimator.posterior_.record.interrupted else 0
 
 
 def _refuse_settings(selection: Selection, settings: dict[str, Any]) -> None:
@@ -153,7 +155,7 @@ def _write(out: Path, estimator: Any, selection: Selection, record: dict[str, An
     posterior.save(out / files.POSTERIOR)
     tail = tail_probabilities(estimator, selection.table)
     table = files.labels_table(posterior, labels, selection.id_name, tail, THRESHOLD)
-    files.write_text(out / files.LABELS, table.to_csv(index=False, float_format="%.6g"))
+    write_text(out / files.LABELS, table.to_csv(index=False, float_format="%.6g"))
     draw(out, posterior, selection.table, record, labels)
     files.write_record(out, record)
 
@@ -186,7 +188,7 @@ def draw(out: Path, posterior: Any, table: Any, record: dict[str, Any], labels: 
 def _summary(estimator: StudentTMixture | GaussianMixture, table: pd.DataFrame | None) -> str:
     from cavity.estimators.unusual import tail_probabilities
 
-    columns = estimator.posterior_.info["columns"]
+    columns = list(estimator.posterior_.record.columns)
     features = distinguishing(
         estimator.cluster_centers_, estimator._centre, estimator._scale, columns
     )
@@ -296,7 +298,7 @@ def predict(
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        files.write_text(out, text)
+        write_text(out, text)
         print(f"Wrote the clusters of {len(result):,} {plural('row', len(result))} to {out}.")
     return 0
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError
+from cavity.cli.folder import encoded
 from cavity.cli.summary import THRESHOLD, summarise
 from cavity.cli.tables import file_digest, note, read_table, require_columns
+from cavity.core.files import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,13 +131,13 @@ def fit(
             "columns": {**names, "covariates": list(names["covariates"])},
             "separator": separator,
         },
-        "settings": estimator.posterior_.info.get("settings", {}),
+        "settings": encoded(estimator.posterior_.record.settings),
     }
     _write(out, estimator, names, record, table)
     if not quiet:
         print("\n" + summarise(estimator.posterior_, estimator.labels_, noun="series"))
         print("\n" + _farewell(out))
-    return 130 if estimator.posterior_.info.get("interrupted") else 0
+    return 130 if estimator.posterior_.record.interrupted else 0
 
 
 def _write(
@@ -148,13 +150,13 @@ def _write(
     posterior, labels = estimator.posterior_, estimator.labels_
     posterior.save(out / files.POSTERIOR)
     listed = files.labels_table(posterior, labels, names["series"], None, THRESHOLD)
-    files.write_text(out / files.LABELS, listed.to_csv(index=False, float_format="%.6g"))
+    write_text(out / files.LABELS, listed.to_csv(index=False, float_format="%.6g"))
     for name, band, key in (
         (TRENDS, estimator.trends_, names["series"]),
         (FACTORS, estimator.factors_, "cluster"),
         (FORECAST, estimator.forecast(AHEAD), names["series"]),
     ):
-        files.write_text(
+        write_text(
             out / name, long_band(band, key, names["time"]).to_csv(index=False, float_format="%.6g")
         )
     pictures(out, estimator, table, names, record)

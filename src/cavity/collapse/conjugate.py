@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import compiled, jit
 from cavity.collapse.driver import Driver
 from cavity.collapse.update import PriorUpdate, Update
+from cavity.core.arrays import declare
+from cavity.core.compile import compiled, jit
 from cavity.families.common import load_slot, to_prior
-from cavity.sampling.arrays import declare
 from cavity.verbs import accumulate, choose, insert, log_partition, observe, pick, remove
 
 

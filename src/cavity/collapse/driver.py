@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cavity._jit import compiled
 from cavity.collapse.update import PriorUpdate, Update
+from cavity.core.arrays import flatten, grown, rebuilt
+from cavity.core.compile import compiled
 from cavity.families.common import draw_from, load_from
-from cavity.sampling.arrays import flatten, grown, rebuilt
 
 
 class Driver:

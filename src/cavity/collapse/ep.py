@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import compiled, jit
 from cavity.collapse.driver import Driver
 from cavity.collapse.update import PriorUpdate, Update
+from cavity.core.arrays import copied, declare, fitting, saved_array
+from cavity.core.compile import compiled, jit
 from cavity.families.common import load_slot, to_prior
-from cavity.sampling.arrays import copied, declare, fitting, saved_array
 from cavity.verbs import (
     choose,
     divergence,

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import compiled
 from cavity.collapse.driver import Driver
 from cavity.collapse.selection import draw_from_scores
 from cavity.collapse.update import PriorUpdate, Update
+from cavity.core.arrays import declare
+from cavity.core.compile import compiled
 from cavity.families.common import draw_empty
-from cavity.sampling.arrays import declare
 from cavity.verbs import choose, insert, log_densities, log_density, remove
 
 

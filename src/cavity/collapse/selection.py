@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
-from cavity._numerics import fast_exp
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
+from cavity.core.numerics import fast_exp
 from cavity.verbs import bounds, evidence, evidence_floor, evidences, pick
 
 

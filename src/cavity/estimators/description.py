@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.priors import Dirichlet, FixedWeights, PitmanYor, is_open
+from cavity.priors.partition import Dirichlet, FixedWeights, PitmanYor, is_open
 from cavity.sampling.sampler import PartitionSampler
 
 

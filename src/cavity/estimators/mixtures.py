@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cavity import __version__, _progress
-from cavity._jit import cache_directory
+from cavity.core.compile import cache_directory
+from cavity.core.progress import say
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.description import describe
@@ -35,6 +34,7 @@ from cavity.estimators.validation import (
 from cavity.models.mixtures import gaussian_collapse, student_t_collapse
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import RunRecord, versions
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler, slots_for
@@ -191,7 +191,7 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
             cluster_parameters=run.cluster_parameters,
             events=run.events,
             names=names,
-            info=self._info(n, d, run),
+            record=self._record(d, run),
         )
         self._settle(self.posterior_.partition("vi"))
         return self
@@ -228,7 +228,7 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         """Run two sweeps over a few rows, so that no chain's clock shows compilation."""
         folder = cache_directory()
         if folder is None or not any(folder.iterdir()):
-            _progress.say("compiling kernels: once on this machine, about 20 seconds")
+            say("compiling kernels: once on this machine, about 20 seconds")
         rng = np.random.default_rng(0)
         few = np.ascontiguousarray(y[: max(2, min(len(y), 4))])
         sampler = self._sampler(few, prior, n_slots, np.zeros(len(few), dtype=int), learn, rng)
@@ -237,30 +237,20 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         if hasattr(sampler.collapse, "staleness"):
             sampler.collapse.staleness(sampler.z, sampler.counts)
 
-    def _info(self, n: int, d: int, run: Any) -> dict[str, Any]:
+    def _record(self, d: int, run: Any) -> RunRecord:
         names = getattr(self, "feature_names_in_", None)
-        settings = {
-            k: v if isinstance(v, str | int | float | bool | None) else repr(v)
-            for k, v in self.get_params().items()
-        }
-        return {
-            "model": type(self).__name__,
-            "settings": settings,
-            "n_observations": n,
-            "n_columns": d,
-            "max_clusters": None if self._open() else int(self.n_clusters),
-            "columns": [f"x{j}" for j in range(d)] if names is None else [str(v) for v in names],
-            "columns_named": names is not None,
-            "standardisation": {"centre": self._centre.tolist(), "scale": self._scale.tolist()},
-            "interrupted": bool(run.interrupted),
-            "n_warmup": int(run.n_warmup),
-            "thin": int(run.thin),
-            "versions": {
-                "cavity": __version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
-        }
+        return RunRecord(
+            model=type(self).__name__,
+            settings={k: v for k, v in self.get_params().items() if k != "checkpoint"},
+            columns=tuple(f"x{j}" for j in range(d)) if names is None else tuple(map(str, names)),
+            columns_named=names is not None,
+            max_clusters=None if self._open() else int(self.n_clusters),
+            n_warmup=int(run.n_warmup),
+            thin=int(run.thin),
+            interrupted=bool(run.interrupted),
+            versions=versions(),
+            details={"centre": self._centre, "scale": self._scale},
+        )
 
     # ------------------------------------------------------------------ prediction
 
@@ -381,7 +371,7 @@ class _Mixture(PartitionSettings, ClusterMixin, DensityMixin, BaseEstimator):
         table = predictive_check(
             self._mixtures(chosen),
             (X - self._centre) / self._scale,
-            posterior.info["columns"],
+            list(posterior.record.columns),
             n_replicates,
             random_state,
         )

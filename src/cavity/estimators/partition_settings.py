@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.validation import check_choice, check_count, check_number
-from cavity.priors import (
+from cavity.priors.partition import (
     Dirichlet,
     DirichletProcess,
     FixedWeights,

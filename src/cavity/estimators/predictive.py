@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 
 MAX_DRAWS = 200
 

@@ -45,22 +45,21 @@ def mixture_from_posterior(
     >>> bool((again.predict(X) == m.predict(X)).all())
     True
     """
-    info = posterior.info
-    name = info.get("model")
-    if name not in MIXTURES or "standardisation" not in info:
+    record = posterior.record
+    name = record.model
+    if name not in MIXTURES:
         raise ValueError(
             f"This posterior is of {name or 'an unknown model'}, not of a mixture fitted by "
             f"{' or '.join(MIXTURES)}, so no mixture can be rebuilt from it."
         )
     estimator = MIXTURES[name]()
     known = estimator.get_params()
-    estimator.set_params(**_plain_settings(info.get("settings", {}), known))
-    columns = [str(column) for column in info["columns"]]
-    estimator.n_features_in_ = len(columns)
-    if info.get("columns_named"):
-        estimator.feature_names_in_ = np.array(columns, dtype=object)
-    estimator._centre = np.array(info["standardisation"]["centre"], dtype=float)
-    estimator._scale = np.array(info["standardisation"]["scale"], dtype=float)
+    estimator.set_params(**_plain_settings(dict(record.settings), known))
+    estimator.n_features_in_ = len(record.columns)
+    if record.columns_named:
+        estimator.feature_names_in_ = np.array(record.columns, dtype=object)
+    estimator._centre = np.array(record.details["centre"], dtype=float)
+    estimator._scale = np.array(record.details["scale"], dtype=float)
     estimator._standard_covariance = None
     unit = estimator._scale**2
     if not np.all((unit > 1e-290) & (unit < 1e290)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from cavity import __version__, _progress
-from cavity._jit import cache_directory
+from cavity.core.compile import cache_directory
+from cavity.core.progress import say
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import (
@@ -28,7 +27,8 @@ from cavity.estimators.validation import check_labels
 from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import FactorSeries
 from cavity.posterior.posterior import Posterior
-from cavity.priors import PartitionPrior
+from cavity.posterior.record import RunRecord, versions
+from cavity.priors.partition import PartitionPrior
 from cavity.sampling.chains import run_chains
 from cavity.sampling.fingerprint import data_digest
 
@@ -375,34 +375,27 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
             cluster_parameters=run.cluster_parameters,
             events=run.events,
             names=[str(v) for v in data.series],
-            info=self._info(run, data, units),
+            record=self._record(run, data),
         )
 
-    def _info(self, run: Any, data: SeriesData, units: Units) -> dict[str, Any]:
-        settings = {
-            k: v if isinstance(v, str | int | float | bool | None) else repr(v)
-            for k, v in self.get_params().items()
-        }
+    def _record(self, run: Any, data: SeriesData) -> RunRecord:
         times = data.axis.labels()
-        return {
-            "model": type(self).__name__,
-            "settings": settings,
-            "max_clusters": None if self._open() else int(self.n_clusters),
-            "n_series": len(data.y),
-            "n_times": data.axis.size,
-            "n_observations": int(data.count.sum(dtype=float)),
-            "times": [str(times[0]), str(times[-1])],
-            "covariates": list(data.covariate_names),
-            "standardisation": {"centre": float(units.centre), "scale": float(units.scale)},
-            "interrupted": bool(run.interrupted),
-            "n_warmup": int(run.n_warmup),
-            "thin": int(run.thin),
-            "versions": {
-                "cavity": __version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
+        return RunRecord(
+            model=type(self).__name__,
+            settings={k: v for k, v in self.get_params().items() if k != "checkpoint"},
+            noun="series",
+            max_clusters=None if self._open() else int(self.n_clusters),
+            n_warmup=int(run.n_warmup),
+            thin=int(run.thin),
+            interrupted=bool(run.interrupted),
+            versions=versions(),
+            details={
+                "n_times": data.axis.size,
+                "n_values": int(data.count.sum(dtype=float)),
+                "times": [str(times[0]), str(times[-1])],
+                "covariates": list(data.covariate_names),
             },
-        }
+        )
 
 
 def _compile(
@@ -411,7 +404,7 @@ def _compile(
     """Run a sweep over a few series and times, so that no chain's clock shows compilation."""
     folder = cache_directory()
     if folder is None or not any(folder.iterdir()):
-        _progress.say("compiling kernels: once on this machine, about half a minute")
+        say("compiling kernels: once on this machine, about half a minute")
     n, n_times = min(3, len(model.y)), min(3, model.y.shape[1])
     own = ("totals", "scatter", "a", "loading", "var_y", "beta")
     few = model._replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.verbs import draw, load
 
 

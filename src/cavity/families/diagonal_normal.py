@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity.sampling.arrays import declare
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
 from cavity.verbs import divergence, draw, load, log_partition
 
 

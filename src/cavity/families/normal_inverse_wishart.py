@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._lanes import load8, splat8, store8
-from cavity._numerics import digamma
-from cavity.sampling.arrays import declare
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import load8, splat8, store8
+from cavity.core.numerics import digamma
 from cavity.verbs import divergence, draw, load, log_partition
 
 

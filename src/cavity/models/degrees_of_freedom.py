@@ -8,12 +8,13 @@ out, by a slice step on their logarithm; scale variables are drawn afterwards.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._numerics import fast_log
+from cavity.core.compile import jit
+from cavity.core.numerics import fast_log
+from cavity.core.slices import log_target, slice_step
 from cavity.models.scaled_gaussian import ScaledGaussian, distances, draw_scales
 from cavity.models.student_t import set_rules
 
@@ -34,40 +35,37 @@ def _log_tail(distance, z, k, df):
     return total
 
 
-@jit(internal=True)
-def log_density_of_log_df(log_df, distance, z, k, n, d, shape, rate):
-    """Log posterior density of log(df) given the distances of n observations."""
-    df = math.exp(log_df)
+class LogDf(NamedTuple):
+    """Density of log(df) given n observations' distances, under a Gamma(shape, rate) prior."""
+
+    distance: np.ndarray
+    z: np.ndarray
+    k: int  # the cluster, or -1 for all observations
+    n: int
+    d: int
+    shape: float
+    rate: float
+
+
+@log_target.register(LogDf)
+def _(density, x):
+    df = math.exp(x)
     if df < LOWEST or df > HIGHEST:
         return -math.inf
-    value = shape * log_df - rate * df
-    if n > 0:
-        constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * log_df
-        value += n * constant - 0.5 * (df + d) * _log_tail(distance, z, k, df)
+    value = density.shape * x - density.rate * df
+    if density.n > 0:
+        d = density.d
+        constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
+        tail = _log_tail(density.distance, density.z, density.k, df)
+        value += density.n * constant - 0.5 * (df + d) * tail
     return value
 
 
 @jit
 def slice_df(df, distance, z, k, n, d, shape, rate, rng):
-    """One slice-sampling step on log(df), with stepping out."""
-    x = math.log(df)
-    level = log_density_of_log_df(x, distance, z, k, n, d, shape, rate)
-    level += math.log(1.0 - rng.random())
-    width = 0.5
-    left = x - width * rng.random()
-    right = left + width
-    while log_density_of_log_df(left, distance, z, k, n, d, shape, rate) > level:
-        left -= width
-    while log_density_of_log_df(right, distance, z, k, n, d, shape, rate) > level:
-        right += width
-    while True:
-        proposal = left + rng.random() * (right - left)
-        if log_density_of_log_df(proposal, distance, z, k, n, d, shape, rate) > level:
-            return math.exp(proposal)
-        if proposal < x:
-            left = proposal
-        else:
-            right = proposal
+    """One slice-sampling step on log(df)."""
+    density = LogDf(distance, z, k, n, d, shape, rate)
+    return math.exp(slice_step(density, math.log(df), 0.5, rng))
 
 
 class TailUpdate:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import DiagonalNormal, diagonal_normal
 from cavity.models.series.kalman import (
     Dynamics,
@@ -25,8 +27,7 @@ from cavity.models.series.kalman import (
     score_lanes,
     tilted_site,
 )
-from cavity.models.series.state import DRIFT, PULL, SHRINK, FactorSeries, padded
-from cavity.sampling.arrays import declare
+from cavity.models.series.state import DRIFT, PULL, SHRINK, FactorSeries
 from cavity.verbs import evidence, evidences, log_densities, log_density, project
 
 _V_MAX = 1.001  # a cavity's variance is the prior's, 1, or less; sites are kept in single precision
@@ -44,13 +45,13 @@ declare(FactorPaths, slots={"value": 1, "none": 1}, constant=("none",))
 
 def factor_paths(n_times: int, n_slots: int) -> FactorPaths:
     """Paths at zero."""
-    shape = (n_times, padded(n_slots))
+    shape = (n_times, whole_vectors(n_slots))
     return FactorPaths(np.zeros(shape), np.zeros(shape))
 
 
 def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
     """Independent standard normals for each time, in a whole number of vectors of slots."""
-    return diagonal_normal(np.zeros(n_times), np.ones(n_times), padded(n_slots))
+    return diagonal_normal(np.zeros(n_times), np.ones(n_times), whole_vectors(n_slots))
 
 
 @jit(internal=True)

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import compiled
-from cavity._lanes import WIDTH
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
+from cavity.core.compile import compiled
+from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.covariance_scale import CovarianceScaleUpdate
@@ -40,11 +40,6 @@ class NIWPrior(NamedTuple):
     psi: np.ndarray
 
 
-def _whole_vectors(n_slots: int) -> int:
-    """Slots come in eights: the clusters of one vector register."""
-    return -(-n_slots // WIDTH) * WIDTH
-
-
 def _base(model: ScaledGaussian, z: np.ndarray) -> float:
     return float(base_measure(model.scale, model.alpha, z, model.y.shape[1]))
 
@@ -65,7 +60,7 @@ def gaussian_collapse(
     prior_update: CovarianceScaleUpdate | None = None,
 ) -> Any:
     """The Gaussian mixture under ``"collapsed"`` or ``"naive"``, with room for `n_slots`."""
-    n_slots = _whole_vectors(n_slots)
+    n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(y, np.full(n_slots, np.inf))
     family = normal_inverse_wishart(*prior, n_slots)
     parameters = gaussian_parameters(y.shape[1], n_slots)
@@ -95,7 +90,7 @@ def student_t_collapse(
     **ep_options: Any,
 ) -> Any:
     """The Student-t mixture under ``"ep"``, ``"blocked"`` or ``"naive"``."""
-    n_slots = _whole_vectors(n_slots)
+    n_slots = whole_vectors(n_slots)
     alpha = np.full(n_slots, 0.5 * df)
     family = normal_inverse_wishart(*prior, n_slots)
     parameters = gaussian_parameters(y.shape[1], n_slots)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
 from cavity.families.diagonal_normal import set_moments
-from cavity.sampling.arrays import declare
 from cavity.verbs import accumulate, evidence, log_density, project, settle, visit
 
 _LOG_2PI = math.log(2.0 * math.pi)

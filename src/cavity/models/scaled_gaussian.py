@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._lanes import WIDTH, load8, require_whole, store8
-from cavity._numerics import fast_log
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, load8, require_whole, store8
+from cavity.core.numerics import fast_log
 from cavity.families.common import load_slot
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
-from cavity.sampling.arrays import declare
 from cavity.verbs import (
     accumulate,
     evidence,

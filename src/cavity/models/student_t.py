@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
-from cavity._lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
-from cavity._numerics import fast_exp, fast_log, fast_log_pair
 from cavity.collapse.selection import draw_by_bounds
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
+from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
-from cavity.sampling.arrays import declare
 from cavity.verbs import bounds, evidence, evidence_floor, pick, project
 
 _LOG_PI = math.log(math.pi)

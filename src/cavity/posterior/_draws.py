@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 
 _CHUNK_CELLS = 4_000_000
 

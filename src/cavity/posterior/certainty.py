@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.posterior._draws import iter_canonical
 
 _DENSE_CELLS = 100_000_000

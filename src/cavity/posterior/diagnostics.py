@@ -325,7 +325,7 @@ def diagnose(
     return Diagnostics(
         converged=not problems,
         problems=tuple(problems),
-        notes=tuple(_event_notes(p, bool(p.info.get("interrupted")))),
+        notes=tuple(_event_notes(p, p.record.interrupted)),
         table=table,
         pairs=pairs,
         disagreement=between,

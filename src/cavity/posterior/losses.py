@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.posterior._draws import as_labels, canonical, iter_canonical, smallest_unsigned
 
 LOSSES = ("vi", "binder", "omari")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,8 @@ import numpy as np
 from cavity.posterior import _draws
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import Partition, find_partition
+from cavity.posterior.record import RunRecord
+from cavity.posterior.units import Converted, Units
 from cavity.report.methods import Pictures
 
 if TYPE_CHECKING:
@@ -55,8 +56,19 @@ class Posterior(Pictures):
         Log density of each observation given the draw's parameters, its label integrated out.
     names : sequence, optional
         Names of the observations.
-    info : mapping, optional
-        How the run was made; must be writable as JSON.
+    record : RunRecord, optional
+        How the run was made.
+    units : ColumnUnits or SeriesUnits, optional
+        What the units of `parameters` are in the data's, where the two differ.
+    summaries : mapping of str to array, optional
+        Whatever else the estimator needs to answer later: running moments, data.
+
+    Attributes
+    ----------
+    drawn : dict of str to array
+        Parameters as they were drawn, in the model's units.
+    parameters : mapping of str to array
+        The same in the data's units, converted when asked for.
 
     Examples
     --------
@@ -80,7 +92,9 @@ class Posterior(Pictures):
         events: Mapping[str, Any] | None = None,
         point_log_lik: Any = None,
         names: Sequence[Any] | np.ndarray | None = None,
-        info: Mapping[str, Any] | None = None,
+        record: RunRecord | None = None,
+        units: Units | None = None,
+        summaries: Mapping[str, Any] | None = None,
     ) -> None:
         self.labels = _draws.as_labels(labels, ndim=(3,))
         chains, draws, n = self.labels.shape
@@ -101,10 +115,12 @@ class Posterior(Pictures):
                     f"labels_warmup must have shape ({chains}, warm-up sweep, {n}); "
                     f"got {self.labels_warmup.shape}"
                 )
-        self.parameters = {
+        self.drawn = {
             str(name): _finite_shape(value, f"parameters[{name!r}]", head)
             for name, value in (parameters or {}).items()
         }
+        self.units = units
+        self.parameters: Mapping[str, np.ndarray] = Converted(self.drawn, units)
         self.cluster_parameters = tuple(cluster_parameters)
         self._check_cluster_parameters()
         self.events = {
@@ -117,20 +133,17 @@ class Posterior(Pictures):
             else _finite_shape(point_log_lik, "point_log_lik", (chains, draws, n))
         )
         self.names = self._check_names(names, n)
-        self.info: dict[str, Any] = dict(info or {})
-        try:
-            json.dumps(self.info)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"info must be writable as JSON: {error}") from error
+        self.record = RunRecord("") if record is None else record
+        self.summaries = {str(k): np.asarray(v) for k, v in (summaries or {}).items()}
         self._partitions: dict[tuple, Partition] = {}
         self._relabelling: tuple[bytes, Relabelling] | None = None
 
     def _check_cluster_parameters(self) -> None:
         top = int(self.labels.max())
         for name in self.cluster_parameters:
-            if name not in self.parameters:
+            if name not in self.drawn:
                 raise ValueError(f"cluster_parameters names {name!r}, which parameters has not")
-            shape = self.parameters[name].shape
+            shape = self.drawn[name].shape
             if len(shape) < 3 or shape[2] <= top:
                 raise ValueError(
                     f"parameters[{name!r}] has shape {shape}; its third axis must be the cluster "
@@ -289,14 +302,14 @@ class Posterior(Pictures):
         **options
             `random_state`, `n_restarts`, `max_clusters`: see
             `cavity.posterior.partition.find_partition`. Where the model allows only so many
-            clusters (``info["max_clusters"]``), so does the estimate.
+            clusters (``record.max_clusters``), so does the estimate.
 
         Returns
         -------
         Partition
         """
         chosen = as_loss(loss, a)
-        options.setdefault("max_clusters", self.info.get("max_clusters"))
+        options.setdefault("max_clusters", self.record.max_clusters)
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)

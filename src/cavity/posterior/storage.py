@@ -2,20 +2,23 @@
 
 The groups are ArviZ's: ``posterior`` (labels and parameters), ``sample_stats`` (log joint),
 ``warmup_posterior``, ``log_likelihood``; the root holds the names of the observations, events,
-sweep times and, as JSON attributes, how the run was made.
+sweep times and, as a JSON attribute, how the run was made. Parameters are in the model's units,
+which ``units`` tells; ``summaries`` is what else an estimator needs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cavity.core.files import replacing
+from cavity.posterior.record import RunRecord
+from cavity.posterior.units import from_arrays, to_arrays
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,8 +26,15 @@ if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
 
 FORMAT = "cavity.posterior"
-FORMAT_VERSION = 1
-_GROUPS = ("posterior", "sample_stats", "warmup_posterior", "log_likelihood")
+FORMAT_VERSION = 2
+_GROUPS = (
+    "posterior",
+    "sample_stats",
+    "warmup_posterior",
+    "log_likelihood",
+    "units",
+    "summaries",
+)
 
 
 def _dataset(variables: dict[str, tuple[tuple[str, ...], np.ndarray]]) -> xr.Dataset:
@@ -33,6 +43,10 @@ def _dataset(variables: dict[str, tuple[tuple[str, ...], np.ndarray]]) -> xr.Dat
     return xr.Dataset(
         {name: (dims, np.asarray(value)) for name, (dims, value) in variables.items()}
     )
+
+
+def _dims(name: str, value: np.ndarray, skip: int) -> tuple[str, ...]:
+    return tuple(f"{name}_dim_{axis}" for axis in range(value.ndim - skip))
 
 
 def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
@@ -51,10 +65,20 @@ def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
         extra = tuple(f"event_{name}_{axis}" for axis in range(value.ndim - 1))
         root[f"event_{name}"] = (("chain", *extra), value)
     posterior: dict[str, Any] = {"labels": ((*draws, "observation"), p.labels)}
-    for name, value in p.parameters.items():
-        extra = tuple(f"{name}_dim_{axis}" for axis in range(value.ndim - 2))
+    for name, value in p.drawn.items():
+        extra = _dims(name, value, 2)
         posterior[f"parameter_{name}"] = ((*draws, *extra), value)
     groups = {"": _dataset(root), "posterior": _dataset(posterior)}
+    if p.units is not None:
+        _, parts = to_arrays(p.units)
+        groups["units"] = _dataset(
+            {name: (_dims(name, value, 0), value) for name, value in parts.items()}
+        )
+    if p.summaries:
+        text = {k: v.astype(object) for k, v in p.summaries.items() if v.dtype.kind == "U"}
+        groups["summaries"] = _dataset(
+            {k: (_dims(k, v, 0), text.get(k, v)) for k, v in p.summaries.items()}
+        )
     if p.log_joint is not None:
         groups["sample_stats"] = _dataset({"lp": (draws, p.log_joint)})
     if p.labels_warmup is not None:
@@ -96,17 +120,15 @@ def save(p: Posterior, path: str | Path) -> Path:
         "cavity_format_version": FORMAT_VERSION,
         "cavity_version": __version__,
         "cluster_parameters": json.dumps(list(p.cluster_parameters)),
-        "info": json.dumps(p.info),
+        "record": p.record.to_json(),
+        "units_kind": "" if p.units is None else to_arrays(p.units)[0],
         "names_kind": "" if p.names is None else p.names.dtype.kind,
     }
     groups[""].attrs["checksum"] = _checksum(groups, groups[""].attrs)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with replacing(target) as part:
         for position, (group, dataset) in enumerate(groups.items()):
             dataset.to_netcdf(
-                temporary,
+                part,
                 mode="w" if position == 0 else "a",
                 group=group or None,
                 engine="h5netcdf",
@@ -116,15 +138,6 @@ def save(p: Posterior, path: str | Path) -> Path:
                     if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
                 },
             )
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        # mkstemp makes the file private; a saved run has the permissions of any other file.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 
@@ -175,9 +188,22 @@ def load(path: str | Path) -> Posterior:
             f"{source} was written by cavity {attrs.get('cavity_version')}, in a newer format; "
             "update cavity to read it"
         )
+    if version < FORMAT_VERSION:
+        raise ValueError(
+            f"{source} was written by cavity {attrs.get('cavity_version')}, in an older format "
+            "that this version does not read; fit again, or read it with that version"
+        )
     if not sound:
         raise ValueError(damaged)
     return _from_groups(groups)
+
+
+def _all(groups: dict[str, xr.Dataset], group: str) -> dict[str, np.ndarray]:
+    """Every variable of a group; text comes back as text."""
+    if group not in groups:
+        return {}
+    out = {str(name): groups[group][name].values for name in groups[group].data_vars}
+    return {k: v.astype(str) if v.dtype.kind == "O" else v for k, v in out.items()}
 
 
 def _from_groups(groups: dict[str, xr.Dataset]) -> Posterior:
@@ -210,5 +236,7 @@ def _from_groups(groups: dict[str, xr.Dataset]) -> Posterior:
         },
         point_log_lik=_values("log_likelihood", "observations"),
         names=names,
-        info=json.loads(attrs["info"]),
+        record=RunRecord.from_json(attrs["record"]),
+        units=from_arrays(kind, _all(groups, "units")) if (kind := attrs["units_kind"]) else None,
+        summaries=_all(groups, "summaries"),
     )

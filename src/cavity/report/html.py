@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
+from cavity.core.files import replacing
 from cavity.report import markup, pictures, tables, words
 from cavity.report.view import View
 
@@ -55,7 +56,7 @@ def write_report(
         one, or HTML. Titles and captions are escaped; HTML is taken as it is, so it must come from
         code and not from data. Scripts in it do not run.
     settings : mapping, optional
-        Settings of the fit beyond those kept in ``posterior.info``.
+        Settings of the fit beyond those kept in ``posterior.record``.
     partition : Partition or labels, optional
         The partition reported on; the VI estimate by default.
     threshold : float
@@ -95,8 +96,8 @@ def write_report(
 
 def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:
     """Column names kept with the run, if they are those of `X`."""
-    names = posterior.info.get("columns")
-    if not isinstance(names, list) or not names:
+    names = posterior.record.columns
+    if not names:
         return None
     shape = np.shape(X)
     if X is not None and (len(shape) != 2 or shape[1] != len(names)):
@@ -111,19 +112,15 @@ def _replacing(target: Path) -> Iterator[TextIO]:
         raise IsADirectoryError(f"{target} is a folder; name a file for the report")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        file = part.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise type(error)(
-            f"cannot write a report to {target}: {error.strerror or error}"
-        ) from error
-    try:
+    with replacing(target) as part:
+        try:
+            file = part.open("w", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise type(error)(
+                f"cannot write a report to {target}: {error.strerror or error}"
+            ) from error
         with file:
             yield file
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _page(
@@ -187,8 +184,8 @@ def _asset(name: str) -> str:
 
 def _subtitle(view: View) -> str:
     p = view.posterior
-    model = p.info.get("model")
-    parts = [f"{model}" if model else "", words.count(p.n_observations, "observation")]
+    model = p.record.model
+    parts = [model, words.count(p.n_observations, "observation")]
     parts.append(f"{words.count(p.n_chains, 'chain')} of {words.count(p.n_draws, 'draw')}")
     parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
     return " · ".join(part for part in parts if part)

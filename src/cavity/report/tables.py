@@ -313,18 +313,15 @@ def run_facts(view: View) -> dict[str, str]:
             if len(total) == 1
             else f"{duration(float(total.min()))} to {duration(float(total.max()))}"
         )
-    known = {
-        k: v
-        for k, v in p.info.items()
-        if k not in ("settings", "versions", "n_observations") and v is not None
-    }
-    return {**rows, **_flatten(known)}
+    shown = ("model", "columns", "max_clusters", "n_warmup", "thin", "seed", "interrupted")
+    known = {k: v for k in shown if (v := getattr(p.record, k)) not in (None, (), "")}
+    return {**rows, **_flatten({**known, **p.record.details})}
 
 
 def settings_facts(view: View, settings: Mapping[str, Any] | None) -> dict[str, str]:
     """Settings of the fit, those given last."""
-    kept = view.posterior.info.get("settings")
-    both = {**(kept if isinstance(kept, Mapping) else {}), **(settings or {})}
+    record = view.posterior.record
+    both = {**record.settings, **(settings or {})}
     return {key: str(value) for key, value in both.items()}
 
 
@@ -332,8 +329,8 @@ def version_facts(view: View) -> dict[str, str]:
     """Versions of the run, where they were kept, and of this page."""
     from cavity import __version__
 
-    kept = view.posterior.info.get("versions")
-    rows = {str(k): str(v) for k, v in kept.items()} if isinstance(kept, Mapping) else {}
+    record = view.posterior.record
+    rows = {str(k): str(v) for k, v in record.versions.items()}
     rows["this page"] = f"cavity {__version__}, Python {platform.python_version()}"
     return rows
 

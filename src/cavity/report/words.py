@@ -139,6 +139,6 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     sentences = [sizes_sentence(view)]
     if view.n > 1:
         sentences += [number_sentence(view), certainty_sentence(view), doubt_sentence(view)]
-    if view.posterior.info.get("interrupted"):
+    if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
     return [*sentences, chains_sentence(view, diagnostics)]

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cavity import _progress
-from cavity.sampling.arrays import StateError
+from cavity.core.arrays import StateError
+from cavity.core.progress import Silent, reporting
 from cavity.sampling.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
 from cavity.sampling.crew import TICK_SECONDS, Chain, Crew, Schedule
 from cavity.sampling.draws import stack_labels, stack_parameter
@@ -241,7 +241,7 @@ def run_chains(
         for i, seed in enumerate(np.random.SeedSequence(entropy).spawn(n_chains))
     ]
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
-    with _progress.reporting(progress, label, names, [schedule.n_sweeps] * n_chains) as reporter:
+    with reporting(progress, label, names, [schedule.n_sweeps] * n_chains) as reporter:
         interrupted = _drive(chains, n_threads, schedule, file, reporter)
     return _collect(chains, schedule, interrupted, file)
 
@@ -263,7 +263,7 @@ def _drive(
     n_threads: int,
     schedule: Schedule,
     file: Checkpoint | None,
-    reporter: _progress.Silent,
+    reporter: Silent,
 ) -> bool:
     """Run the threads from the main one; return whether Ctrl-C ended it."""
     crew = Crew(chains, n_threads, keep_snapshots=file is not None)
@@ -304,7 +304,7 @@ def _drive(
     return interrupted and not all(chain.finished for chain in chains)
 
 
-def _report(chains: Sequence[Chain], schedule: Schedule, reporter: _progress.Silent) -> None:
+def _report(chains: Sequence[Chain], schedule: Schedule, reporter: Silent) -> None:
     for task, chain in enumerate(chains):
         note = "(warm-up)" if chain.n_sweeps < schedule.n_warmup else ""
         reporter.update(task, chain.n_sweeps, note)

@@ -13,7 +13,6 @@ whatever happens to the process or the disk.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import io
@@ -30,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.core.files import refuse_special, remove_leftovers, replacing, resolved
 from cavity.sampling.fingerprint import differences, flatten_fingerprint
 
 FORMAT = "cavity checkpoint"
@@ -130,7 +130,7 @@ class Checkpoint:
             One per chain; None for a chain that has not begun.
         """
         self._refuse_bad_place()
-        self._remove_leftovers()
+        remove_leftovers(resolved(self.path))
         snapshots: list[Snapshot | None] = [None] * self._n_chains
         try:
             if self.path.exists():
@@ -179,48 +179,23 @@ class Checkpoint:
 
     def _refuse_bad_place(self) -> None:
         folder = self.path.parent
-        if self.path.is_dir():
-            raise IsADirectoryError(
-                errno.EISDIR, "The checkpoint is a folder; give the path of a file", str(self.path)
-            )
+        refuse_special(self.path)
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
             raise FileNotFoundError(
                 errno.ENOENT, f"The checkpoint's folder {what}; make it first", str(folder)
             )
 
-    def _temporary(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-
-    def _remove_leftovers(self) -> None:
-        """Remove what a killed process was writing; one that lives keeps its own."""
-        prefix, suffix = f".{self.path.name}.", ".tmp"
-        for entry in self.path.parent.iterdir():
-            middle = entry.name[len(prefix) : -len(suffix)]
-            ours = entry.name.startswith(prefix) and entry.name.endswith(suffix)
-            if ours and middle.isdigit() and not _is_alive(int(middle)):
-                with contextlib.suppress(OSError):
-                    entry.unlink()
-
     def _try_to_write(self) -> None:
-        temporary = self._temporary()
+        probe = self.path.with_name(f".{self.path.name}.{os.getpid()}.try")
         try:
-            temporary.write_bytes(b"cavity")
+            probe.write_bytes(b"cavity")
         finally:
-            temporary.unlink(missing_ok=True)
+            probe.unlink(missing_ok=True)
 
     def _replace(self, snapshots: Sequence[Snapshot | None]) -> None:
-        temporary = self._temporary()
-        try:
-            with open(temporary, "wb") as file:
-                self._write_archive(file, snapshots)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        finally:
-            # Also frees the room on a disk that is full.
-            temporary.unlink(missing_ok=True)
-        _sync_folder(self.path.parent)
+        with replacing(self.path) as part, open(part, "wb") as file:
+            self._write_archive(file, snapshots)
 
     def _write_archive(self, file: Any, snapshots: Sequence[Snapshot | None]) -> None:
         from cavity import __version__
@@ -335,29 +310,3 @@ def _read_snapshot(archive: zipfile.ZipFile, chain: int, entry: dict[str, Any]) 
         array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
         parts[part][name.removesuffix(".npy")] = array
     return Snapshot(entry["n_sweeps"], entry["rng"], parts["state"], parts["draws"])
-
-
-def _is_alive(process: int) -> bool:
-    if os.name != "posix":
-        return process == os.getpid()  # elsewhere a file in use cannot be removed anyway
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself last; not every system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.sampling.arrays import StateError
+from cavity.core.arrays import StateError
 from cavity.sampling.checkpoint import Snapshot
 from cavity.sampling.draws import Draws
 

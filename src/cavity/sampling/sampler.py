@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cavity._jit import compiled
-from cavity.priors import PartitionPrior, is_open, padded, renew, update_concentration
-from cavity.sampling.arrays import StateError, fitting, flatten, rebuilt, saved_array
+from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array
+from cavity.core.compile import compiled
+from cavity.priors.concentration import update_concentration
+from cavity.priors.partition import PartitionPrior, is_open, padded, renew
 from cavity.sampling.sweep import sweep
 from cavity.verbs import log_prior
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity._jit import wide_vectors
+from cavity.core.compile import wide_vectors
 from cavity.verbs import choose, insert, prior_weights, remove, settle, visit
 
 

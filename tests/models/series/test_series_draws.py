@@ -9,7 +9,7 @@ import pytest
 import series_oracle as oracle
 from scipy import stats
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.models.series import draws, kalman
 
 FLAT = draws.SeriesPriors(

@@ -11,13 +11,13 @@ import math
 import numpy as np
 import pytest
 
-from cavity._jit import compiled
 from cavity.collapse.ep import insert_members
+from cavity.core.compile import compiled
 from cavity.models.series import exact
 from cavity.models.series.draws import SeriesPriors, truncated_normal
 from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import factor_series
-from cavity.priors import dirichlet
+from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
 ONE = np.ones(2)

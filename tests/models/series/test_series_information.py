@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import series_oracle as oracle
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.models.series import information, kalman
 from cavity.models.series.state import SHRINK, STATE, VARIANCE
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import series_oracle as oracle
 
-from cavity._jit import jit
+from cavity.core.compile import jit
+from cavity.core.lanes import whole_vectors
 from cavity.models.series import kalman
-from cavity.models.series.state import factor_series, padded
+from cavity.models.series.state import factor_series
 
 CASES = {
     "several per cell and gaps": {},
@@ -30,8 +31,8 @@ def case(request):
     rng = np.random.default_rng(11)
     m, rows = oracle.model_of(rng, n_slots=11, **CASES[request.param])
     n_times = m.y.shape[1]
-    mean = np.zeros((n_times, padded(11)))
-    variance = np.ones((n_times, padded(11)))
+    mean = np.zeros((n_times, whole_vectors(11)))
+    variance = np.ones((n_times, whole_vectors(11)))
     mean[:, :11] = rng.standard_normal((n_times, 11))
     variance[:, :11] = rng.uniform(0, 1, (n_times, 11))
     variance[:, 3] = 0.0

@@ -10,10 +10,10 @@ import pytest
 import series_oracle as oracle
 from scipy import stats
 
-from cavity._jit import compiled, jit
+from cavity.core.compile import compiled, jit
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.sampler import SeriesSampler, Settings
-from cavity.priors import dirichlet, dirichlet_process, fixed_weights, pitman_yor
+from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
 from cavity.sampling.sweep import sweep
 from cavity.verbs import evidences
 

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
 from cavity.collapse.selection import draw_from_scores
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import whole_vectors
 from cavity.models.series.information import (
     add_information,
     describe,
@@ -21,8 +23,7 @@ from cavity.models.series.information import (
     joint_filter,
     start_information,
 )
-from cavity.models.series.state import VARIANCE, FactorSeries, padded
-from cavity.sampling.arrays import declare
+from cavity.models.series.state import VARIANCE, FactorSeries
 from cavity.verbs import choose, insert, remove
 
 # Above this length the slots' T x T matrices are not kept, and only the filter is used.
@@ -90,7 +91,7 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
         joined=np.zeros(n_slots),
         last=np.full(1, -1, dtype=np.int64),
         work=information_matrix(n_times),
-        products=np.zeros(padded(n_times + 1)),
+        products=np.zeros(whole_vectors(n_times + 1)),
         members=np.zeros(n, dtype=np.int64),
         paths=np.zeros((widest, n_times)),
         square=np.zeros((widest + 3, widest)),

@@ -20,10 +20,10 @@ import numba.np.linalg  # noqa: F401  (makes the LAPACK wrapper below known to t
 import numpy as np
 from numba.core import types
 
-from cavity._jit import jit, wide_vectors
-from cavity._lanes import WIDTH, load8, splat8, store8
+from cavity.core.compile import jit, wide_vectors
+from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.models.series.kalman import observation_constant, prepare
-from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT, padded
+from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 
@@ -88,7 +88,7 @@ def describe(m, i):
 
 def information_matrix(n_times: int, *slots: int) -> np.ndarray:
     """Room for P and h of one cluster (or several): (T + 1) rows, of whole vectors."""
-    return np.zeros((*slots, n_times + 1, padded(n_times + 1)))
+    return np.zeros((*slots, n_times + 1, whole_vectors(n_times + 1)))
 
 
 @jit

@@ -23,8 +23,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cavity._jit import jit, wide_vectors
-from cavity._lanes import WIDTH, load8, splat8, store8
+from cavity.core.compile import jit, wide_vectors
+from cavity.core.lanes import WIDTH, load8, splat8, store8
 from cavity.models.series.state import CENTRE, DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
 
 LOG_2PI = math.log(2.0 * math.pi)

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._jit import jit
+from cavity.core.compile import jit
+from cavity.core.slices import log_target, slice_step
 from cavity.models.series.draws import truncated_normal
 from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
 
@@ -114,37 +115,30 @@ def shift_autoregressions(a, var_x, z, sums, prior, shifts, rng):
             a[i] = shifted
 
 
-@jit(internal=True)
-def _log_density(u, c):
-    """Log density of a log scale, up to a constant; both scales below have this form."""
+class LogScale(NamedTuple):
+    """Density of a log scale u: c u + square e^2u + once e^u + inverse_square e^-2u + inverse e^-u.
+
+    Both scales below have this form.
+    """
+
+    power: float
+    square: float
+    once: float
+    inverse_square: float
+    inverse: float
+
+
+@log_target.register(LogScale)
+def _(density, u):
     up = math.exp(u)
     down = 1.0 / up
-    return c[0] * u + c[1] * up * up + c[2] * up + c[3] * down * down + c[4] * down
-
-
-@jit(internal=True)
-def slice_step(u, width, c, rng):
-    """One slice-sampling step (stepping out, shrinking; Neal 2003) from u."""
-    level = _log_density(u, c) + math.log1p(-rng.random())
-    left = u - width * rng.random()
-    right = left + width
-    for _ in range(40):
-        if _log_density(left, c) <= level:
-            break
-        left -= width
-    for _ in range(40):
-        if _log_density(right, c) <= level:
-            break
-        right += width
-    while right - left > 1e-14 * (1.0 + abs(u)):
-        proposal = left + rng.random() * (right - left)
-        if _log_density(proposal, c) > level:
-            return proposal
-        if proposal < u:
-            left = proposal
-        else:
-            right = proposal
-    return u
+    return (
+        density.power * u
+        + density.square * up * up
+        + density.once * up
+        + density.inverse_square * down * down
+        + density.inverse * down
+    )
 
 
 @jit
@@ -163,14 +157,14 @@ def rescale_factors(loading, z, paths, sums, prior, scales, rng):
         for t in range(n_times):
             square += paths.value[t, k] * paths.value[t, k]
         width = 2.0 / math.sqrt(n_times + own[SIZE])
-        coefficients = (
+        density = LogScale(
             n_times - own[SIZE],
             -0.5 * square,
             0.0,
             -0.5 * prior.loading_precision * own[LOADING_SQUARE],
             prior.loading_precision * prior.loading_mean * own[LOADING],
         )
-        u = slice_step(0.0, width, coefficients, rng)
+        u = slice_step(density, 0.0, width, rng)
         scales[k] = math.exp(u)
         for t in range(n_times):
             paths.value[t, k] *= scales[k]
@@ -204,6 +198,6 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
                 square += w * g * g
                 pull += w * g * (residual(m, i, t) - base)
     # sd enters the data's likelihood through pull sd - square sd^2 / 2, beside its prior.
-    coefficients = (-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
-    u = slice_step(math.log(sd), 0.5, coefficients, rng)
+    density = LogScale(-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
+    u = slice_step(density, math.log(sd), 0.5, rng)
     m.var_x[0] = math.exp(2.0 * u)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from cavity._jit import jit
+from cavity.core.compile import jit
 from cavity.models.series.draws import (
     draw_dynamics,
     draw_hyper,

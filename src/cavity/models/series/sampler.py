@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._jit import compiled
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import naive_state
+from cavity.core.arrays import flatten, grown, rebuilt
+from cavity.core.compile import compiled
+from cavity.core.lanes import whole_vectors
 from cavity.models.factor_series import FactorPaths, factor_family, factor_paths
 from cavity.models.series import exact
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.refresh import total_log_likelihood
-from cavity.models.series.state import FactorSeries, own_copy, padded
+from cavity.models.series.state import FactorSeries, own_copy
 from cavity.models.series.update import SeriesUpdate
-from cavity.priors import Dirichlet, FixedWeights, PartitionPrior, is_open, renew
-from cavity.sampling.arrays import flatten, grown, rebuilt
+from cavity.priors.partition import Dirichlet, FixedWeights, PartitionPrior, is_open, renew
 from cavity.sampling.sampler import PartitionSampler, prior_of_partition, slots_for
 
 COLLAPSES = ("ep", "collapsed", "naive")
@@ -265,8 +266,8 @@ class SeriesSampler(PartitionSampler):
 def slots_of(prior: PartitionPrior, n_used: int) -> int:
     """Slots for a chain, in whole vectors: all clusters, or some to spare under an open prior."""
     if is_open(prior):
-        return padded(slots_for(max(n_used, 1), True))
-    return padded(max(prior[0].size, n_used))
+        return whole_vectors(slots_for(max(n_used, 1), True))
+    return whole_vectors(max(prior[0].size, n_used))
 
 
 def padded_prior(prior: PartitionPrior, n_slots: int) -> PartitionPrior:

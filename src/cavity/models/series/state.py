@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._lanes import WIDTH
-from cavity.sampling.arrays import declare
+from cavity.core.arrays import declare
+from cavity.core.lanes import whole_vectors
 
 
 class FactorSeries(NamedTuple):
@@ -50,15 +50,10 @@ WEIGHT, DRIFT, SHRINK, PULL, CENTRE, VARIANCE, STATE = range(7)
 ROWS = 7
 
 
-def padded(n_slots: int) -> int:
-    """`n_slots` rounded up to a whole number of vectors."""
-    return -(-n_slots // WIDTH) * WIDTH
-
-
 def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
     """The same data with parameters and scratch space of a chain's own."""
     own = {name: getattr(m, name).copy() for name in ("a", "loading", "var_y", "beta", "var_x")}
-    return m._replace(**own, row=np.zeros_like(m.row), lanes=np.zeros((5, padded(n_slots))))
+    return m._replace(**own, row=np.zeros_like(m.row), lanes=np.zeros((5, whole_vectors(n_slots))))
 
 
 def factor_series(
@@ -105,5 +100,5 @@ def factor_series(
         var_x=np.array([var_x], dtype=float),
         var_x0=float(var_x0),
         row=np.zeros((ROWS, n_times)),
-        lanes=np.zeros((5, padded(n_slots))),
+        lanes=np.zeros((5, whole_vectors(n_slots))),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.core.arrays import fitting, saved_array
 from cavity.models.factor_series import FactorPaths
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
@@ -26,7 +27,6 @@ from cavity.models.series.refresh import (
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries
-from cavity.sampling.arrays import fitting, saved_array
 
 _TUNED = 100  # sweeps in which the step size adapts
 NOTHING = Moving(False, False, False, False, False)

@@ -1,0 +1,1 @@
+"""What everything stands on: compiling, vectors, numerics, arrays of state, files, progress."""

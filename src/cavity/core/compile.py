@@ -1,0 +1,344 @@
+"""The one way this package compiles code: flags, verbs and the cache in a single place.
+
+Why each flag is what it is:
+
+* ``error_model="numpy"``: a division that may raise stops LLVM from vectorising a loop.
+* fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
+  ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
+* ``nogil=True``: chains run in threads.
+* no reference counts, unless a kernel allocates: reading one field of a NamedTuple would
+  otherwise count every array in it, atomically, and cost ten times the arithmetic.
+
+Numba's own cache does not notice that a function called from another file has changed. The
+cache entries here carry a stamp that hashes every kernel source of the package, and of every
+module outside it whose functions are compiled, so an edit anywhere invalidates them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Set
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import _dynfunc
+from numba.core import caching, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
+from numba.extending import intrinsic, overload
+
+_FLAGS = {"contract", "nsz", "arcp"}
+_PACKAGE = Path(__file__).parent.parent
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code that is only ever linked into a kernel: never optimised nor made executable alone."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            if hasattr(library, "_reload_init"):  # since Numba 0.63
+                self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    """Lowers a function for use by other compiled ones alone."""
+
+    _name = "cavity_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        fndesc = lowered.fndesc
+        # Numba knows a compiled function by such an object; this one has no address to call.
+        entry = _dynfunc.make_function(
+            fndesc.lookup_module(), fndesc.qualname, "", 0, lowered.env, (state.library,)
+        )
+        state.targetctx.insert_user_function(entry, fndesc, [state.library])
+        state.reload_init.extend(getattr(state.library, "_reload_init", ()))
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    """Numba's pipeline with the lowering above."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        for at, (step, _) in enumerate(passes.passes):
+            if step is NativeLowering:
+                passes.passes[at] = (_PartLowering, "lowering for linking")
+        passes.finalize()
+        return [passes]
+
+
+class _Part(CPUDispatcher):
+    """A function for kernels: a call from Python would jump to address zero, so it is refused."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        raise TypeError(
+            f"{self.py_func.__name__} is compiled with internal=True: only kernels can call it"
+        )
+
+
+def _options(
+    reassoc: bool = False,
+    forceinline: bool = False,
+    allocates: bool = False,
+    internal: bool = False,
+) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": internal,
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
+        "_nrt": allocates,
+    }
+    if forceinline:
+        options["forceinline"] = True
+    if internal:
+        options["pipeline_class"] = _PartCompiler
+    return options
+
+
+@functools.cache
+def _package_stamp() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if b"core.compile" in text or b"cavity.verbs" in text:
+            digest.update(path.name.encode())
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cache_directory() -> Path | None:
+    """Folder of the compiled code, or None where nothing can be written.
+
+    ``CAVITY_CACHE_DIR`` overrides the user's cache folder.
+    """
+    if os.environ.get("CAVITY_CACHE_DIR"):
+        base = Path(os.environ["CAVITY_CACHE_DIR"])
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cavity"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches" / "cavity"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
+    folder = base / "kernels" / _package_stamp()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return None
+    return folder
+
+
+class _StampedLocator(caching._CacheLocator):
+    """Places a function's cache in our folder, stamped by all sources it may call."""
+
+    extra_stamp = ""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file = py_file
+        self._name = f"{py_func.__module__}.{py_func.__qualname__}"
+
+    def get_cache_path(self) -> str:
+        return str(cache_directory())
+
+    def get_source_stamp(self) -> str:
+        return _package_stamp() + self.extra_stamp
+
+    def get_disambiguator(self) -> str:
+        return hashlib.sha256((self._name + self.extra_stamp).encode()).hexdigest()[:10]
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _StampedLocator:
+        return cls(py_func, py_file)
+
+
+def _is_foreign(kind: Any) -> bool:
+    """Whether a Numba type holds a NamedTuple defined outside the package."""
+    cls = getattr(kind, "instance_class", None)
+    if cls is not None and not (cls.__module__ + ".").startswith("cavity."):
+        return True
+    return any(_is_foreign(item) for item in getattr(kind, "types", ()))
+
+
+class _StampedCache(caching.FunctionCache):
+    """Keeps a user's own types out of the package's cache, where others could not read them."""
+
+    foreign = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if any(map(_is_foreign, sig)) and not self.foreign:
+            return None
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError, EOFError, ValueError):
+            # A damaged file, or one that names a module that is gone: compile again.
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self.foreign or not any(map(_is_foreign, sig)):
+            super().save_overload(sig, data)
+
+
+def _enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
+    if cache_directory() is None:
+        return
+    locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
+    impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
+    cache = type("_Cache", (_StampedCache,), {"_impl_class": impl, "foreign": bool(extra_stamp)})
+    dispatcher._cache = cache(dispatcher.py_func)
+
+
+def jit(func: Callable | None = None, **options: Any) -> Any:
+    """Compile a kernel with the package's flags and its stamped cache.
+
+    Parameters
+    ----------
+    func : callable
+        The kernel.
+    reassoc : bool
+        Let sums be reordered (for scalar reductions only).
+    allocates : bool
+        The kernel creates arrays. Others work in room that they are given.
+    internal : bool
+        Only other kernels call it: it is linked into them and never made executable alone, which
+        saves much of the time to compile. It cannot be called from Python.
+    forceinline : bool
+        Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
+        its own, so a small verb costs more to call than to run.
+    """
+    if func is None:
+        return functools.partial(jit, **options)
+    dispatcher = numba.njit(**_options(**options))(func)
+    if options.get("internal"):
+        dispatcher.__class__ = _Part
+    # A function that is only ever inlined never needs a cache entry of its own.
+    if not (options.get("forceinline") or options.get("internal")):
+        _enable_cache(dispatcher, _stamp(_foreign_text(func)))
+    return dispatcher
+
+
+@intrinsic
+def wide_vectors(typingctx: Any) -> Any:
+    """Ask LLVM for 512-bit vectors in the calling kernel, where the processor has them.
+
+    LLVM prefers 256-bit vectors by default; loops of polynomials run 1.6 times faster with the
+    full width. The request has no effect on processors without them, nor on results.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # llvmlite knows only plain attribute names; this one is a key and a value.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+class Verb:
+    """A function that each model, family or collapse implements for its own NamedTuple.
+
+    Inside kernels a verb is an ordinary call, resolved at compile time from the class of its
+    first argument. ``register`` adds an implementation; one registered for `None` is the default.
+    """
+
+    def __init__(self, stub: Callable) -> None:
+        self.name = stub.__name__
+        self.__doc__ = stub.__doc__
+        self.signature = inspect.signature(stub)
+        self.implementations: dict[type | None, Callable] = {}
+
+
+_VERBS: dict[str, Verb] = {}
+_foreign_sources: dict[type | None, set[str]] = {}
+
+
+def verb(stub: Callable) -> Any:
+    """Declare a verb: a function without a body whose implementations are registered per class."""
+    record = Verb(stub)
+    _VERBS[f"{stub.__module__}.{stub.__name__}"] = record
+
+    def choose(*args: Any) -> Callable | None:
+        first = args[0]
+        cls = getattr(first, "instance_class", None)
+        return record.implementations.get(cls, record.implementations.get(None))
+
+    overload(stub, jit_options=_options(forceinline=True, internal=True), strict=False)(choose)
+
+    def register(cls: type | None) -> Callable[[Callable], Callable]:
+        def decorate(implementation: Callable) -> Callable:
+            record.implementations[cls] = implementation
+            _foreign_sources.setdefault(cls, set()).update(_foreign_text(implementation))
+            return implementation
+
+        return decorate
+
+    stub.register = register  # type: ignore[attr-defined]
+    stub.verb = record  # type: ignore[attr-defined]
+    return stub
+
+
+@functools.cache
+def _foreign_text(function: Callable) -> frozenset[str]:
+    """The text that a function outside the package depends on: its module's, if it can be had."""
+    module = function.__module__ or ""
+    if module == "cavity" or module.startswith("cavity."):
+        return frozenset()
+    try:
+        text = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError, KeyError):
+        text = repr(function.__code__.co_code) + repr(function.__code__.co_consts)
+    return frozenset([text])
+
+
+def _stamp(texts: Set[str]) -> str:
+    return hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16] if texts else ""
+
+
+def _texts_of(value: Any) -> set[str]:
+    """Sources outside the package of the verbs of the classes in a (nested) NamedTuple."""
+    found: set[str] = set()
+    if isinstance(value, tuple):
+        found |= _foreign_sources.get(type(value), set())
+        for item in value:
+            found |= _texts_of(item)
+    return found
+
+
+_entries: dict[tuple[Callable, str], Any] = {}
+
+
+def compiled(kernel: Callable, state: Any) -> Any:
+    """The compiled form of an engine kernel for a state that may hold classes of a user's module.
+
+    For classes of this package it is one dispatcher for all; for foreign ones a dispatcher of its
+    own whose cache is stamped with the text of the modules that implement its verbs.
+    """
+    stamp = _stamp(_texts_of(state) | _foreign_text(kernel))
+    key = (kernel, stamp)
+    if key not in _entries:
+        dispatcher = numba.njit(**_options())(kernel)
+        _enable_cache(dispatcher, stamp)
+        _entries[key] = dispatcher
+    return _entries[key]
+
+
+__all__ = ["cache_directory", "compiled", "jit", "verb", "wide_vectors"]

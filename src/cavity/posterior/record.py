@@ -1,0 +1,165 @@
+"""How a run was made, typed: what a saved posterior tells of its estimator, and gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cavity.priors import specifications
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of an estimator.
+
+    Attributes
+    ----------
+    model : str
+        Name of the estimator's class.
+    settings : mapping
+        The constructor's parameters, as they were given.
+    noun : {"row", "series"}
+        What one observation is called.
+    columns : tuple of str
+        Names of the columns, made up where the data had none.
+    columns_named : bool
+        Whether the data had names.
+    max_clusters : int or None
+        Most clusters that the prior allows; None if it is open.
+    n_warmup, thin : int
+        Warm-up sweeps, and sweeps per kept draw.
+    seed : int or None
+        Entropy that all chains were spawned from; with it a run can be repeated.
+    interrupted : bool
+        Whether the run was stopped before its end.
+    versions : mapping of str to str
+        Of cavity, NumPy and Python.
+    details : mapping
+        What the model wants to say of its data, such as the first and last time of series.
+    """
+
+    model: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    noun: str = "row"
+    columns: tuple[str, ...] = ()
+    columns_named: bool = False
+    max_clusters: int | None = None
+    n_warmup: int = 0
+    thin: int = 1
+    seed: int | None = None
+    interrupted: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """As text; what `from_json` takes."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["settings"] = {name: encode(value) for name, value in self.settings.items()}
+        plain["details"] = {name: encode(value) for name, value in self.details.items()}
+        plain["seed"] = None if self.seed is None else str(self.seed)
+        plain["columns"] = list(self.columns)
+        return json.dumps(plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """The record that `to_json` wrote; ValueError if it is none."""
+        try:
+            plain = json.loads(text)
+            known = {f.name for f in dataclasses.fields(cls)}
+            if not isinstance(plain, dict) or not set(plain) <= known:
+                raise ValueError("it has other fields")
+            for name in ("settings", "details"):
+                plain[name] = {k: decode(v) for k, v in plain[name].items()}
+            plain["seed"] = None if plain["seed"] is None else int(plain["seed"])
+            plain["columns"] = tuple(map(str, plain["columns"]))
+            record = cls(**plain)
+            for f, kind in _KINDS.items():
+                if not isinstance(getattr(record, f), kind):
+                    raise ValueError(f"its {f} is a {type(getattr(record, f)).__name__}")
+            return record
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"the record of the run is damaged: {error}") from error
+
+
+_KINDS: dict[str, Any] = {
+    "model": str,
+    "noun": str,
+    "columns_named": bool,
+    "max_clusters": int | None,
+    "n_warmup": int,
+    "thin": int,
+    "interrupted": bool,
+    "versions": dict,
+}
+
+
+def versions() -> dict[str, str]:
+    """Versions that a run was made with."""
+    from cavity import __version__
+
+    return {
+        "cavity": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def encode(value: Any) -> Any:
+    """A setting as plain JSON values, such that `decode` gives it back.
+
+    Examples
+    --------
+    >>> decode(encode(np.array([1.0, 2.0])))
+    array([1., 2.])
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": value.dtype.str}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(part) for part in value]}
+    if isinstance(value, list):
+        return [encode(part) for part in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {"dict": {str(k): encode(v) for k, v in value.items()}}
+    if type(value) in specifications.SPECIFICATIONS.values():
+        fields = dataclasses.fields(value)
+        return {
+            "specification": type(value).__name__,
+            "fields": {f.name: encode(getattr(value, f.name)) for f in fields},
+        }
+    # A generator, a path, an object of the user's: its text says what it was.
+    return {"text": str(value)}
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given; a text where the value itself could not be kept."""
+    if isinstance(value, list):
+        return [decode(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        dtype = np.dtype(value["dtype"])
+        if dtype.hasobject:
+            raise ValueError("an array of objects")
+        return np.array(value["array"], dtype=dtype)
+    if "tuple" in value:
+        return tuple(decode(part) for part in value["tuple"])
+    if "float" in value:
+        return float(value["float"])
+    if "dict" in value:
+        return {k: decode(v) for k, v in value["dict"].items()}
+    if "specification" in value:
+        cls = specifications.SPECIFICATIONS[value["specification"]]
+        return cls(**{k: decode(v) for k, v in value["fields"].items()})
+    return str(value["text"])

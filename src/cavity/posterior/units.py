@@ -1,0 +1,130 @@
+"""From a model's units to those of the data: draws are kept as drawn, and converted when shown.
+
+A model sees standardised values, whose squares neither overflow nor vanish and which single
+precision holds well. Everything that computes from draws reads them in these units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ColumnUnits:
+    """A table's: the model sees (x - centre) / scale, column by column."""
+
+    centre: np.ndarray
+    scale: np.ndarray
+
+    def standardise(self, X: np.ndarray) -> np.ndarray:
+        """Rows as the model sees them."""
+        return np.ascontiguousarray((X - self.centre) / self.scale)
+
+    @property
+    def log_volume(self) -> float:
+        """What a log density loses per row on the way from the model's units to the data's."""
+        return float(np.log(self.scale).sum())
+
+    def convert(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Draws of a parameter in the data's units."""
+        if name == "mean":
+            return values * self.scale + self.centre
+        if name == "covariance":
+            with np.errstate(over="ignore", under="ignore"):
+                return values * self.scale * self.scale[:, None]
+        return values
+
+
+@dataclass(frozen=True)
+class SeriesUnits:
+    """Those of series: the model sees (y - centre) / scale, and covariates likewise."""
+
+    centre: float
+    scale: float
+    covariate_centre: np.ndarray
+    covariate_scale: np.ndarray
+    intercept: bool
+
+    @property
+    def log_volume(self) -> float:
+        """What a log density loses per observation."""
+        return float(np.log(self.scale))
+
+    def convert(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Draws of a parameter in the data's units."""
+        if name in ("loading", "state_last"):
+            return values.astype(float) * self.scale
+        if name in ("var_x", "var_y"):
+            return values.astype(float) * self.scale * self.scale
+        if name == "trend":
+            return values.astype(float) * self.scale + self.centre
+        if name == "beta":
+            return self.coefficients(values)
+        return values
+
+    def coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Coefficients (..., p) in the data's units, the intercept first."""
+        out = np.array(beta, dtype=float)
+        first = int(self.intercept)
+        out[..., first:] *= self.scale / self.covariate_scale
+        if self.intercept:
+            out[..., 0] = self.centre + self.scale * out[..., 0]
+            out[..., 0] -= out[..., 1:] @ self.covariate_centre
+        return out
+
+
+Units = ColumnUnits | SeriesUnits
+_CLASSES: dict[str, Any] = {"columns": ColumnUnits, "series": SeriesUnits}
+
+
+def to_arrays(units: Units) -> tuple[str, dict[str, np.ndarray]]:
+    """Kind and arrays of some units, for a file."""
+    kind = next(name for name, cls in _CLASSES.items() if type(units) is cls)
+    return kind, {name: np.asarray(value) for name, value in vars(units).items()}
+
+
+def from_arrays(kind: str, arrays: Mapping[str, np.ndarray]) -> Units:
+    """Units from what `to_arrays` gave."""
+    if kind == "columns":
+        return ColumnUnits(np.array(arrays["centre"], float), np.array(arrays["scale"], float))
+    if kind == "series":
+        return SeriesUnits(
+            float(arrays["centre"]),
+            float(arrays["scale"]),
+            np.array(arrays["covariate_centre"], float),
+            np.array(arrays["covariate_scale"], float),
+            bool(arrays["intercept"]),
+        )
+    raise ValueError(f"units of an unknown kind, {kind!r}")
+
+
+class Converted(Mapping[str, np.ndarray]):
+    """Parameters by name in the data's units, each converted when first asked for."""
+
+    def __init__(self, drawn: Mapping[str, np.ndarray], units: Units | None) -> None:
+        self._drawn = drawn
+        self._units = units
+        self._done: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if self._units is None:
+            return self._drawn[name]
+        if name not in self._done:
+            converted = self._units.convert(name, self._drawn[name])
+            if converted is self._drawn[name]:
+                return converted
+            self._done[name] = converted
+        return self._done[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._drawn)
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def __repr__(self) -> str:
+        return f"<parameters {', '.join(self._drawn)}>"

@@ -1,0 +1,42 @@
+"""The concentration of a partition prior, learned from the cluster sizes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.core.slices import log_target, slice_step
+from cavity.verbs import log_prior
+
+
+class LogConcentration(NamedTuple):
+    """Density of the log concentration given cluster sizes, under a Gamma(shape, rate) prior."""
+
+    prior: Any
+    counts: np.ndarray
+    shape: float
+    rate: float
+
+
+@log_target.register(LogConcentration)
+def _(density, x):
+    prior = density.prior
+    kept = prior.concentration[0]
+    prior.concentration[0] = math.exp(x)
+    total = log_prior(prior, density.counts) + density.shape * x
+    total -= density.rate * prior.concentration[0]
+    prior.concentration[0] = kept
+    return total
+
+
+def update_concentration(prior, counts, shape, rate, rng):
+    """Draw the concentration given the cluster sizes, in place: one slice step on its logarithm.
+
+    The same code serves every prior that has one, where the auxiliary-variable scheme of Escobar
+    and West serves the Dirichlet process alone.
+    """
+    density = LogConcentration(prior, counts, shape, rate)
+    x = slice_step(density, math.log(prior.concentration[0]), 1.0, rng)
+    prior.concentration[0] = math.exp(x)

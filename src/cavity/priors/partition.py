@@ -1,0 +1,210 @@
+"""Priors over partitions: what the cluster sizes alone say about the next assignment.
+
+Each prior is a NamedTuple of arrays that kernels read, with two verbs: the weight of every slot
+for one more observation, and the log probability of a whole partition (or labelling).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.verbs import log_prior, prior_weights
+
+
+class FixedWeights(NamedTuple):
+    """Known mixture weights."""
+
+    weights: np.ndarray  # (slots,)
+
+
+class Dirichlet(NamedTuple):
+    """Mixture weights with a Dirichlet prior, integrated out.
+
+    ``concentration[0]`` scales ``shape``: the symmetric prior has a shape of ones, so each cluster
+    has Dirichlet parameter ``concentration``.
+    """
+
+    shape: np.ndarray  # (slots,)
+    concentration: np.ndarray  # (1,)
+
+
+class DirichletProcess(NamedTuple):
+    """The Chinese restaurant process: any number of clusters."""
+
+    concentration: np.ndarray  # (1,)
+    free: np.ndarray  # (slots,), a stack of the empty slots: a new cluster takes the last
+    n_free: np.ndarray  # (1,), height of the stack
+
+
+class PitmanYor(NamedTuple):
+    """The two-parameter Chinese restaurant process: power-law cluster sizes."""
+
+    concentration: np.ndarray  # (1,)
+    free: np.ndarray  # (slots,)
+    n_free: np.ndarray  # (1,)
+    discount: np.ndarray  # (1,)
+
+
+declare(FixedWeights, slots={"weights": 0}, constant=("weights",))
+declare(Dirichlet, slots={"shape": 0}, constant=("shape",))
+declare(DirichletProcess, slots={"free": 0})
+declare(PitmanYor, slots={"free": 0}, constant=("discount",))
+
+PartitionPrior = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
+
+
+def is_open(prior: PartitionPrior) -> bool:
+    """Whether the number of clusters may grow with the data."""
+    return isinstance(prior, DirichletProcess | PitmanYor)
+
+
+def fixed_weights(weights: np.ndarray) -> FixedWeights:
+    """Known mixture weights, normalised."""
+    weights = np.asarray(weights, dtype=float)
+    return FixedWeights(weights / weights.sum())
+
+
+def dirichlet(
+    n_clusters: int, concentration: float = 1.0, shape: np.ndarray | None = None
+) -> Dirichlet:
+    """Dirichlet prior on the weights of `n_clusters` clusters, symmetric unless shaped."""
+    shape = np.ones(n_clusters) if shape is None else np.asarray(shape, dtype=float)
+    return Dirichlet(shape, np.array([float(concentration)]))
+
+
+def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcess:
+    """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
+    return DirichletProcess(
+        np.array([float(concentration)]), np.arange(n_slots)[::-1].copy(), np.array([n_slots])
+    )
+
+
+def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYor:
+    """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
+    return PitmanYor(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
+
+
+@prior_weights.register(FixedWeights)
+def _(prior, counts, k, out):
+    for j in range(out.shape[0]):
+        out[j] = prior.weights[j]
+    return True
+
+
+@log_prior.register(FixedWeights)
+def _(prior, counts):
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += counts[k] * math.log(prior.weights[k])
+    return total
+
+
+@prior_weights.register(Dirichlet)
+def _(prior, counts, k, out):
+    concentration = prior.concentration[0]
+    for j in range(out.shape[0]):
+        out[j] = counts[j] + concentration * prior.shape[j]
+    return True
+
+
+@log_prior.register(Dirichlet)
+def _(prior, counts):
+    total = 0.0
+    mass = 0.0
+    n = 0
+    for k in range(counts.shape[0]):
+        gamma = prior.concentration[0] * prior.shape[k]
+        mass += gamma
+        n += counts[k]
+        if counts[k] > 0:
+            total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
+    return total + math.lgamma(mass) - math.lgamma(mass + n)
+
+
+@jit(forceinline=True)
+def _open_weights(prior, counts, k, discount, out):
+    """Occupied slots by size, one empty slot for a new cluster, the other empty ones at zero.
+
+    The empty slots are a stack. The slot that the observation has just emptied goes on top, and
+    the top is the new cluster's. So the sampler that conditions on parameters is a Gibbs sampler
+    over partition, clusters' parameters and those waiting in the stack (Neal's algorithm 8 with
+    one auxiliary cluster): what was passed over stays, and what was given up comes back.
+    """
+    n_clusters = 0
+    for j in range(out.shape[0]):
+        if counts[j] > 0:
+            out[j] = counts[j] - discount
+            n_clusters += 1
+        else:
+            out[j] = 0.0
+    top = prior.n_free[0] - 1
+    while top >= 0 and counts[prior.free[top]] > 0:
+        top -= 1
+    if counts[k] == 0 and (top < 0 or prior.free[top] != k):
+        top += 1
+        prior.free[top] = k
+    prior.n_free[0] = top + 1
+    if top < 0:
+        return False
+    out[prior.free[top]] = prior.concentration[0] + discount * n_clusters
+    return True
+
+
+@jit
+def _open_log_prior(counts, concentration, discount):
+    total = 0.0
+    n = 0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += math.log(concentration + discount * n_clusters)
+            total += math.lgamma(counts[k] - discount) - math.lgamma(1.0 - discount)
+            n_clusters += 1
+            n += counts[k]
+    return total + math.lgamma(concentration) - math.lgamma(concentration + n)
+
+
+@prior_weights.register(DirichletProcess)
+def _(prior, counts, k, out):
+    return _open_weights(prior, counts, k, 0.0, out)
+
+
+@log_prior.register(DirichletProcess)
+def _(prior, counts):
+    return _open_log_prior(counts, prior.concentration[0], 0.0)
+
+
+@prior_weights.register(PitmanYor)
+def _(prior, counts, k, out):
+    return _open_weights(prior, counts, k, prior.discount[0], out)
+
+
+@log_prior.register(PitmanYor)
+def _(prior, counts):
+    return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
+
+
+def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
+    """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
+    if not isinstance(prior, FixedWeights | Dirichlet):
+        return prior
+    extra = (0, n_slots - prior[0].size)
+    if isinstance(prior, FixedWeights):
+        return FixedWeights(np.pad(prior.weights, extra))
+    return prior._replace(shape=np.pad(prior.shape, extra))
+
+
+def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
+    """Take stock of the empty slots; the result has as many slots as `counts`."""
+    if not isinstance(prior, DirichletProcess | PitmanYor):
+        return prior
+    empty = np.flatnonzero(counts == 0)[::-1]
+    free = np.zeros(counts.size, dtype=np.int64)
+    free[: empty.size] = empty
+    return prior._replace(free=free, n_free=np.array([empty.size]))

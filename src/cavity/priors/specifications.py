@@ -1,0 +1,214 @@
+"""Priors over partitions as a user states them: immutable, and the same for every chain.
+
+A chain works on a state of its own (`cavity.priors.partition`), made from the specification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cavity.priors import partition
+
+# A concentration beyond these makes sums of sizes and logarithms lose all their digits.
+LEAST, MOST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class _Concentrated:
+    """What the priors that have a concentration share."""
+
+    concentration: float | str | None = None
+
+    is_open: ClassVar[bool] = False
+    gamma: ClassVar[tuple[float, float]]  # shape and rate of a learned concentration's prior
+
+    def __post_init__(self) -> None:
+        check_concentration(self.concentration)
+
+    @property
+    def learned(self) -> bool:
+        """Whether the concentration is drawn with the rest."""
+        return self.concentration == "learn"
+
+    def start(self, default: float) -> float:
+        """The concentration, or where a learned one starts."""
+        if isinstance(self.concentration, Real):
+            return float(self.concentration)
+        return default
+
+
+@dataclass(frozen=True)
+class FixedWeights:
+    """Known mixture weights; equal ones where none are given."""
+
+    weights: Any = None
+
+    is_open: ClassVar[bool] = False
+    learned: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _weights(self.weights))
+
+    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+        """The prior of one chain."""
+        weights = _over(self.weights, n_clusters, "FixedWeights")
+        return partition.padded(partition.fixed_weights(weights), n_slots)
+
+
+@dataclass(frozen=True)
+class Dirichlet(_Concentrated):
+    """Dirichlet prior on the weights of a given number of clusters.
+
+    Parameters
+    ----------
+    concentration : float, "learn" or None
+        Dirichlet parameter of each cluster; None is the estimator's default.
+    weights : sequence of float, optional
+        Shape: cluster k has Dirichlet parameter ``concentration * weights[k]``. Ones by default.
+    """
+
+    weights: Any = None
+
+    gamma: ClassVar[tuple[float, float]] = (1.0, 0.1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "weights", _weights(self.weights))
+
+    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+        """The prior of one chain."""
+        weights = _over(self.weights, n_clusters, "Dirichlet")
+        prior = partition.dirichlet(n_clusters, self.start(default), weights)
+        return partition.padded(prior, n_slots)
+
+
+@dataclass(frozen=True)
+class DirichletProcess(_Concentrated):
+    """The Chinese restaurant process: any number of clusters.
+
+    Parameters
+    ----------
+    concentration : float, "learn" or None
+        Mass of a new cluster; None is the estimator's default.
+    """
+
+    is_open: ClassVar[bool] = True
+    gamma: ClassVar[tuple[float, float]] = (1.0, 1.0)
+
+    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+        """The prior of one chain."""
+        return partition.dirichlet_process(n_slots, self.start(default))
+
+
+@dataclass(frozen=True)
+class PitmanYor(_Concentrated):
+    """The two-parameter Chinese restaurant process: sizes follow a power law.
+
+    Parameters
+    ----------
+    concentration : float, "learn" or None
+        Mass of a new cluster; None is the estimator's default.
+    discount : float
+        In [0, 1): larger values give more small clusters.
+    """
+
+    discount: float = 0.25
+
+    is_open: ClassVar[bool] = True
+    gamma: ClassVar[tuple[float, float]] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = self.discount
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) < 1.0:
+            raise ValueError(f"discount must be a number from 0 to below 1, not {value!r}.")
+
+    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+        """The prior of one chain."""
+        return partition.pitman_yor(n_slots, self.start(default), float(self.discount))
+
+
+PartitionSpecification = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
+SPECIFICATIONS: dict[str, type] = {
+    cls.__name__: cls for cls in (FixedWeights, Dirichlet, DirichletProcess, PitmanYor)
+}
+# The words for them.
+WORDS: dict[str, type] = {
+    "dirichlet": Dirichlet,
+    "fixed": FixedWeights,
+    "dp": DirichletProcess,
+    "pitman-yor": PitmanYor,
+}
+
+
+def check_concentration(value: Any) -> None:
+    """A positive number, "learn" or None."""
+    if value is None or (isinstance(value, str) and value == "learn"):
+        return
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if not good or not LEAST <= float(value) <= MOST:
+        raise ValueError(
+            f"concentration must be a number between {LEAST:g} and {MOST:g}, or 'learn', not "
+            f"{value!r}."
+        )
+
+
+def specification(prior: Any, concentration: Any = None) -> PartitionSpecification:
+    """The specification that a word (or itself) and a concentration name.
+
+    Examples
+    --------
+    >>> specification("dp", 2.0)
+    DirichletProcess(concentration=2.0)
+    """
+    check_concentration(concentration)
+    if isinstance(prior, str):
+        if prior not in WORDS:
+            listed = ", ".join(map(repr, WORDS))
+            raise ValueError(
+                f"prior must be one of {listed} or a prior from cavity.priors, not {prior!r}."
+            )
+        cls: Any = WORDS[prior]
+        if cls is FixedWeights:
+            if concentration is not None:
+                raise ValueError("prior='fixed' has no concentration to give or to learn.")
+            return cls()
+        return cls(concentration=concentration)
+    if type(prior) not in SPECIFICATIONS.values():
+        listed = ", ".join(map(repr, WORDS))
+        raise ValueError(
+            f"prior must be one of {listed} or a prior from cavity.priors, not {prior!r}."
+        )
+    if concentration is not None:
+        raise ValueError(
+            f"concentration is given twice: as an argument and by prior={prior!r}. Give it in the "
+            "prior alone."
+        )
+    return prior
+
+
+def _weights(values: Any) -> tuple[float, ...] | None:
+    if values is None:
+        return None
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty((0, 0))
+    if array.ndim != 1 or not array.size or not np.all((array > 0.0) & np.isfinite(array)):
+        raise ValueError(f"weights must hold positive numbers, one per cluster, not {values!r}.")
+    return tuple(float(v) for v in array)
+
+
+def _over(weights: tuple[float, ...] | None, n_clusters: int, name: str) -> np.ndarray:
+    if weights is None:
+        return np.ones(n_clusters)
+    if len(weights) != n_clusters:
+        raise ValueError(
+            f"the weights of {name} are {len(weights)}, but n_clusters={n_clusters}. Make them "
+            "agree."
+        )
+    return np.array(weights)

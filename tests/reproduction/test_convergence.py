@@ -1,0 +1,73 @@
+"""The convergence study: its fixed point against a slow twin, and a quick run of everything."""
+
+import numpy as np
+import pytest
+from reproduction.convergence import PRIOR_VARIANCE, N, Study
+
+from reproduction import reproduce
+
+
+def slow_fixed_point(y, r, C, n_passes=500):
+    """EP of one cluster in plain Python: moments of (1-r) N(y; phi, 1) + r N(y; phi, C) sites."""
+    precision, shift = np.zeros(len(y)), np.zeros(len(y))
+    for _ in range(n_passes):
+        for i in range(len(y)):
+            p = 1 / PRIOR_VARIANCE + precision.sum() - precision[i]
+            m, v = (shift.sum() - shift[i]) / p, 1 / p
+            weight, mean, var = [], [], []
+            for share, s2 in ((1 - r, 1.0), (r, C)):
+                total = v + s2
+                weight.append(share * np.exp(-0.5 * (y[i] - m) ** 2 / total) / np.sqrt(total))
+                mean.append(m + v / total * (y[i] - m))
+                var.append(v * s2 / total)
+            weight = np.array(weight) / sum(weight)
+            new_mean = weight @ mean
+            new_var = weight @ (np.array(var) + np.array(mean) ** 2) - new_mean**2
+            precision[i], shift[i] = 1 / new_var - p, new_mean / new_var - m * p
+    total = 1 / PRIOR_VARIANCE + precision.sum()
+    return shift.sum() / total, 1 / total
+
+
+def test_converged_sites_are_the_fixed_point():
+    study = Study(0.2, 5.0, 1.0, "converged", [3])
+    moment = study.compare()
+    assert moment.kl < 1e-12
+    y = study.state.model.y
+    for k in range(2):
+        mean, var = slow_fixed_point(y[study.z == k], 0.2, 5.0, n_passes=40)
+        assert moment.mean_star[k] == pytest.approx(mean, abs=1e-8)
+        assert moment.var_star[k] == pytest.approx(var, rel=1e-8)
+
+
+def test_without_contamination_one_pass_is_exact():
+    study = Study(0.0, 5.0, 0.5, "flat", [0])
+    assert study.compare().kl > 0.1
+    study.advance(N)
+    assert study.compare().kl < 1e-12
+    # With it, it is not: the study measures something.
+    study = Study(0.5, 10.0, 0.5, "flat", [0])
+    study.advance(N)
+    assert study.compare().kl > 1e-6
+
+
+def test_steps_add_up_whatever_the_stops():
+    a, b = (Study(0.2, 5.0, 0.5, "flat", [1]) for _ in range(2))
+    for step in (7, 60, 130, 250):
+        a.advance(step)
+    b.advance(250)
+    assert np.array_equal(a.z, b.z)
+    assert np.allclose(a.state.family.natural, b.state.family.natural)
+
+
+def test_quick_run(tmp_path):
+    outcome = reproduce("convergence", tmp_path, quick=True, progress=False)
+    assert outcome.verdicts[0].claim == "the error is zero at r = 0"
+    assert outcome.verdicts[0].holds
+    assert len(outcome.verdicts) == 11
+    for name in ("convergence-flat", "convergence-converged"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert (tmp_path / f"{name}.svg").stat().st_size > 10_000
+    assert len(outcome.sections) == 2
+    errors = outcome.tables["errors"]
+    assert set(errors["start"]) == {"flat", "converged"}
+    assert errors["kl"].notna().all()

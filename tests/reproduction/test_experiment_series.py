@@ -1,0 +1,75 @@
+"""Quick runs of the time series experiments, and their verdicts on made-up results."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from reproduction.harness import Settings
+from scipy import stats
+
+from reproduction import reproduce, series_scaling
+from reproduction import series as series_module
+
+
+def test_quick_series(tmp_path):
+    outcome = reproduce("series", tmp_path, quick=True, progress=False)
+    trace = outcome.tables["trace"]
+    assert set(trace["sampler"]) == {"naive", "collapsed", "ep"}
+    columns = ["nmi", "log_likelihood", "mse_a", "mse_x", "mse_loading", "mse_var_y"]
+    assert np.isfinite(trace[columns]).all(axis=None)
+    # The states are followed far better than their own variance after a few sweeps.
+    late = trace[trace["sweep"] == trace["sweep"].max()]
+    assert late["mse_x"].max() < 1.0
+    assert outcome.tables["summary"]["test_score"].between(-4, 0).all()
+    for name in ("series-traces", "series-errors", "series-boxes"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert len(outcome.verdicts) == 13
+
+
+def test_held_out_score_is_a_mixture_over_draws():
+    Y, held_out = np.array([[1.0, 5.0]]), np.array([[True, False]])
+    trend = np.array([[[0.0, 9.0]], [[1.0, 9.0]]])
+    got = series_module.held_out_score(Y, held_out, trend, np.array([[1.0], [4.0]]))
+    density = 0.5 * (stats.norm.pdf(1.0) + stats.norm.pdf(0.0, scale=2.0))
+    assert got == pytest.approx(np.log(density))
+
+
+def test_quick_scaling(tmp_path):
+    outcome = reproduce("series-scaling", tmp_path, quick=True, progress=False)
+    timing = outcome.tables["timing"]
+    assert set(timing["method"]) == set(series_scaling.METHODS)
+    assert (timing["seconds_per_sweep"] > 0).all()
+    assert (tmp_path / "series-scaling.svg").exists()
+
+
+def test_scaling_verdicts_follow_the_growth():
+    rows = [
+        {"method": method, "n_series": n, "trial": 0, "seconds_per_sweep": n**power}
+        for method, power in {"naive": 1.0, "ep": 0.5, "collapsed": 1.0,
+                              "collapsed, joint filter": 2.5}.items()
+        for n in (50, 100, 1000, 10_000)
+    ]  # fmt: skip
+    verdicts = {
+        v.claim: v.holds for v in series_scaling.judge({"timing": pd.DataFrame(rows)}, Settings(1))
+    }
+    assert verdicts == {
+        "naive grows no faster than linearly": True,
+        "naive grows linearly from N = 1,000 to 10,000": True,
+        "ep grows no faster than linearly": True,
+        "ep grows linearly from N = 1,000 to 10,000": False,
+        "collapsed grows faster than linearly": False,
+        "collapsed, joint filter grows faster than linearly": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale", "holds"), [(0.2, 1.0, True), (3.0, 1.0, False), (0.2, 4.0, False)]
+)
+def test_posteriors_are_compared_in_their_own_spread(shift, scale, holds):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"trial": t, "sampler": s, "a": shift * (s == "ep") + (scale if s == "ep" else 1) * v}
+        for t in range(4)
+        for s in ("ep", series_module.SETTLED)
+        for v in rng.standard_normal(400)
+    ]
+    assert series_module.judge_posteriors(pd.DataFrame(rows), "a").holds is holds
