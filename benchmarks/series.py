@@ -62,8 +62,8 @@ def scan(sampler, rng):
 @jit
 def _scores(m, mean, variance, out, rounds):
     for _ in range(rounds):
-        for i in range(m.y.shape[0]):
-            kalman.prepare(m, i)
+        for i in range(m.cells.y.shape[0]):
+            kalman.prepare(m, m.scratch.row, i)
             kalman.score_lanes(m, i, mean, variance, 1.0, out)
 
 
@@ -140,10 +140,10 @@ def exact_times():
     matrix, work = information.information_matrix(200), information.information_matrix(200)
     products = np.empty(matrix.shape[1])
     information.start_information(matrix)
-    information.describe(m, 0)
+    information.describe(m, m.scratch.row, 0)
 
     def by_information():
-        information.add_information(m.row, work, matrix, 1.0, products)
+        information.add_information(m.scratch.row, work, matrix, 1.0, products)
         information.factorise(work)
 
     print(f"information form: {fastest(by_information, 50) * 1e6:.0f} us")
@@ -151,7 +151,7 @@ def exact_times():
     for n in (2, 4, 8, 12, 16, 20, 30):
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
         members = np.arange(n)
-        seconds = fastest(lambda: information.joint_filter(m, members, n, y, square), 10)  # noqa: B023
+        seconds = fastest(lambda: information.joint_filter(m, m.scratch.row, members, n, y, square), 10)  # noqa: B023
         print(f"  {n:3d} {seconds * 1e6:7.0f} {exact.filter_is_cheaper(n, 200)}")
 
 
@@ -193,9 +193,9 @@ def mixing():
             start = time.thread_time()
             for _ in range(n_sweeps):
                 s.sweep(rng)
-                own = s.factors[:, s.z[0]] * np.sign(s.model.loading[0])
+                own = s.factors[:, s.z[0]] * np.sign(s.model.own.loading[0])
                 m = s.model
-                trace.append([own[n_times // 2], abs(m.loading[0]), m.a[0], m.var_x[0]])
+                trace.append([own[n_times // 2], abs(m.own.loading[0]), m.own.a[0], m.own.var_x[0]])
             seconds = time.thread_time() - start
             per_second = [ess(column) / seconds for column in np.array(trace).T]
             text = "  ".join(f"{v:8.1f}" for v in per_second)

@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
-from cavity.collapse.selection import draw_by_bounds
 from cavity.core.arrays import by_slot, copied, declare, grown
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
+from cavity.estimators.fitting import Plan, RunSettings, run_plan
+from cavity.estimators.validation import check_choice, check_count
 from cavity.families.diagonal_normal import (
     DiagonalNormal,
     VectorParameters,
@@ -39,18 +41,11 @@ from cavity.families.normal_inverse_wishart import (
     gaussian_parameters,
     normal_inverse_wishart,
 )
+from cavity.models.selection import draw_by_bounds
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import RunRecord, versions
-from cavity.priors.partition import (
-    PartitionPrior,
-    dirichlet,
-    dirichlet_process,
-    fixed_weights,
-    pitman_yor,
-)
-from cavity.sampling.chains import run_chains
+from cavity.priors.specifications import specification
 from cavity.sampling.fingerprint import data_digest
-from cavity.sampling.sampler import PartitionSampler, slots_for
+from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import (
     accumulate,
     bounds,
@@ -67,7 +62,6 @@ from cavity.verbs import (
 )
 
 _COLLAPSES = ("ep", "collapsed")
-_PRIORS = ("fixed", "dirichlet", "dp", "pitman-yor")
 
 
 def sample(
@@ -77,10 +71,8 @@ def sample(
     *,
     n: int,
     n_clusters: int,
-    prior: str = "dirichlet",
-    concentration: float | str = 1.0,
-    weights: Any = None,
-    discount: float = 0.25,
+    prior: Any = "dirichlet",
+    concentration: float | str | None = None,
     collapse: str = "ep",
     init: Any = None,
     n_chains: int = 4,
@@ -108,14 +100,10 @@ def sample(
         Number of observations.
     n_clusters : int
         Number of clusters; under an open prior, how many to start from.
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor"}
+    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Partition prior.
-    concentration : float or "learn"
-        Its concentration; "learn" puts a Gamma(1, 1) prior on it.
-    weights : array, optional
-        Mixture weights of ``prior="fixed"``; equal ones by default.
-    discount : float
-        Of the Pitman-Yor process.
+    concentration : float, "learn" or None
+        Its concentration, 1 by default; a learned one has a gamma prior.
     collapse : {"ep", "collapsed"}
         How cluster parameters are integrated out.
     init : array of int, optional
@@ -131,46 +119,26 @@ def sample(
     Returns
     -------
     Posterior
-        With the drawn cluster parameters under their own names.
+        With the drawn cluster parameters under their own names. Its log joint density has the
+        cluster parameters integrated out, as the collapse does it: by EP, or exactly up to terms
+        that no partition changes.
     """
-    _check(model, n, n_clusters, prior, concentration, collapse, ep_options)
-    open_prior = prior in ("dp", "pitman-yor")
-    n_slots = whole_vectors(slots_for(n_clusters, open_prior))
-    learn = concentration == "learn"
-    start = 1.0 if learn else float(concentration)
+    _check(model, n, n_clusters, collapse, ep_options)
+    specified = specification(prior, concentration)
     labels = None if init is None else _labels(init, n, n_clusters)
 
-    def partition_prior() -> PartitionPrior:
-        if prior == "fixed":
-            return fixed_weights(np.ones(n_clusters) if weights is None else weights)
-        if prior == "dirichlet":
-            return dirichlet(n_clusters, start)
-        if prior == "dp":
-            return dirichlet_process(n_slots, start)
-        return pitman_yor(n_slots, start, discount)
-
-    def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
+    def assembled(n_slots: int) -> Parts:
         # Every chain works in a model, a family and parameters of its own.
-        own_model = copied(grown(model, n_slots))
-        own = copied(grown(family, n_slots)), copied(grown(parameters, n_slots))
+        width = whole_vectors(n_slots)
+        own = (copied(grown(part, width)) for part in (model, family, parameters))
         driver: Any
         if collapse == "ep":
-            driver = EPCollapse(own_model, *own, n=n, **ep_options)
+            driver = EPCollapse(*own, n=n, **ep_options)
         else:
-            driver = ConjugateCollapse(own_model, *own)
-        z = rng.integers(0, n_clusters, n) if labels is None else labels
-        return PartitionSampler(
-            driver,
-            partition_prior(),
-            z,
-            rng,
-            concentration_prior=(1.0, 1.0) if learn else None,
-            describe=_describe,
-            cluster_parameters=tuple(by_slot(parameters)),
-        )
+            driver = ConjugateCollapse(*own)
+        return Parts(driver)
 
     settings: dict[str, Any] = {
-        "model": type(model).__name__,
         "n": n,
         "n_clusters": n_clusters,
         "prior": prior,
@@ -178,22 +146,30 @@ def sample(
         "collapse": collapse,
         **ep_options,
     }
-    run = run_chains(
-        make_sampler,
-        n_chains=n_chains,
-        n_warmup=n_warmup,
-        n_draws=n_draws,
-        thin=thin,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        checkpoint=checkpoint,
+    plan = Plan(
+        name=type(model).__name__,
+        n=n,
+        n_clusters=n_clusters,
+        assemble=assembled,
+        # Only the user's own functions know how to take a few of the observations.
+        assemble_few=lambda n_slots: (n, assembled(n_slots)),
+        prior=specified,
+        concentration=1.0,
+        start=lambda rng: rng.integers(0, n_clusters, n) if labels is None else labels,
+        n_start=n_clusters,
         fingerprint={
-            **settings,
+            "model": type(model).__name__,
+            "settings": settings,
             "data": data_digest(*(a for a in model if isinstance(a, np.ndarray))),
             "init": "random" if labels is None else data_digest(labels),
         },
-        label=type(model).__name__,
+        describe=_describe,
+        cluster_parameters=tuple(by_slot(parameters)),
+        marginal=True,
+    )
+    run = run_plan(
+        plan,
+        RunSettings(n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint),
     )
     return Posterior(
         run.labels,
@@ -203,48 +179,21 @@ def sample(
         cluster_parameters=run.cluster_parameters,
         events=run.events,
         names=names,
-        record=RunRecord(
-            type(model).__name__,
-            settings,
-            max_clusters=None if open_prior else n_clusters,
-            n_warmup=run.n_warmup,
-            thin=run.thin,
-            interrupted=run.interrupted,
-            versions=versions(),
-        ),
+        record=plan.record(run, settings=settings),
     )
 
 
 def _describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """The drawn parameters of every cluster; NaN for empty slots."""
-    out = by_slot(sampler.collapse.parameters)
-    for array in out.values():
-        array[sampler.counts == 0] = np.nan
-    return out
+    """The drawn parameters of every cluster."""
+    return by_slot(sampler.parameters)
 
 
 def _check(
-    model: Any,
-    n: int,
-    n_clusters: int,
-    prior: str,
-    concentration: float | str,
-    collapse: str,
-    ep_options: Mapping[str, Any],
+    model: Any, n: int, n_clusters: int, collapse: str, ep_options: Mapping[str, Any]
 ) -> None:
-    for name, value in (("n", n), ("n_clusters", n_clusters)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, not {value!r}")
-    if prior not in _PRIORS:
-        raise ValueError(f"prior must be one of {', '.join(_PRIORS)}, not {prior!r}")
-    if collapse not in _COLLAPSES:
-        raise ValueError(f"collapse must be one of {', '.join(_COLLAPSES)}, not {collapse!r}")
-    if concentration != "learn" and not (
-        isinstance(concentration, int | float) and concentration > 0.0
-    ):
-        raise ValueError(
-            f"concentration must be a positive number or 'learn', not {concentration!r}"
-        )
+    check_count("n", n, 1)
+    check_count("n_clusters", n_clusters, 1)
+    check_choice("collapse", collapse, _COLLAPSES)
     if collapse != "ep" and ep_options:
         raise ValueError(f"{', '.join(ep_options)} can only be given with collapse='ep'")
     needed = (evidence, project) if collapse == "ep" else (evidence, observe, accumulate)

@@ -37,6 +37,11 @@ def draw(q, k, parameters, rng):
     """Draw cluster parameters from slot k into slot k of `parameters`."""
 
 
+@verb
+def prior_density(q, parameters, k):
+    """Log prior density of slot k's parameters, up to the prior's log normaliser."""
+
+
 # --------------------------------------------------------------------------- models
 
 
@@ -54,7 +59,7 @@ def evidences(model, q, i, out):
 def bounds(model, q, i, out):
     """Write upper bounds of ``evidence`` for every slot into `out`.
 
-    Only for models whose ``pick`` is `cavity.collapse.selection.draw_by_bounds`.
+    Only for models whose ``pick`` is `cavity.models.selection.draw_by_bounds`.
     """
 
 
@@ -100,6 +105,15 @@ def log_density(model, parameters, k, i):
 @verb
 def log_densities(model, parameters, i, out):
     """Write ``log_density`` for every slot into `out`."""
+
+
+@verb
+def log_likelihood(model, parameters, z):
+    """Log density of all observations given their clusters' parameters.
+
+    Auxiliary variables are integrated out, so that it is the same for every collapse. By default
+    the sum of ``log_density``.
+    """
 
 
 @verb
@@ -161,6 +175,14 @@ def _(model, q, k, i):
 def _(model, parameters, i, out):
     for k in range(out.shape[0]):
         out[k] = log_density(model, parameters, k, i)
+
+
+@log_likelihood.register(None)
+def _(model, parameters, z):
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += log_density(model, parameters, int(z[i]), i)
+    return total
 
 
 @visit.register(None)

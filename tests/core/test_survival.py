@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import gaussian_collapse, series_chain, student_t_collapse
 from kill_harness import resumes_bit_for_bit
 
 from cavity import SeriesMixture
 from cavity.datasets import make_student_t
-from cavity.models.covariance_scale import CovarianceScaleUpdate
-from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
 from cavity.models.series.draws import SeriesPriors
-from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import factor_series
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.concentration import ConcentrationUpdate
+from cavity.priors.covariance_scale import CovarianceScaleUpdate
 from cavity.priors.partition import dirichlet, dirichlet_process
 from cavity.sampling.checkpoint import CheckpointError
 from cavity.sampling.sampler import PartitionSampler
@@ -57,14 +58,12 @@ def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open
 
     def make(rng):
         if likelihood == "gaussian":
-            parts = gaussian_collapse(y, niw, 8, collapse, update)
+            parts = gaussian_collapse(y, niw, 8, collapse, (update,))
         else:
-            parts = student_t_collapse(
-                y, niw, 8, collapse, 4.0, learn_df="each", prior_update=update
-            )
+            parts = student_t_collapse(y, niw, 8, collapse, 4.0, learn_df="each", updates=(update,))
         prior = dirichlet_process(8, 30.0) if open_prior else dirichlet(8)
         start = np.arange(100) % 8
-        return PartitionSampler(parts, prior, start, rng, concentration_prior=(2.0, 0.1))
+        return PartitionSampler(parts, prior, start, rng, updates=(ConcentrationUpdate(2.0, 0.1),))
 
     rng = np.random.default_rng(0)
     first = make(rng)
@@ -112,9 +111,7 @@ def _started(collapse, open_prior):
     rng = np.random.default_rng(0)
     prior = dirichlet_process(8, 3.0) if open_prior else dirichlet(8)
     start = np.arange(20) % 4
-    sampler = SeriesSampler(
-        model, start, prior, priors, np.zeros((2, 0)), Settings(collapse=collapse), rng
-    )
+    sampler = series_chain(model, start, prior, priors, np.zeros((2, 0)), rng, collapse=collapse)
     sampler.sweep(rng)
     return sampler
 

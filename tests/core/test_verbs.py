@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from builders import gaussian_collapse
 
 from cavity.core.compile import compiled, jit, verb
-from cavity.models.mixtures import NIWPrior, gaussian_collapse
+from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler, slots_for
 

@@ -6,9 +6,10 @@ import functools
 
 import enumeration
 import numpy as np
+from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
-from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
 from cavity.sampling.sampler import PartitionSampler
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import enumeration
 import numpy as np
 import pytest
@@ -14,10 +16,19 @@ from cavity.families.normal_inverse_wishart import (
     pack,
     unpack,
 )
-from cavity.models.covariance_scale import CovarianceScaleUpdate, gamma_above
+from cavity.priors.covariance_scale import CovarianceScaleUpdate, gamma_above
+from cavity.updates import CLUSTER_PRIOR, Update
 
 LEVEL = 1e-4
 N_SWEEPS = 8000
+
+
+class At(NamedTuple):
+    """What the update looks at of a chain."""
+
+    family: Any
+    parameters: Any
+    counts: np.ndarray
 
 
 def learner():
@@ -28,7 +39,7 @@ def run(name, prior, seed, n_sweeps=N_SWEEPS):
     """Visited states and log scales of a chain that learns the scale."""
     rng = np.random.default_rng(seed)
     exact, (log_psi, share) = small.exact_with_scale(small.likelihood_of(name), prior)
-    chain = small.sampler(name, prior, rng, prior_update=learner())
+    chain = small.sampler(name, prior, rng, updates=(learner(),))
     labels = np.empty((n_sweeps, small.N), dtype=int)
     found = np.empty(n_sweeps)
     for j in range(-50, n_sweeps):
@@ -36,7 +47,7 @@ def run(name, prior, seed, n_sweeps=N_SWEEPS):
         if j >= 0:
             labels[j] = chain.labels()
             # The prior mean of a variance is psi over nu - 2.
-            record = chain.collapse.prior_update.record(chain.collapse.family)
+            record = chain.updates[-1].record(chain)
             found[j] = np.log(record["covariance_prior_scale"][0] * (small.NIW.nu - 2.0))
     return exact, enumeration.lookup(exact, labels), found, (log_psi, share)
 
@@ -69,10 +80,10 @@ def test_a_fixed_scale_is_told_from_a_learned_one():
 def test_a_scale_that_forgets_a_cluster_fails(name, monkeypatch):
     right = CovarianceScaleUpdate.draw
 
-    def without_one(self, family, parameters, counts, rng):
-        some = counts.copy()
-        some[np.flatnonzero(counts)[1:2]] = 0
-        right(self, family, parameters, some, rng)
+    def without_one(self, chain, rng):
+        some = chain.counts.copy()
+        some[np.flatnonzero(some)[1:2]] = 0
+        right(self, At(chain.family, chain.parameters, some), rng)
 
     monkeypatch.setattr(CovarianceScaleUpdate, "draw", without_one)
     _, _, found, grid = run(name, "dp", seed=2, n_sweeps=16_000)
@@ -83,7 +94,7 @@ def test_a_scale_without_its_floor_fails():
     _, (log_psi, share) = small.exact_with_scale("gaussian", "dp")
     rng = np.random.default_rng(3)
     update = CovarianceScaleUpdate(small.SCALE_SHAPE, np.ones(1), np.zeros(1))
-    chain = small.sampler("gaussian-collapsed", "dp", rng, prior_update=update)
+    chain = small.sampler("gaussian-collapsed", "dp", rng, updates=(update,))
     found = np.empty(12_000)
     for j in range(len(found)):
         chain.sweep(rng)
@@ -116,10 +127,11 @@ def test_the_conditional_in_two_dimensions():
     family = normal_inverse_wishart(np.array([1.0, -2.0]), 0.3, nu, np.diag(mean), 8)
     counts = np.array([3, 1, 0, 0, 0, 0, 0, 0])
     update = CovarianceScaleUpdate(shape, mean, np.zeros(d))
+    at_these = At(family, parameters, counts)
     draws = np.empty((4000, d))
     for row in draws:
-        update.draw(family, parameters, counts, rng)
-        row[:] = update.record(family)["covariance_prior_scale"] * (nu - d - 1.0)
+        update.draw(at_these, rng)
+        row[:] = update.record(at_these)["covariance_prior_scale"] * (nu - d - 1.0)
     precision = np.linalg.inv(covariance)
 
     def log_density(psi):
@@ -142,18 +154,20 @@ def test_the_conditional_in_two_dimensions():
     assert (kappa, nu_after) == (0.3, nu)
 
 
-class Widened:
+class Widened(Update):
     """Takes the prior's scale up by six orders of magnitude."""
 
-    def draw(self, family, parameters, counts, rng):
-        centre, kappa, nu, psi = unpack(family.prior, 1)
-        family.prior[:] = pack(centre, kappa, nu, 1e6 * psi)
+    changes = frozenset({CLUSTER_PRIOR})
+
+    def draw(self, chain, rng):
+        centre, kappa, nu, psi = unpack(chain.family.prior, 1)
+        chain.family.prior[:] = pack(centre, kappa, nu, 1e6 * psi)
 
 
 def test_empty_slots_of_the_naive_sampler_follow_the_scale():
     """Their parameters were drawn before it; a sampler that keeps them seats by stale ones."""
     rng = np.random.default_rng(4)
-    chain = small.sampler("gaussian-naive", "dp", rng, prior_update=Widened())
+    chain = small.sampler("gaussian-naive", "dp", rng, updates=(Widened(),))
     variance = chain.collapse.parameters.whiten[0, 0] ** -2.0
     assert variance[chain.counts > 0].max() < 1e3
     assert variance[chain.counts == 0].min() > 1e4
@@ -187,5 +201,6 @@ def test_a_cluster_without_width_cannot_take_the_scale_below_its_floor():
     family = normal_inverse_wishart(np.zeros(1), 0.1, 3.0, np.eye(1), 8)
     update = CovarianceScaleUpdate(0.5, np.ones(1), np.full(1, 1e-6))
     for _ in range(20):
-        update.draw(family, parameters, np.ones(8, dtype=int), rng)
-        assert update.record(family)["covariance_prior_scale"][0] == pytest.approx(1e-6)
+        at_these = At(family, parameters, np.ones(8, dtype=int))
+        update.draw(at_these, rng)
+        assert update.record(at_these)["covariance_prior_scale"][0] == pytest.approx(1e-6)

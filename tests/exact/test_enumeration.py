@@ -10,8 +10,9 @@ import enumeration
 import numpy as np
 import pytest
 import small
+from builders import gaussian_collapse
 
-from cavity.models.mixtures import NIWPrior, gaussian_collapse
+from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 

@@ -16,14 +16,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from builders import gaussian_collapse, student_t_collapse
 from scipy import stats
 
-from cavity.collapse import conjugate
-from cavity.core.compile import compiled
+from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.families.normal_inverse_wishart import unpack
-from cavity.models.covariance_scale import CovarianceScaleUpdate
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
-from cavity.models.mixtures import NIWPrior, gaussian_collapse, student_t_collapse
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.concentration import ConcentrationUpdate
+from cavity.priors.covariance_scale import CovarianceScaleUpdate
 from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
 from cavity.sampling.sampler import PartitionSampler
 
@@ -173,20 +174,20 @@ def new_data(sampler, rng) -> None:
     s = state_of(sampler)
     y = s.mean + rng.standard_normal(N) / np.sqrt(s.precision * s.scale)
     sampler.collapse.state.model.y[:, 0] = y
-    if isinstance(sampler.collapse, conjugate.ConjugateCollapse):
-        state = sampler.collapse.state
-        compiled(conjugate.rebuild, state)(state, sampler.z)
+    if isinstance(sampler.collapse, ConjugateCollapse):
+        sampler.collapse.settle(sampler.z, sampler.counts)
 
 
 def make_sampler(case: Case, rng) -> PartitionSampler:
     start = from_priors(case, rng)
     y = start.y[:, None].copy()
     niw = NIW._replace(psi=np.array([[start.psi]]))
-    update = None
+    updates = ()
     if case.learn_scale:
-        update = CovarianceScaleUpdate(SCALE_SHAPE, np.diag(NIW.psi), np.full(D, SCALE_FLOOR))
+        floor = np.full(D, SCALE_FLOOR)
+        updates = (CovarianceScaleUpdate(SCALE_SHAPE, np.diag(NIW.psi), floor),)
     if case.likelihood == "gaussian":
-        collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, update)
+        collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, updates)
     else:
         collapse = student_t_collapse(
             y,
@@ -196,18 +197,20 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
             FIXED_DF,
             learn_df=case.learn_df,
             df_prior=DF,
-            prior_update=update,
+            updates=updates,
         )
     if case.learn_df == "each":
         # Slots that no one has used yet must hold draws from their prior.
         for k in range(SLOTS):
-            collapse.state.model.alpha[k] = 0.5 * prior_df(rng)
+            collapse.collapse.model.alpha[k] = 0.5 * prior_df(rng)
     prior = {
         "dirichlet": dirichlet(N_CLUSTERS, start.concentration),
         "dp": dirichlet_process(SLOTS, start.concentration),
         "pitman-yor": pitman_yor(SLOTS, start.concentration, DISCOUNT),
     }[case.prior]
-    return PartitionSampler(collapse, prior, start.z, rng, concentration_prior=CONCENTRATION)
+    return PartitionSampler(
+        collapse, prior, start.z, rng, updates=(ConcentrationUpdate(*CONCENTRATION),)
+    )
 
 
 def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -> np.ndarray:

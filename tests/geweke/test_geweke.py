@@ -6,13 +6,15 @@ quantile of a 1e-4 false alarm per sampler, Bonferroni over its functions. Seeds
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from joint import Case, z_scores
 from scipy import stats
 
 from cavity.models import degrees_of_freedom
-from cavity.models.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.covariance_scale import CovarianceScaleUpdate
 
 N_SWEEPS = 6000
 CASES = [
@@ -75,9 +77,11 @@ def test_a_wrong_rate_of_the_scale_fails(monkeypatch, collapse):
     """A conditional that leaves out the half of tr(Psi Sigma^-1) / 2."""
     right = CovarianceScaleUpdate.draw
 
-    def doubled(self, family, parameters, counts, rng):
-        wrong = parameters._replace(whiten=np.sqrt(2.0) * parameters.whiten)
-        right(self, family, wrong, counts, rng)
+    def doubled(self, chain, rng):
+        wrong = chain.parameters._replace(whiten=np.sqrt(2.0) * chain.parameters.whiten)
+        right(
+            self, SimpleNamespace(family=chain.family, parameters=wrong, counts=chain.counts), rng
+        )
 
     monkeypatch.setattr(CovarianceScaleUpdate, "draw", doubled)
     scores = z_scores(Case("gaussian", collapse, "dp", None, True), 6000, seed=5)

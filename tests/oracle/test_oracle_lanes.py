@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cavity.collapse.selection import largest_of
 from cavity.core.compile import jit
 from cavity.core.lanes import (
     WIDTH,
@@ -19,6 +18,7 @@ from cavity.core.lanes import (
     store8,
     sum8,
 )
+from cavity.models.selection import largest_of
 
 
 @jit

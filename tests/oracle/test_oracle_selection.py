@@ -8,8 +8,8 @@ from entries import _evidences, call
 from scipy import special
 from test_oracle_student_t import many_slots
 
-from cavity.collapse import selection
 from cavity.core.compile import compiled
+from cavity.models import selection
 from cavity.models.student_t import student_t
 
 

@@ -1,5 +1,1 @@
-"""Ways of dealing with cluster parameters: naive, conjugate (collapsed, blocked), EP."""
-
-from cavity.collapse import selection
-
-__all__ = ["selection"]
+"""Ways of dealing with cluster parameters: naive, conjugate, EP, exact for series."""

@@ -6,13 +6,13 @@ parameters given auxiliary variables that it draws after each scan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.collapse.driver import Driver
-from cavity.collapse.update import PriorUpdate, Update
+from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
 from cavity.core.compile import compiled, jit
 from cavity.families.common import load_slot, to_prior
@@ -74,19 +74,6 @@ def _(state, i, k):
     observe(state.model, state.family, k, i, 1.0)
 
 
-def rebuild(state, z):
-    """Statistics of every cluster from its members, afresh."""
-    q = state.family
-    n_slots, width = q.natural.shape
-    for k in range(n_slots):
-        for p in range(width):
-            q.natural[k, p] = q.prior[p]
-    for i in range(z.shape[0]):
-        accumulate(state.model, q, np.int64(z[i]), i)
-    for k in range(n_slots):
-        load_slot(q, k)
-
-
 def log_evidence(state, z, counts):
     """Sum over occupied clusters of A(posterior) - A(prior), base measures apart."""
     q = state.family
@@ -111,42 +98,23 @@ class ConjugateCollapse(Driver):
     model, family, parameters : NamedTuple
         The likelihood with its data, the conjugate family with every slot at its prior, and room
         for one draw of every cluster's parameters.
-    update : Update, optional
-        Draws auxiliary and other variables given the cluster parameters, in place.
-    prior_update : PriorUpdate, optional
-        Draws what is unknown in the prior of cluster parameters, in place.
-    base_measure : callable, optional
-        ``base_measure(model, z)``: the part of the log likelihood outside the family.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        family: Any,
-        parameters: Any,
-        *,
-        update: Update | None = None,
-        prior_update: PriorUpdate | None = None,
-        base_measure: Callable[..., float] | None = None,
+    def __init__(self, model: Any, family: Any, parameters: Any) -> None:
+        super().__init__(conjugate_state(model, family), parameters=parameters)
+
+    def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
+        """Clean sums: rounding errors of many additions do not pile up."""
+        kernel = compiled(gather_statistics, self.state)
+        kernel(self.model, self.family, z)
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        state = conjugate_state(model, family)
-        super().__init__(state, "parameters", parameters, update, prior_update)
-        self.base_measure = base_measure
+        """Sums under new auxiliary variables or a new prior."""
+        if changed:
+            self.settle(z, counts)
 
-    def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Gather every cluster's statistics and draw what is not integrated out."""
-        self.refresh(z, counts, rng)
-
-    def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """After a sweep: clean sums, parameters, auxiliary variables, and sums under those."""
-        compiled(rebuild, self.state)(self.state, z)
-        self.draw_variables(z, counts, rng)
-        if self.update is not None or self.prior_update is not None:
-            compiled(rebuild, self.state)(self.state, z)
-
-    def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
-        """Log marginal likelihood of the partition, given the auxiliary variables."""
-        value = float(compiled(log_evidence, self.state)(self.state, z, counts))
-        if self.base_measure is not None:
-            value += self.base_measure(self.state.model, z)
-        return value
+    def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
+        """Log marginal likelihood given auxiliary variables, up to the base measure."""
+        return float(compiled(log_evidence, self.state)(self.state, z, counts))

@@ -1,69 +1,72 @@
-"""What the drivers of the collapses do alike: draw cluster parameters, grow, save and restore."""
+"""What drives a collapse: start, settle after a sweep, draw parameters, grow, save and restore."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.collapse.update import PriorUpdate, Update
 from cavity.core.arrays import flatten, grown, rebuilt
 from cavity.core.compile import compiled
 from cavity.families.common import draw_from, load_from
+from cavity.updates import Update
 
 
 class Driver:
-    """Slots of one chain: the compiled state, a family and a draw of every slot's parameters.
+    """The slots of one chain: the compiled state, a family and a draw of every slot's parameters.
 
-    Of family and parameters the state holds the one that its kernels read; a driver keeps the
-    other beside it.
+    Of family and parameters the state holds those that its kernels read; the driver keeps the
+    others beside it.
 
     Parameters
     ----------
     state : NamedTuple
-        What the sweep is given.
-    beside : {"family", "parameters"}
-        Which of the two the state does not hold.
-    value : NamedTuple
-        That one.
-    update : Update or None
-        Draws what the likelihood has beyond cluster parameters, in place.
-    prior_update : PriorUpdate or None
-        Draws what is unknown in the prior of cluster parameters, in place.
+        What the sweep is given; it has at least a field ``model``.
+    beside : dict of str to NamedTuple
+        ``family``, ``parameters`` or both: what the state does not hold.
     """
 
-    def __init__(
-        self,
-        state: Any,
-        beside: str,
-        value: Any,
-        update: Update | None,
-        prior_update: PriorUpdate | None,
-    ) -> None:
+    def __init__(self, state: Any, **beside: Any) -> None:
         self.state = state
-        self.update = update
-        self.prior_update = prior_update
         self._beside = beside
-        self._value = value
+
+    @property
+    def model(self) -> Any:
+        """The likelihood, with its data."""
+        return self.state.model
 
     @property
     def family(self) -> Any:
         """The distribution of each slot's parameters."""
-        return self._value if self._beside == "family" else self.state.family
+        if "family" in self._beside:
+            return self._beside["family"]
+        return self.state.family
 
     @property
     def parameters(self) -> Any:
         """The parameters of each slot as last drawn."""
-        return self._value if self._beside == "parameters" else self.state.parameters
+        if "parameters" in self._beside:
+            return self._beside["parameters"]
+        return self.state.parameters
 
-    def draw_variables(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Parameters of every slot, then what is drawn given them: likelihood's, then prior's."""
+    # ------------------------------------------------------------------ a sweep's surroundings
+
+    def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """Bring the state in line with the first assignments."""
+        self.settle(z, counts)
+
+    def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
+        """After a sweep: clean sums, and whatever diagnosis is due."""
+
+    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw the parameters of every slot given its members."""
         self._draw_slots(0, rng)
-        if self.update is not None:
-            self.update.draw(self.state.model, self.parameters, z, counts, rng)
-        if self.prior_update is not None:
-            self.prior_update.draw(self.family, self.parameters, counts, rng)
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
+    ) -> None:
+        """Bring the state in line with what the updates have changed."""
 
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
         kernel = compiled(draw_from, (self.state, self.family))
@@ -72,13 +75,20 @@ class Driver:
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:
         """Make room for more clusters; the new slots are at the prior."""
         old = self.family.natural.shape[0]
-        self.state = grown(self.state, n_slots)
-        self._value = grown(self._value, n_slots)
+        self._resize(n_slots)
         self.family.natural[old:] = self.family.prior
         compiled(load_from, (self.state, self.family))(self.family, old)
         self._draw_slots(old, rng)
-        if self.update is not None:
-            self.update.renew(self.state.model, old, rng)
+
+    def _resize(self, n_slots: int) -> None:
+        self.state = grown(self.state, n_slots)
+        self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
+
+    # ------------------------------------------------------------------ what it can tell
+
+    def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
+        """Log marginal likelihood of the data given the partition, parameters integrated out."""
+        raise TypeError(f"{type(self).__name__} integrates no parameters out")
 
     def events(self) -> dict[str, float]:
         """Counts of numerical events; an exact sampler has none to tell of."""
@@ -86,10 +96,23 @@ class Driver:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that changes, for a checkpoint."""
-        return {**flatten(self.state, "state."), **flatten(self._value, f"{self._beside}.")}
+        out = flatten(self.state, "state.")
+        for name, value in self._beside.items():
+            out |= flatten(value, f"{name}.")
+        return out
 
-    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
-        """Continue from ``arrays`` of a state with `n_slots` slots."""
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
+        """Continue from ``arrays`` of a state with `n_slots` slots and assignments z."""
         # Scratch is not saved, so the room grows first, scratch and all.
-        self.state = rebuilt(grown(self.state, n_slots), arrays, "state.")
-        self._value = rebuilt(grown(self._value, n_slots), arrays, f"{self._beside}.")
+        self._resize(n_slots)
+        self.state = rebuilt(self.state, arrays, "state.")
+        self._beside = {
+            name: rebuilt(value, arrays, f"{name}.") for name, value in self._beside.items()
+        }
+
+
+class Parts(NamedTuple):
+    """A model under one collapse, ready for a chain: its driver and what is drawn beside."""
+
+    collapse: Driver
+    updates: tuple[Update, ...] = ()

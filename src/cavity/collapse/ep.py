@@ -12,16 +12,16 @@ projects proper distributions. Every such event is counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.collapse.driver import Driver
-from cavity.collapse.update import PriorUpdate, Update
 from cavity.core.arrays import copied, declare, fitting, saved_array
 from cavity.core.compile import compiled, jit
 from cavity.families.common import load_slot, to_prior
+from cavity.updates import CLUSTER_PRIOR
 from cavity.verbs import (
     choose,
     divergence,
@@ -305,11 +305,6 @@ class EPCollapse(Driver):
     model, family, parameters : NamedTuple
         The likelihood with its data, the approximating family with every slot at its prior, and
         room for one draw of every cluster's parameters.
-    update : Update, optional
-        Draws what the likelihood has beyond cluster parameters (degrees of freedom, say), in
-        place.
-    prior_update : PriorUpdate, optional
-        Draws what is unknown in the prior of cluster parameters, in place; the sites stay.
     fraction, damping : float
         Power-EP fraction and damping of site updates; 1 is plain EP.
     pass_every, pass_tolerance, max_passes : int, float, int
@@ -329,8 +324,6 @@ class EPCollapse(Driver):
         parameters: Any,
         *,
         n: int,
-        update: Update | None = None,
-        prior_update: PriorUpdate | None = None,
         fraction: float = 1.0,
         damping: float = 1.0,
         pass_every: int = 0,
@@ -340,7 +333,7 @@ class EPCollapse(Driver):
         site_type: type = np.float64,
     ) -> None:
         state = ep_state(model, family, n, fraction, damping, site_type)
-        super().__init__(state, "parameters", parameters, update, prior_update)
+        super().__init__(state, parameters=parameters)
         self.pass_every = pass_every
         self.pass_tolerance = pass_tolerance
         self.max_passes = max_passes
@@ -348,12 +341,11 @@ class EPCollapse(Driver):
         self.history = np.zeros(3)  # sweeps, sum of staleness, number of times measured
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Insert every observation into its cluster and draw the parameters."""
+        """Insert every observation into its cluster."""
         self._insert(z, rng.permutation(z.size), np.ones(counts.size, dtype=bool))
-        self._draw(z, counts, rng)
 
-    def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """After a sweep: clean sums, full passes and diagnosis when due, the other variables."""
+    def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
+        """After a sweep: clean sums, full passes and diagnosis when due."""
         self._rebuild(z, counts)
         self.history[0] += 1
         if self.pass_every and self.history[0] % self.pass_every == 0:
@@ -361,7 +353,13 @@ class EPCollapse(Driver):
         if self.staleness_every and self.history[0] % self.staleness_every == 0:
             self.history[1] += self.staleness(z, counts)
             self.history[2] += 1
-        self._draw(z, counts, rng)
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
+    ) -> None:
+        """Clusters under a new prior; the sites stay."""
+        if CLUSTER_PRIOR in changed:
+            self._rebuild(z, counts)
 
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
         improper = np.zeros(counts.size, dtype=bool)
@@ -373,11 +371,6 @@ class EPCollapse(Driver):
 
     def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
         compiled(insert_members, self.state)(self.state, z, order, chosen)
-
-    def _draw(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        self.draw_variables(z, counts, rng)
-        if self.prior_update is not None:
-            self._rebuild(z, counts)
 
     def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray) -> None:
         order = np.arange(z.size)
@@ -391,7 +384,7 @@ class EPCollapse(Driver):
         self._converge(other, z, counts)
         return float(compiled(staleness, self.state)(self.state, other, counts))
 
-    def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
+    def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """EP's log evidence of the partition."""
         return float(compiled(log_evidence, self.state)(self.state, z, counts))
 
@@ -412,7 +405,7 @@ class EPCollapse(Driver):
         """Everything that changes, for a checkpoint."""
         return {**super().arrays(), "history": self.history.copy()}
 
-    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int) -> None:
-        """Continue from ``arrays`` of a state with `n_slots` slots."""
-        super().restore(arrays, n_slots)
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
+        """Continue from ``arrays`` of a state with `n_slots` slots and assignments z."""
+        super().restore(arrays, n_slots, z)
         self.history = fitting(saved_array(arrays, "history"), self.history, "history")

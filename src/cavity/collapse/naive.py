@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.collapse.driver import Driver
-from cavity.collapse.selection import draw_from_scores
-from cavity.collapse.update import PriorUpdate, Update
+from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
 from cavity.core.compile import compiled
 from cavity.families.common import draw_empty
-from cavity.verbs import choose, insert, log_densities, log_density, remove
+from cavity.models.selection import draw_from_scores
+from cavity.updates import CLUSTER_PRIOR
+from cavity.verbs import choose, insert, log_densities, remove
 
 
 class Naive(NamedTuple):
@@ -49,14 +50,6 @@ def _(state, i, k):
     return None
 
 
-def total_log_density(state, z):
-    """Log likelihood of every observation under its own cluster's parameters, summed."""
-    total = 0.0
-    for i in range(z.shape[0]):
-        total += log_density(state.model, state.parameters, np.int64(z[i]), i)
-    return total
-
-
 class NaiveCollapse(Driver):
     """Drives the sampler that conditions on cluster parameters.
 
@@ -66,47 +59,31 @@ class NaiveCollapse(Driver):
         The likelihood with its data, and room for every cluster's parameters.
     family : NamedTuple
         The distribution of cluster parameters given their members.
-    gather : callable
-        ``gather(model, family, z)``: bring the family up to date with the assignments.
-    update : Update, optional
-        Draws auxiliary and other variables given the cluster parameters, in place.
-    prior_update : PriorUpdate, optional
-        Draws what is unknown in the prior of cluster parameters, in place.
-    log_likelihood : callable, optional
-        ``log_likelihood(model, parameters, z)``; the sum of ``log_density`` by default.
+    conjugate : bool
+        Whether the parameters are drawn from the family given the members' statistics; otherwise
+        an update draws them, and the family is their prior alone.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        family: Any,
-        parameters: Any,
-        *,
-        gather: Callable[..., None],
-        update: Update | None = None,
-        prior_update: PriorUpdate | None = None,
-        log_likelihood: Callable[..., float] | None = None,
-    ) -> None:
-        state = naive_state(model, parameters, family.natural.shape[0])
-        super().__init__(state, "family", family, update, prior_update)
-        self.gather = gather
-        self._log_likelihood = log_likelihood
+    def __init__(self, model: Any, family: Any, parameters: Any, *, conjugate: bool = True) -> None:
+        n_slots = family.natural.shape[0]
+        super().__init__(naive_state(model, parameters, n_slots), family=family)
+        self.conjugate = conjugate
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Draw parameters given the initial assignments."""
-        self.refresh(z, counts, rng)
+        """Parameters from the prior, where no statistics give them."""
+        if not self.conjugate:
+            self._draw_slots(0, rng)
 
-    def refresh(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """After a sweep: draw the parameters, then auxiliary and other variables given them."""
-        self.gather(self.state.model, self.family, z)
-        self.draw_variables(z, counts, rng)
-        if self.prior_update is not None:
-            # The prior was drawn given the occupied clusters alone; the others follow it.
+    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
+        """Gather the members' statistics and draw."""
+        if self.conjugate:
+            compiled(gather_statistics, (self.state, self.family))(self.model, self.family, z)
+            self._draw_slots(0, rng)
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
+    ) -> None:
+        """Parameters of empty slots under a new prior, which the occupied ones alone gave."""
+        if CLUSTER_PRIOR in changed:
             kernel = compiled(draw_empty, (self.state, self.family))
             kernel(self.family, self.parameters, counts, rng)
-
-    def log_likelihood(self, z: np.ndarray, counts: np.ndarray) -> float:
-        """Log likelihood given the cluster parameters."""
-        if self._log_likelihood is not None:
-            return self._log_likelihood(self.state.model, self.parameters, z)
-        return float(compiled(total_log_density, self.state)(self.state, z))

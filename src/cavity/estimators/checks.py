@@ -6,25 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.estimators.predictive import MixtureDraws
+from cavity.models.predictive import MixtureDraws, replicate
 from cavity.sampling.chains import seed_entropy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def replicate(draws: MixtureDraws, s: int, n: int, rng: np.random.Generator) -> np.ndarray:
-    """N new rows from the mixture of draw s, in its own units."""
-    clusters = np.arange(draws.start[s], draws.start[s + 1])
-    weight = np.exp(draws.log_weight[clusters])
-    k = rng.choice(clusters, size=n, p=weight / weight.sum())
-    noise = rng.standard_normal((n, draws.mean.shape[1]))
-    alpha = draws.alpha[k]
-    heavy = np.isfinite(alpha)
-    scale = np.ones(n)
-    scale[heavy] = rng.gamma(alpha[heavy]) / alpha[heavy]
-    root = np.linalg.inv(draws.whiten)
-    return draws.mean[k] + np.einsum("nij,nj->ni", root[k], noise) / np.sqrt(scale)[:, None]
 
 
 def _statistics(X: np.ndarray) -> np.ndarray:
@@ -70,7 +56,7 @@ def predictive_check(
     observed = _statistics(X)
     copies = np.stack(
         [
-            _statistics(replicate(draws, int(rng.integers(n_draws)), len(X), rng))
+            _statistics(replicate(draws, int(rng.integers(n_draws)), len(X), rng)[0])
             for _ in range(n_replicates)
         ]
     )

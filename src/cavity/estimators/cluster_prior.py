@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.models.covariance_scale import CovarianceScaleUpdate
-from cavity.models.mixtures import NIWPrior
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.updates import Update
 
 # A learned scale has a gamma prior of this shape around the expected one. Its tail holds large
 # scales back and small ones not at all: clusters may be as tight as they like.
@@ -17,10 +18,10 @@ SCALE_FLOOR = 1e-6
 
 
 class ClusterPrior(NamedTuple):
-    """Where the prior of a cluster's parameters starts, and what learns its scale, if any."""
+    """Where the prior of a cluster's parameters starts, and what learns it."""
 
     niw: NIWPrior
-    scale_update: CovarianceScaleUpdate | None
+    updates: tuple[Update, ...] = ()
 
 
 def cluster_prior(
@@ -47,12 +48,12 @@ def cluster_prior(
         )
     spare = nu - d - 1.0  # psi over the prior mean of a variance
     if scale != "learn":
-        return ClusterPrior(_niw(np.full(d, float(scale)), strength, nu), None)
+        return ClusterPrior(_niw(np.full(d, float(scale)), strength, nu))
     floor = np.maximum(recording_variance(X), SCALE_FLOOR)
     mean = expected_scale(n_clusters, d)
     start = np.maximum(mean, floor)
     update = CovarianceScaleUpdate(SCALE_SHAPE, np.full(d, spare * mean), spare * floor)
-    return ClusterPrior(_niw(start, strength, nu), update)
+    return ClusterPrior(_niw(start, strength, nu), (update,))
 
 
 def _niw(variance: np.ndarray, strength: float, nu: float) -> NIWPrior:
@@ -89,7 +90,11 @@ def recording_variance(X: np.ndarray) -> np.ndarray:
     out = np.ones(X.shape[1])
     for j, column in enumerate(X.T):
         gaps = np.diff(np.unique(column))
-        gaps = gaps[gaps > 1e-9 * gaps.sum()]
+        # Held against the bulk of the column: one absurd value must not make real gaps look
+        # like rounding errors.
+        low, high = np.quantile(column, [0.25, 0.75])
+        bulk = high - low if high > low else gaps.sum()
+        gaps = gaps[gaps > 1e-9 * bulk]
         if gaps.size:
             out[j] = min(gaps.min() ** 2 / 12.0, 1.0)
     return out

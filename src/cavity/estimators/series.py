@@ -1,39 +1,35 @@
-"""`SeriesMixture`: cluster many short, noisy, gappy series that share latent factors."""
+"""Clusters of correlated, gappy time series: `SeriesMixture`."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 
-from cavity.core.compile import cache_directory
-from cavity.core.progress import say
+from cavity.collapse import series as _  # noqa: F401  (declares what the model supports)
+from cavity.collapse.registry import assemble
+from cavity.collapse.series_exact import ROUTES
+from cavity.estimators.base import Estimator
+from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers
+from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import (
-    Units,
-    beta_in_users_units,
-    build_model,
-    build_priors,
-    find_units,
-    moving_parameters,
-)
+from cavity.estimators.series_model import check_hold, find_units, series_problem
 from cavity.estimators.series_results import Band, pool_trends
-from cavity.estimators.series_settings import FIXABLE, PAIRS, TRIPLES, SeriesSettings
+from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.validation import check_labels
-from cavity.models.series.sampler import SeriesSampler, Settings
-from cavity.models.series.state import FactorSeries
+from cavity.models.series.problem import DRAWS
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import RunRecord, versions
-from cavity.priors.partition import PartitionPrior
-from cavity.sampling.chains import run_chains
+from cavity.posterior.units import SeriesUnits
+from cavity.priors.series import SeriesPrior
 from cavity.sampling.fingerprint import data_digest
 
+CONCENTRATION = 1.0
 
-class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
+
+class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
@@ -53,11 +49,11 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         Number of clusters; under an open prior, where to start.
     collapse : {"ep", "collapsed", "naive"}
         How factors are dealt with when labels are drawn.
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or object from cavity.priors
+    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions; the last two leave the number of clusters open.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster under an open prior; None is
-        1. A learned one has a Gamma(1, 1) prior.
+        1. A learned one has a Gamma(1, 0.1) prior, or Gamma(1, 1) under an open prior.
     n_chains, n_warmup, n_draws, thin : int
         Chains; sweeps before the first draw; draws per chain; sweeps per draw.
     init : "random" or array of labels
@@ -72,43 +68,24 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         File to continue from if it exists and to write to.
     keep_warmup : bool
         Keep the labels of warm-up sweeps.
-    weights : array of n_clusters, optional
-        Weights of the ``"fixed"`` prior, or relative shape of the Dirichlet prior.
-    discount : float
-        Discount of the Pitman-Yor prior.
     intercept : bool
         Give each series a level of its own (a coefficient of a constant, shrunk towards a common
         mean). Without it the model has mean zero, offset and covariates apart.
-    a, loading, var_y : "learn", float, or one float per series
-        Draw the parameter, or hold it at this value (in the data's units).
-    var_x : "learn" or float
-        The same, for all series together.
-    beta : "learn" or array of shape (p,) or (n_series, p)
-        The same for the coefficients, the intercept first.
-    var_x0 : float, optional
-        Variance of the state before the first time; by default the variance of the data.
-    a_prior : (float, float)
-        Mean and standard deviation of a normal, truncated to (-1, 1); a standard deviation of
-        infinity makes it uniform.
-    loading_prior : (float, float)
-        Mean and standard deviation of a normal, in units of the data's standard deviation.
-    var_x_prior, var_y_prior : (float, float)
-        Shape and scale of inverse gamma distributions, in units of the data's variance.
-    intercept_prior, beta_prior : (float, float, float)
-        For the coefficients beta_ij ~ N(m_j, v_j): standard deviation of m_j's normal prior around
-        zero, then shape and scale of v_j's inverse gamma prior, in standardised units.
-    draw : {"auto", "joint", "alternate"}
-        Draw factors and states as one block, exactly, or in turns. ``"auto"`` takes the block for
-        series of at most 500 times. The exact collapse always takes the block.
-    route : {"auto", "information", "filter"}
-        How the exact collapse computes a cluster's likelihood; ``"auto"`` takes the cheaper.
+    priors : SeriesPrior, optional
+        Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``.
+    hold : dict, optional
+        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading`` and
+        ``var_y`` (a number, or one per series), ``var_x`` (a number), ``beta`` (p numbers, or a
+        row per series, the intercept first).
     keep_trends : bool
         Keep every draw of every state (``posterior_.parameters["trend"]``), rather than their
         means and variances only.
-    ep_fraction, ep_damping : float
-        Power-EP fraction and damping of site updates.
-    ep_pass_every : int
-        Full EP passes every so many sweeps; 0 for none.
+    collapse_options : dict, optional
+        ``draw``: draw factors and states as one block, exactly (``"joint"``), or in turns
+        (``"alternate"``); ``"auto"`` takes the block for series of at most 500 times, and the exact
+        collapse always does. For ``collapse="collapsed"``, ``route``: ``"information"``,
+        ``"filter"`` or ``"auto"``, the cheaper. For ``"ep"``: ``fraction`` and ``damping`` of site
+        updates, ``pass_every``: full EP passes every so many sweeps.
 
     Attributes
     ----------
@@ -118,6 +95,8 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         Its number of clusters.
     partition_ : Partition
         The same with its expected loss and ``credible_ball``.
+    converged_ : bool
+        Whether the diagnostics found the chains to agree.
     posterior_ : Posterior
         All draws, with summaries, diagnostics and plots; parameters are in the data's units.
     trends_, factors_ : Band
@@ -138,13 +117,17 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
     (30, 4)
     """
 
+    _model = "series"
+    _starts: ClassVar[tuple[str, ...]] = ("random",)
+    _options: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
+
     def __init__(
         self,
         n_clusters: int = 10,
         *,
         collapse: str = "ep",
         prior: Any = "dirichlet",
-        concentration: float | str = 1.0,
+        concentration: float | str | None = None,
         n_chains: int = 4,
         n_warmup: int = 200,
         n_draws: int = 300,
@@ -155,27 +138,11 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         progress: bool | None = None,
         checkpoint: Any = None,
         keep_warmup: bool = False,
-        weights: Any = None,
-        discount: float = 0.25,
         intercept: bool = True,
-        a: Any = "learn",
-        loading: Any = "learn",
-        var_x: Any = "learn",
-        var_y: Any = "learn",
-        beta: Any = "learn",
-        var_x0: float | None = None,
-        a_prior: tuple[float, float] = (0.9, 0.1),
-        loading_prior: tuple[float, float] = (0.0, 0.5),
-        var_x_prior: tuple[float, float] = (1.0, 0.01),
-        var_y_prior: tuple[float, float] = (1.0, 0.1),
-        intercept_prior: tuple[float, float, float] = (1.0, 2.0, 0.5),
-        beta_prior: tuple[float, float, float] = (1.0, 2.0, 0.1),
-        draw: str = "auto",
-        route: str = "auto",
+        priors: SeriesPrior | None = None,
+        hold: Any = None,
         keep_trends: bool = False,
-        ep_fraction: float = 1.0,
-        ep_damping: float = 1.0,
-        ep_pass_every: int = 0,
+        collapse_options: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.collapse = collapse
@@ -191,27 +158,28 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         self.progress = progress
         self.checkpoint = checkpoint
         self.keep_warmup = keep_warmup
-        self.weights = weights
-        self.discount = discount
         self.intercept = intercept
-        self.a = a
-        self.loading = loading
-        self.var_x = var_x
-        self.var_y = var_y
-        self.beta = beta
-        self.var_x0 = var_x0
-        self.a_prior = a_prior
-        self.loading_prior = loading_prior
-        self.var_x_prior = var_x_prior
-        self.var_y_prior = var_y_prior
-        self.intercept_prior = intercept_prior
-        self.beta_prior = beta_prior
-        self.draw = draw
-        self.route = route
+        self.priors = priors
+        self.hold = hold
         self.keep_trends = keep_trends
-        self.ep_fraction = ep_fraction
-        self.ep_damping = ep_damping
-        self.ep_pass_every = ep_pass_every
+        self.collapse_options = collapse_options
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        options = self._collapse_options()
+        if self.priors is not None and not isinstance(self.priors, SeriesPrior):
+            raise ValueError(
+                f"priors must be a cavity.priors.SeriesPrior or None, not {self.priors!r}."
+            )
+        check_hold(self.hold)
+        if self.collapse == "collapsed" and options.get("draw") == "alternate":
+            raise ValueError(
+                "collapse_options['draw']='alternate' would not leave the posterior unchanged "
+                "under collapse='collapsed', whose label draws integrate factors and states out. "
+                "Use 'auto'."
+            )
+        if self.collapse != "collapsed" and "route" in options:
+            raise ValueError("collapse_options['route'] is one of collapse='collapsed' alone.")
 
     # ------------------------------------------------------------------ fitting
 
@@ -226,7 +194,7 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         covariates: Sequence[str] = (),
         offset: Any = None,
         freq: str | None = None,
-    ) -> SeriesMixture:
+    ) -> Self:
         """Sample the posterior over partitions of the series.
 
         Parameters
@@ -250,68 +218,73 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
         """
         self._check_settings()
         data = self._read(Y, series, time, value, covariates, offset, freq)
-        units = find_units(data, bool(self.intercept))
-        fixed = {name: getattr(self, name) for name in FIXABLE}
-        model = build_model(data, units, fixed, self.var_x0)
-        p = model.beta.shape[1]
-        priors = build_priors(
-            {name: getattr(self, name) for name in (*PAIRS, *TRIPLES)}, p, units.intercept
+        plan, units = self._plan(data)
+        run = run_plan(plan, self._run_settings())
+        moments = pool_trends([sampler.summaries() for sampler in run.samplers])
+        self._data, self._moments = data, moments
+        n_values = float(data.count.sum(dtype=float))
+        posterior = Posterior(
+            run.labels,
+            log_joint=run.log_joint - n_values * units.log_volume,
+            sweep_seconds=run.sweep_seconds,
+            labels_warmup=run.labels_warmup,
+            parameters=run.parameters,
+            cluster_parameters=run.cluster_parameters,
+            events=run.events,
+            names=[str(v) for v in data.series],
+            units=units,
+            summaries=summaries_of(data, moments),
+            record=plan.record(
+                run, settings=self._settings(), noun="series", details=details_of(data)
+            ),
         )
-        hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])
-        prior = self._partition_prior(self.n_clusters)
-        settings = Settings(
-            collapse=self.collapse,
-            draw=self.draw,
-            route=self.route,
-            moving=moving_parameters(fixed),
-            concentration_prior=(1.0, 1.0) if self.concentration == "learn" else None,
-            keep_trends=bool(self.keep_trends),
-            ep={
-                "fraction": float(self.ep_fraction),
-                "damping": float(self.ep_damping),
-                "pass_every": int(self.ep_pass_every),
-            },
-        )
+        self._finish(posterior)
+        return self
+
+    def _plan(self, data: SeriesData) -> tuple[Plan, SeriesUnits]:
+        prior = self._specification()
         n = len(data.y)
         start: Any = self.init
+        n_start = self.n_clusters
         if not isinstance(start, str):
-            start = check_labels(start, n, self.n_clusters, self._open())
+            start = check_labels(start, n, self.n_clusters, prior.is_open)
+            n_start = int(start.max()) + 1
+        options = self._collapse_options()
+        draw = options.pop("draw", "auto")
+        units = find_units(data, bool(self.intercept))
+        problem = series_problem(
+            data,
+            units,
+            SeriesPrior() if self.priors is None else self.priors,
+            check_hold(self.hold),
+            draw=draw,
+            keep_trends=bool(self.keep_trends),
+        )
+        few = problem.few()
 
-        def make_sampler(chain: int, rng: np.random.Generator) -> SeriesSampler:
-            labels = rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
-            return SeriesSampler(model, labels, prior, priors, hyper, settings, rng)
+        def labels(rng: np.random.Generator) -> np.ndarray:
+            return rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
 
-        from threadpoolctl import threadpool_limits
-
-        # Chains are the threads: a factorisation that starts more of its own only waits for them.
-        with threadpool_limits(1, user_api="blas"):
-            _compile(model, prior, priors, hyper, settings)
-            run = run_chains(
-                make_sampler,
-                n_chains=self.n_chains,
-                n_warmup=self.n_warmup,
-                n_draws=self.n_draws,
-                thin=self.thin,
-                n_jobs=self.n_jobs,
-                random_state=self.random_state,
-                progress=self.progress,
-                checkpoint=self.checkpoint,
-                keep_warmup=self.keep_warmup,
-                fingerprint={
-                    "model": type(self).__name__,
-                    "settings": {k: v for k, v in self.get_params().items() if k != "checkpoint"},
-                    "data": data_digest(data.y, data.count, data.covariates, data.scatter),
-                },
-                label=type(self).__name__,
-            )
-        self._data, self._units = data, units
-        self._moments = pool_trends([sampler.update for sampler in run.samplers])  # type: ignore[attr-defined]
-        self.posterior_ = self._posterior(run, data, units)
-        self.partition_ = self.posterior_.partition("vi")
-        self.labels_ = self.partition_.labels.astype(np.int64)
-        self.n_clusters_ = int(self.partition_.n_clusters)
-        self._aligned = None
-        return self
+        plan = Plan(
+            name=type(self).__name__,
+            n=n,
+            n_clusters=self.n_clusters,
+            assemble=lambda n_slots: assemble(problem, self.collapse, n_slots, options),
+            assemble_few=lambda n_slots: (
+                len(few.data.cells.y),
+                assemble(few, self.collapse, n_slots, options),
+            ),
+            prior=prior,
+            concentration=CONCENTRATION,
+            start=labels,
+            n_start=n_start,
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": self._settings(),
+                "data": data_digest(data.y, data.count, data.covariates, data.scatter),
+            },
+        )
+        return plan, units
 
     def _read(
         self,
@@ -352,73 +325,6 @@ class SeriesMixture(SeriesAnswers, SeriesSettings, ClusterMixin, BaseEstimator):
                 stacklevel=3,
             )
         return data
-
-    def _posterior(self, run: Any, data: SeriesData, units: Units) -> Posterior:
-        parameters = dict(run.parameters)
-        scale = units.scale
-        parameters["loading"] = parameters["loading"] * np.float32(scale)
-        parameters["state_last"] = parameters["state_last"] * np.float32(scale)
-        for name in ("var_x", "var_y"):
-            parameters[name] = parameters[name].astype(float) * scale**2
-        if "beta" in parameters:
-            parameters["beta"] = beta_in_users_units(parameters["beta"], units)
-        if "trend" in parameters:
-            parameters["trend"] = parameters["trend"] * scale + units.centre
-        n_obs = float(data.count.sum(dtype=float))
-        parameters["log_likelihood"] = parameters["log_likelihood"] - n_obs * np.log(scale)
-        return Posterior(
-            run.labels,
-            log_joint=run.log_joint - n_obs * np.log(scale),
-            sweep_seconds=run.sweep_seconds,
-            labels_warmup=run.labels_warmup,
-            parameters=parameters,
-            cluster_parameters=run.cluster_parameters,
-            events=run.events,
-            names=[str(v) for v in data.series],
-            record=self._record(run, data),
-        )
-
-    def _record(self, run: Any, data: SeriesData) -> RunRecord:
-        times = data.axis.labels()
-        return RunRecord(
-            model=type(self).__name__,
-            settings={k: v for k, v in self.get_params().items() if k != "checkpoint"},
-            noun="series",
-            max_clusters=None if self._open() else int(self.n_clusters),
-            n_warmup=int(run.n_warmup),
-            thin=int(run.thin),
-            interrupted=bool(run.interrupted),
-            versions=versions(),
-            details={
-                "n_times": data.axis.size,
-                "n_values": int(data.count.sum(dtype=float)),
-                "times": [str(times[0]), str(times[-1])],
-                "covariates": list(data.covariate_names),
-            },
-        )
-
-
-def _compile(
-    model: FactorSeries, prior: PartitionPrior, priors: Any, hyper: np.ndarray, settings: Settings
-) -> None:
-    """Run a sweep over a few series and times, so that no chain's clock shows compilation."""
-    folder = cache_directory()
-    if folder is None or not any(folder.iterdir()):
-        say("compiling kernels: once on this machine, about half a minute")
-    n, n_times = min(3, len(model.y)), min(3, model.y.shape[1])
-    own = ("totals", "scatter", "a", "loading", "var_y", "beta")
-    few = model._replace(
-        y=np.ascontiguousarray(model.y[:n, :n_times]),
-        repeats=np.ascontiguousarray(model.repeats[:n, :n_times]),
-        covariates=np.ascontiguousarray(model.covariates[:n, :n_times]),
-        row=np.zeros((len(model.row), n_times)),
-        **{name: getattr(model, name)[:n] for name in own},
-    )
-    rng = np.random.default_rng(0)
-    sampler = SeriesSampler(few, np.zeros(n, dtype=int), prior, priors, hyper, settings, rng)
-    sampler.sweep(rng)
-    sampler.log_joint()
-    sampler.keep()
 
 
 __all__ = ["Band", "SeriesMixture"]

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.series_data import SeriesData, locate_rows
-from cavity.estimators.series_model import Units
 from cavity.estimators.series_results import (
     AlignedFactors,
     Band,
@@ -18,12 +17,15 @@ from cavity.estimators.series_results import (
     normal_quantile,
     typical_members,
 )
+from cavity.estimators.series_saved import data_from
 from cavity.estimators.validation import check_count
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.units import SeriesUnits
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.posterior.posterior import Posterior
+    from cavity.posterior.partition import Partition
 
 
 class SeriesAnswers:
@@ -33,10 +35,24 @@ class SeriesAnswers:
     posterior_: Posterior
     labels_: np.ndarray
     n_clusters_: int
+    partition_: Partition
     _data: SeriesData
-    _units: Units
     _moments: TrendMoments
-    _aligned: AlignedFactors | None
+    _aligned: AlignedFactors | None = None
+
+    @property
+    def _units(self) -> SeriesUnits:
+        units = self.posterior_.units
+        assert isinstance(units, SeriesUnits)
+        return units
+
+    def _restore(self, posterior: Posterior) -> None:
+        """Set what a fit would have set from the data."""
+        self._data, self._moments = data_from(posterior)
+
+    def _settle(self, partition: Partition) -> None:
+        super()._settle(partition)  # type: ignore[misc]
+        self._aligned = None
 
     def _flat(self, name: str) -> np.ndarray:
         values = self.posterior_.parameters[name]
@@ -59,7 +75,7 @@ class SeriesAnswers:
         """Posterior mean and interval of each series' trend: state plus level, without noise."""
         check_is_fitted(self)
         mean = self._moments.mean * self._units.scale + self._units.centre
-        sd = np.sqrt(self._moments.variance) * self._units.scale
+        sd = np.sqrt(self._moments.variance.astype(float)) * self._units.scale
         return self._band(mean, sd, self._data.series, self._data.axis.labels(), level)
 
     def factors(self, level: float = 0.9) -> Band:
@@ -85,6 +101,7 @@ class SeriesAnswers:
         if self._aligned is None:
             self._aligned = align_factors(
                 self.posterior_.flat_labels,
+                self.posterior_.relabel(self.partition_).slots,
                 self._flat("factor"),
                 self._flat("loading"),
                 self.labels_,

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
 from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import FactorSeries, factor_series
+from cavity.posterior.units import SeriesUnits
+from cavity.priors.series import SeriesPrior
 
-LEARN = "learn"
 _SMALLEST = 1e-140  # variances are reported in the data's units, squared
-
-
-@dataclass(frozen=True)
-class Units:
-    """The model sees (y - centre) / scale, and (u - covariate_centre) / covariate_scale."""
-
-    centre: float
-    scale: float
-    covariate_centre: np.ndarray
-    covariate_scale: np.ndarray
-    intercept: bool
 
 
 def _largest(data: SeriesData) -> float:
@@ -48,7 +38,7 @@ def _blocks(data: SeriesData, size: float) -> Iterator[tuple[np.ndarray, np.ndar
         yield count, np.concatenate([data.covariates[part], y[..., None]], axis=2)
 
 
-def find_units(data: SeriesData, intercept: bool) -> Units:
+def find_units(data: SeriesData, intercept: bool) -> SeriesUnits:
     """Centre and scale of the observed values and covariates.
 
     Without an intercept the model has mean zero, so nothing is centred. Values are reduced by
@@ -68,10 +58,10 @@ def find_units(data: SeriesData, intercept: bool) -> Units:
     spread = np.sqrt(second / total)
     scale = float(spread[c]) if spread[c] > 1e-13 else 1.0
     u_scale = np.where(spread[:c] > 0, spread[:c], 1.0)
-    return Units(float(first[c]) * size, scale * size, first[:c], u_scale, intercept)
+    return SeriesUnits(float(first[c]) * size, scale * size, first[:c], u_scale, intercept)
 
 
-def scatter_in_units(data: SeriesData, units: Units) -> np.ndarray:
+def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
     """Cross-products within cells in the model's units, with a row of zeros for an intercept."""
     divide = np.append(units.covariate_scale, units.scale)
     scatter = data.scatter / divide[:, None] / divide[None, :]
@@ -80,64 +70,77 @@ def scatter_in_units(data: SeriesData, units: Units) -> np.ndarray:
     return scatter
 
 
-def _per_series(name: str, value: Any, n: int, low: float, high: float) -> np.ndarray:
+# What a parameter may be held at, in the model's units: beyond, sums of squares lose their digits.
+_RANGES = {
+    "a": (-1.0, 1.0),
+    "loading": (-1e4, 1e4),
+    "var_y": (1e-12, 1e8),
+    "var_x": (1e-12, 1e8),
+    "var_x0": (1e-12, 1e8),
+}
+HOLDABLE = (*Moving._fields,)
+
+
+def check_hold(hold: Any) -> dict[str, Any]:
+    """Parameters to be held at values, by name."""
+    if hold is None:
+        return {}
+    if not hasattr(hold, "items") or set(hold) - set(HOLDABLE):
+        raise ValueError(
+            f"hold must be a dictionary of values by name ({', '.join(HOLDABLE)}), not {hold!r}."
+        )
+    return dict(hold)
+
+
+def _held(name: str, value: Any, n: int, unit: float) -> np.ndarray:
+    """One value per series in the model's units, checked in both."""
     try:
-        array = np.asarray(value, dtype=float)
-        array = np.broadcast_to(array, (n,)).astype(float)
+        array = np.broadcast_to(np.asarray(value, dtype=float), (n,)).astype(float)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be {LEARN!r}, a number, or one number per series ({n}), not {value!r}."
+            f"{name} must be held at a number, or one number per series ({n}), not {value!r}."
         ) from None
-    if not ((array > low) & (array < high)).all():
-        raise ValueError(f"{name} must lie between {low:g} and {high:g}, not {value!r}.")
-    return array
+    low, high = _RANGES[name]
+    inside = array / unit
+    if name == "a" and not (np.abs(array) < 1.0).all():
+        raise ValueError(f"a must be held between -1 and 1, not at {value!r}.")
+    if not ((inside >= low) & (inside <= high)).all():
+        raise ValueError(
+            f"{name} is held at {value!r}, which is outside {low * unit:.3g} to {high * unit:.3g}, "
+            "what these data's spread allows. Check it, and the data for wild values."
+        )
+    return inside
 
 
-def is_learned(name: str, value: Any) -> bool:
-    """Whether a parameter is to be drawn rather than held at a value."""
-    if isinstance(value, str):
-        if value != LEARN:
-            raise ValueError(f"{name} must be {LEARN!r} or a value to hold it at, not {value!r}.")
-        return True
-    return False
-
-
-def build_model(data: SeriesData, units: Units, fixed: dict[str, Any], var_x0: Any) -> FactorSeries:
-    """Collect data and starting (or fixed) values in the model's units."""
+def build_model(
+    data: SeriesData, units: SeriesUnits, hold: dict[str, Any], var_x0: float | None
+) -> FactorSeries:
+    """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
     start: dict[str, Any] = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2}
-    if not is_learned("a", fixed["a"]):
-        start["a"] = _per_series("a", fixed["a"], n, -1.0, 1.0)
-    if not is_learned("loading", fixed["loading"]):
-        value = _per_series("loading", fixed["loading"], n, -np.inf, np.inf)
-        start["loading"] = value / units.scale
-    if not is_learned("var_y", fixed["var_y"]):
-        start["var_y"] = _per_series("var_y", fixed["var_y"], n, 0.0, np.inf) / square
-    if not is_learned("var_x", fixed["var_x"]):
-        start["var_x"] = float(_per_series("var_x", fixed["var_x"], 1, 0.0, np.inf)[0]) / square
+    unit = {"a": 1.0, "loading": units.scale, "var_x": square, "var_y": square}
+    for name in start:
+        if name in hold:
+            start[name] = _held(name, hold[name], 1 if name == "var_x" else n, unit[name])
+    if "var_x" in hold:
+        start["var_x"] = float(start["var_x"][0])
     covariates = (data.covariates - units.covariate_centre) / units.covariate_scale
-    beta = None
-    p = covariates.shape[2] + units.intercept
-    if not is_learned("beta", fixed["beta"]):
-        beta = _fixed_beta(fixed["beta"], data, units)
-    if var_x0 is not None:
-        var_x0 = float(_per_series("var_x0", var_x0, 1, 0.0, np.inf)[0]) / square
     return factor_series(
         data.y,
         data.count,
         covariates,
         scatter_in_units(data, units),
         **start,
-        beta=np.zeros((n, p)) if beta is None else beta,
-        var_x0=1.0 if var_x0 is None else var_x0,
+        beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else None,
+        var_x0=1.0 if var_x0 is None else float(_held("var_x0", var_x0, 1, square)[0]),
         centre=units.centre,
         scale=units.scale,
         intercept=units.intercept,
     )
 
 
-def _fixed_beta(value: Any, data: SeriesData, units: Units) -> np.ndarray:
+def _fixed_beta(value: Any, data: SeriesData, units: SeriesUnits) -> np.ndarray:
     """Coefficients that the user holds, in the model's units."""
     n, c = len(data.y), data.covariates.shape[2]
     p = c + units.intercept
@@ -145,9 +148,11 @@ def _fixed_beta(value: Any, data: SeriesData, units: Units) -> np.ndarray:
         beta = np.broadcast_to(np.asarray(value, dtype=float), (n, p)).astype(float)
     except (TypeError, ValueError):
         raise ValueError(
-            f"beta must be {LEARN!r}, or {p} numbers (for all series, or a row for each), the "
-            f"intercept first if there is one; not {value!r}."
+            f"beta must be held at {p} numbers (for all series, or a row for each), the intercept "
+            f"first if there is one; not {value!r}."
         ) from None
+    if not np.isfinite(beta).all():
+        raise ValueError(f"beta must be held at finite numbers, not {value!r}.")
     out = beta.copy()
     slopes = beta[:, int(units.intercept) :]
     out[:, int(units.intercept) :] = slopes * units.covariate_scale / units.scale
@@ -157,33 +162,21 @@ def _fixed_beta(value: Any, data: SeriesData, units: Units) -> np.ndarray:
     return out
 
 
-def beta_in_users_units(beta: np.ndarray, units: Units) -> np.ndarray:
-    """Draws of coefficients (..., p) back in the user's units, the intercept first."""
-    out = np.array(beta, dtype=float)
-    first = int(units.intercept)
-    out[..., first:] *= units.scale / units.covariate_scale
-    if units.intercept:
-        out[..., 0] = units.centre + units.scale * out[..., 0]
-        out[..., 0] -= out[..., 1:] @ units.covariate_centre
-    return out
-
-
-def build_priors(settings: dict[str, tuple[float, float]], p: int, intercept: bool) -> SeriesPriors:
+def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
     """Hyper-parameters for the kernels; all are in the model's units."""
-    a_mean, a_sd = settings["a_prior"]
-    loading_mean, loading_sd = settings["loading_prior"]
-    beta = [settings["intercept_prior"]] * intercept
-    beta += [settings["beta_prior"]] * (p - intercept)
-    table = np.array(beta, dtype=float).reshape(p, 3)
+    a_mean, a_sd = prior.a
+    loading_mean, loading_sd = prior.loading
+    table = np.array([prior.intercept] * intercept + [prior.beta] * (p - intercept), dtype=float)
+    table = table.reshape(p, 3)
     return SeriesPriors(
-        a_mean=float(a_mean),
-        a_precision=0.0 if np.isinf(a_sd) else float(a_sd) ** -2.0,
-        loading_mean=float(loading_mean),
-        loading_precision=float(loading_sd) ** -2.0,
-        var_x_shape=float(settings["var_x_prior"][0]),
-        var_x_scale=float(settings["var_x_prior"][1]),
-        var_y_shape=float(settings["var_y_prior"][0]),
-        var_y_scale=float(settings["var_y_prior"][1]),
+        a_mean=a_mean,
+        a_precision=0.0 if np.isinf(a_sd) else a_sd**-2.0,
+        loading_mean=loading_mean,
+        loading_precision=loading_sd**-2.0,
+        var_x_shape=prior.var_x[0],
+        var_x_scale=prior.var_x[1],
+        var_y_shape=prior.var_y[0],
+        var_y_scale=prior.var_y[1],
         beta_mean=np.zeros(p),
         beta_precision=table[:, 0] ** -2.0,
         beta_shape=table[:, 1].copy(),
@@ -191,6 +184,19 @@ def build_priors(settings: dict[str, tuple[float, float]], p: int, intercept: bo
     )
 
 
-def moving_parameters(fixed: dict[str, Any]) -> Moving:
-    """Which parameters are drawn."""
-    return Moving(*(is_learned(name, fixed[name]) for name in Moving._fields))
+def series_problem(
+    data: SeriesData,
+    units: SeriesUnits,
+    prior: SeriesPrior,
+    hold: dict[str, Any],
+    *,
+    draw: str,
+    keep_trends: bool,
+) -> SeriesProblem:
+    """The problem that chains sample, from data and settings."""
+    model = build_model(data, units, hold, prior.var_x0)
+    p = model.own.beta.shape[1]
+    priors = build_priors(prior, p, units.intercept)
+    hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])
+    moving = Moving(*(name not in hold for name in Moving._fields))
+    return SeriesProblem(model, priors, hyper, moving, draw, keep_trends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,35 +38,31 @@ class TrendMoments(NamedTuple):
     mean: np.ndarray  # (n, T)
     variance: np.ndarray  # (n, T)
     cross: np.ndarray  # (n, T, c) covariance with the coefficients of the covariates
-    n_draws: int
 
 
-def pool_trends(updates: list[Any]) -> TrendMoments:
+def pool_trends(chains: list[dict[str, np.ndarray]]) -> TrendMoments:
     """Moments over all chains from each chain's running ones, by the law of total variance."""
-    weights = np.array([u.n_kept for u in updates], dtype=float)
-    if not weights.sum():
+    kept = [chain for chain in chains if chain["n_kept"] > 0]
+    if not kept:
         raise ValueError("no draw was kept, so there are no trends. Ask for more draws.")
-    share = [float(w) for w in weights / weights.sum()]
-    if len(updates) == 1:
-        # The chain's own arrays are used up: of many series, memory holds little else.
-        (only,), n = updates, np.float32(weights[0])
-        only.trend_square /= n
-        only.trend_cross /= n
-        return TrendMoments(only.trend_mean, only.trend_square, only.trend_cross, int(n))
-    mean = np.zeros_like(updates[0].trend_mean)
-    beta = np.zeros_like(updates[0].beta_mean)
-    for s, u in zip(share, updates, strict=True):
-        mean += s * u.trend_mean
-        beta += s * u.beta_mean
-    variance = np.zeros_like(mean)
-    cross = np.zeros_like(updates[0].trend_cross)
-    for s, n, u in zip(share, weights, updates, strict=True):
-        if n:
-            apart = u.trend_mean - mean
-            variance += s * (u.trend_square / np.float32(n) + apart**2)
-            cross += s * (u.trend_cross / np.float32(n))
-            cross += s * apart[..., None] * (u.beta_mean - beta)[:, None]
-    return TrendMoments(mean, variance, cross, int(weights.sum()))
+    total = float(sum(chain["n_kept"] for chain in kept))
+    mean = np.zeros_like(kept[0]["trend_mean"])
+    beta = np.zeros_like(kept[0]["beta_mean"])
+    for chain in kept:
+        share = float(chain["n_kept"]) / total
+        mean += share * chain["trend_mean"]
+        beta += share * chain["beta_mean"]
+    variance = np.zeros(mean.shape, dtype=np.float32)
+    cross = np.zeros_like(kept[0]["trend_cross"])
+    for chain in kept:
+        share = float(chain["n_kept"]) / total
+        apart = (chain["trend_mean"] - mean).astype(np.float32)
+        variance += np.float32(1.0 / total) * chain["trend_square"]
+        variance += np.float32(share) * apart * apart
+        cross += np.float32(1.0 / total) * chain["trend_cross"]
+        away = (chain["beta_mean"] - beta).astype(np.float32)
+        cross += np.float32(share) * apart[..., None] * away[:, None]
+    return TrendMoments(mean, variance, cross)
 
 
 class AlignedFactors(NamedTuple):
@@ -79,34 +75,41 @@ class AlignedFactors(NamedTuple):
 
 
 def align_factors(
-    labels: np.ndarray, factor: np.ndarray, loading: np.ndarray, estimate: np.ndarray
+    labels: np.ndarray,
+    slots: np.ndarray,
+    factor: np.ndarray,
+    loading: np.ndarray,
+    estimate: np.ndarray,
 ) -> AlignedFactors:
-    """Match every draw's factors to the clusters of the estimate, in number and in sign.
+    """Factors of the clusters of the estimate, in number and in sign.
 
-    A cluster of the estimate takes, in each draw, the factor of the slot that holds most of its
-    members. Neither sign of (loading, factor) is preferred by the model: each draw's is turned to
-    agree with the others', and all together so that most loadings are positive.
+    A cluster of the estimate takes, in each draw, the factor of the slot that is matched to it;
+    draws without a match have no say. Neither sign of (loading, factor) is preferred by the
+    model: each draw's is turned to agree with the others', and all together so that most loadings
+    are positive.
 
     Parameters
     ----------
-    labels : (draw, n), factor : (draw, slot, T), loading : (draw, n), estimate : (n,)
+    labels : (draw, n), slots : (draw, cluster), -1 for no match, factor : (draw, slot, T), \
+loading : (draw, n), estimate : (n,)
     """
-    n_draws = len(labels)
-    n_clusters = int(estimate.max()) + 1
-    n_times = factor.shape[2]
+    n_clusters, n_times = slots.shape[1], factor.shape[2]
     mean = np.zeros((n_clusters, n_times))
-    variance = np.zeros((n_clusters, n_times))
-    total = np.zeros(len(estimate))
-    square = np.zeros(len(estimate))
+    variance = np.ones((n_clusters, n_times))
+    average = loading.mean(0).astype(float)
+    spread = loading.std(0).astype(float)
     for k in range(n_clusters):
+        present = np.flatnonzero(slots[:, k] >= 0)
         members = np.flatnonzero(estimate == k)
-        own = labels[:, members]
-        slots = np.array([np.bincount(row).argmax() for row in own.astype(np.int64)])
-        paths = factor[np.arange(n_draws), slots].astype(float)
-        loads = loading[:, members].astype(float)
+        if not present.size:
+            continue
+        slot = slots[present, k]
+        paths = factor[present, slot].astype(float)
+        loads = loading[np.ix_(present, members)].astype(float)
         # Loadings of members that sat elsewhere in a draw belong to another factor.
-        loads_here = np.where(own == slots[:, None], loads, 0.0)
-        sign = np.ones(n_draws)
+        here = labels[np.ix_(present, members)] == slot[:, None]
+        loads_here = np.where(here, loads, 0.0)
+        sign = np.ones(present.size)
         for _ in range(3):
             reference = (sign[:, None] * loads_here).mean(0)
             if not reference.any():
@@ -117,9 +120,12 @@ def align_factors(
         paths *= sign[:, None]
         mean[k] = paths.mean(0)
         variance[k] = paths.var(0)
-        total[members] = (sign[:, None] * loads).mean(0)
-        square[members] = (sign[:, None] * loads).std(0)
-    return AlignedFactors(mean, variance, total, square)
+        turned = sign[:, None] * loads
+        for j, i in enumerate(members):
+            own = turned[here[:, j], j]
+            if own.size:
+                average[i], spread[i] = own.mean(), own.std()
+    return AlignedFactors(mean, variance, average, spread)
 
 
 def forecast_moments(

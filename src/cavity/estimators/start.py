@@ -11,6 +11,7 @@ import numpy as np
 # with a cluster of outliers is slow to give it up.
 FITTED_ROWS = 5_000
 LONELY = 0.1
+STARTS = ("k-means++", "random")
 
 
 def initial_labels(
@@ -23,7 +24,7 @@ def initial_labels(
     X : array of shape (n, d)
         Standardised data.
     n_clusters : int
-    init : {"kmeans++", "random"} or array of labels
+    init : {"k-means++", "random"} or array of labels
         k-means from one k-means++ seeding of this chain's own, labels drawn uniformly, or these
         labels.
     rng : numpy.random.Generator

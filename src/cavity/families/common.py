@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cavity.core.compile import jit
-from cavity.verbs import draw, load
+from cavity.verbs import draw, load, log_partition, prior_density
 
 
 @jit(internal=True)
@@ -18,6 +18,24 @@ def to_prior(q, k):
     for p in range(q.natural.shape[1]):
         q.natural[k, p] = q.prior[p]
     load_slot(q, k)
+
+
+def log_prior_of_parameters(q, parameters, counts, kept):
+    """Log prior density of the occupied slots' parameters; `kept` is room for one slot."""
+    natural = q.natural[0]
+    # The first slot lends its room to the prior for a moment.
+    for p in range(natural.shape[0]):
+        kept[p] = natural[p]
+    to_prior(q, 0)
+    normaliser = log_partition(q, 0)
+    for p in range(natural.shape[0]):
+        natural[p] = kept[p]
+    load_slot(q, 0)
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += prior_density(q, parameters, k) - normaliser
+    return total
 
 
 def load_from(q, start):

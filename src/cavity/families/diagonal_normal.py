@@ -14,7 +14,7 @@ import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
-from cavity.verbs import divergence, draw, load, log_partition
+from cavity.verbs import divergence, draw, load, log_partition, prior_density
 
 
 class DiagonalNormal(NamedTuple):
@@ -92,6 +92,16 @@ def _(q, k):
         total += math.log(2.0 * math.pi * q.variance[t, k])
         total += q.mean[t, k] * q.mean[t, k] / q.variance[t, k]
     return 0.5 * total
+
+
+@prior_density.register(DiagonalNormal)
+def _(q, parameters, k):
+    dim = q.mean.shape[0]
+    total = 0.0
+    for t in range(dim):
+        x = parameters.value[t, k]
+        total += x * (q.prior[dim + t] - 0.5 * q.prior[t] * x)
+    return total
 
 
 @divergence.register(DiagonalNormal)

@@ -18,7 +18,7 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import load8, splat8, store8
 from cavity.core.numerics import digamma
-from cavity.verbs import divergence, draw, load, log_partition
+from cavity.verbs import divergence, draw, load, log_partition, prior_density
 
 
 class NormalInverseWishart(NamedTuple):
@@ -313,6 +313,33 @@ def _(q, k):
         - nu * q.half_log_det[k]
         + 0.5 * d * math.log(2.0 * math.pi / q.kappa[k])
     )
+
+
+@prior_density.register(NormalInverseWishart)
+def _(q, parameters, k):
+    # With P = B'B the precision and S = Psi + kappa m m' of the prior:
+    # -tr(S P)/2 + (kappa m)' P mu - kappa mu' P mu / 2 - (nu + d + 2) log|Sigma| / 2.
+    d = q.mean.shape[0]
+    kappa = q.prior[0]
+    total = -(q.prior[1] + d + 2.0) * parameters.half_log_det[k]
+    for r in range(d):
+        own = 0.0
+        prior = 0.0
+        for c in range(r + 1):
+            own += parameters.whiten[r, c, k] * parameters.mean[c, k]
+            prior += parameters.whiten[r, c, k] * q.prior[2 + c]
+        total += prior * own - 0.5 * kappa * own * own
+        # The quadratic form of S in row r of B.
+        position = 2 + d
+        form = 0.0
+        for i in range(r + 1):
+            row = parameters.whiten[r, i, k]
+            for j in range(i):
+                form += 2.0 * row * parameters.whiten[r, j, k] * q.prior[position + j]
+            form += row * row * q.prior[position + i]
+            position += i + 1
+        total -= 0.5 * form
+    return total
 
 
 @divergence.register(NormalInverseWishart)

@@ -11,12 +11,14 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammainc
 
 from cavity.core.compile import jit
 from cavity.core.numerics import fast_log
 from cavity.core.slices import log_target, slice_step
 from cavity.models.scaled_gaussian import ScaledGaussian, distances, draw_scales
 from cavity.models.student_t import set_rules
+from cavity.updates import LIKELIHOOD, Chain, Update
 
 LOWEST, HIGHEST = 0.5, 200.0
 
@@ -68,7 +70,7 @@ def slice_df(df, distance, z, k, n, d, shape, rate, rng):
     return math.exp(slice_step(density, math.log(df), 0.5, rng))
 
 
-class TailUpdate:
+class TailUpdate(Update):
     """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
 
     Parameters
@@ -81,6 +83,10 @@ class TailUpdate:
         Power-EP fraction, for the quadrature rules that depend on the degrees of freedom.
     """
 
+    name = "tails"
+    changes = frozenset({LIKELIHOOD})
+    cluster_parameters = ("df",)
+
     def __init__(
         self, learn: str | None, shape: float = 2.0, rate: float = 0.1, fraction: float = 1.0
     ) -> None:
@@ -89,18 +95,15 @@ class TailUpdate:
         self.rate = rate
         self.fraction = fraction
 
-    def draw(
-        self,
-        model: Any,
-        parameters: Any,
-        z: np.ndarray,
-        counts: np.ndarray,
-        rng: np.random.Generator,
-    ) -> None:
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Degrees of freedom given cluster parameters, then scales given both."""
+        model, z, counts = chain.model, chain.z, chain.counts
+        scaled = isinstance(model, ScaledGaussian)
+        if self.learn is None and not scaled:
+            return
         n, d = model.y.shape
         distance = np.empty(n)
-        distances(model.y, parameters, z, distance)
+        distances(model.y, chain.parameters, z, distance)
         if self.learn == "shared":
             model.alpha[:] = 0.5 * slice_df(
                 2.0 * model.alpha[0], distance, z, -1, n, d, self.shape, self.rate, rng
@@ -110,15 +113,16 @@ class TailUpdate:
                 model.alpha[k] = 0.5 * slice_df(
                     2.0 * model.alpha[k], distance, z, k, counts[k], d, self.shape, self.rate, rng
                 )
-        if isinstance(model, ScaledGaussian):
+        if scaled:
             draw_scales(model.scale, model.alpha, distance, z, d, rng)
-        elif self.learn is not None:
+        else:
             self._set_rules(model)
 
-    def renew(self, model: Any, start: int, rng: np.random.Generator) -> None:
+    def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Degrees of freedom of new slots from their prior, where each cluster has its own."""
         if self.learn != "each":
             return
+        model = chain.model
         for k in range(start, model.alpha.size):
             df = 0.0
             while not LOWEST <= df <= HIGHEST:
@@ -127,9 +131,20 @@ class TailUpdate:
         if not isinstance(model, ScaledGaussian):
             self._set_rules(model)
 
-    def record(self, model: Any) -> dict[str, np.ndarray]:
+    def log_density(self, chain: Chain) -> float:
+        """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
+        if self.learn is None:
+            return 0.0
+        alpha = chain.model.alpha
+        df = 2.0 * (alpha[:1] if self.learn == "shared" else alpha[chain.counts > 0])
+        ends = gammainc(self.shape, self.rate * np.array([LOWEST, HIGHEST]))
+        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
+        constant -= math.log(ends[1] - ends[0])
+        return float((constant + (self.shape - 1.0) * np.log(df) - self.rate * df).sum())
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Degrees of freedom per cluster."""
-        return {"df": 2.0 * model.alpha}
+        return {"df": 2.0 * chain.model.alpha}
 
     def _set_rules(self, model: Any) -> None:
         set_rules(

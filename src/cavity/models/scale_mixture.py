@@ -8,14 +8,23 @@ came from; `SortedScaleMixture` conditions on it, as the naive sampler does.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.families.diagonal_normal import set_moments
-from cavity.verbs import accumulate, evidence, log_density, project, settle, visit
+from cavity.updates import LIKELIHOOD, Chain, Update
+from cavity.verbs import (
+    accumulate,
+    evidence,
+    log_density,
+    log_likelihood,
+    project,
+    settle,
+    visit,
+)
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -185,32 +194,21 @@ def draw_wide(model, parameters, z, rng):
         model.wide[i] = 1.0 if rng.random() * (1.0 + odds) < 1.0 else 0.0
 
 
-@jit
-def total_log_mixture(model, parameters, z):
-    """Log likelihood given the means, indicators integrated out."""
+@log_likelihood.register(SortedScaleMixture)
+def _(model, parameters, z):
+    # The indicators are integrated out.
     total = 0.0
     for i in range(z.shape[0]):
         total += _log_mixture(model, model.y[i] - parameters.value[0, z[i]], 0.0)
     return total
 
 
-class IndicatorUpdate:
-    """Draws the indicators of the scale mixture."""
+class IndicatorUpdate(Update):
+    """Draws the indicators of the scale mixture: which normal every observation came from."""
 
-    def draw(
-        self,
-        model: SortedScaleMixture,
-        parameters: Any,
-        z: np.ndarray,
-        counts: np.ndarray,
-        rng: np.random.Generator,
-    ) -> None:
-        """Which normal every observation came from, given the means."""
-        draw_wide(model, parameters, z, rng)
+    name = "indicators"
+    changes = frozenset({LIKELIHOOD})
 
-    def renew(self, model: SortedScaleMixture, start: int, rng: np.random.Generator) -> None:
-        """Indicators of empty slots are drawn when an observation is visited."""
-
-    def record(self, model: SortedScaleMixture) -> dict[str, np.ndarray]:
-        """Nothing that belongs to a cluster."""
-        return {}
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw them given the means."""
+        draw_wide(chain.model, chain.parameters, chain.z, rng)

@@ -18,7 +18,6 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.core.numerics import fast_log
-from cavity.families.common import load_slot
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.verbs import (
     accumulate,
@@ -26,6 +25,7 @@ from cavity.verbs import (
     evidences,
     log_densities,
     log_density,
+    log_likelihood,
     observe,
     settle,
     visit,
@@ -170,19 +170,7 @@ def base_measure(scale, alpha, z, d):
     return total
 
 
-def gather_statistics(model, q, z):
-    """Every slot of the family from the prior and its members' statistics."""
-    n_slots, width = q.natural.shape
-    for k in range(n_slots):
-        for p in range(width):
-            q.natural[k, p] = q.prior[p]
-    for i in range(z.shape[0]):
-        accumulate(model, q, np.int64(z[i]), i)
-    for k in range(n_slots):
-        load_slot(q, k)
-
-
-@jit
+@jit(internal=True)
 def total_log_student_t(y, parameters, alpha, z):
     """Log likelihood given cluster parameters, scale variables integrated out."""
     n, d = y.shape
@@ -200,3 +188,8 @@ def total_log_student_t(y, parameters, alpha, z):
             total -= 0.5 * (d * _LOG_2PI + delta)
         total -= parameters.half_log_det[k]
     return total
+
+
+@log_likelihood.register(ScaledGaussian)
+def _(model, parameters, z):
+    return total_log_student_t(model.y, parameters, model.alpha, z)

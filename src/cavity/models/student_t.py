@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.collapse.selection import draw_by_bounds
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
 from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
-from cavity.verbs import bounds, evidence, evidence_floor, pick, project
+from cavity.models.scaled_gaussian import total_log_student_t
+from cavity.models.selection import draw_by_bounds
+from cavity.verbs import bounds, evidence, evidence_floor, log_likelihood, pick, project
 
 _LOG_PI = math.log(math.pi)
 
@@ -477,3 +478,8 @@ def _(model, q, k, i, fraction):
     kappa = d / (n1 * delta * (second_pull - pull * shift) + d * inverse * norm * inverse_kappa)
     nu = solve_degrees(n1, d, log_ratio * norm + math.log(kept))
     rank_one(q, k, kappa, nu, shift, nu / n1, weight / kept, model.y[i])
+
+
+@log_likelihood.register(StudentT)
+def _(model, parameters, z):
+    return total_log_student_t(model.y, parameters, model.alpha, z)

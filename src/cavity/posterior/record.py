@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cavity.priors import specifications
+from cavity.priors import series, specifications
+
+# Objects among the settings that can be written down and made again.
+_OBJECTS: dict[str, Any] = {**specifications.SPECIFICATIONS, "SeriesPrior": series.SeriesPrior}
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,10 @@ def versions() -> dict[str, str]:
     }
 
 
+class Described(str):
+    """The text of a setting that was an object and could not be kept itself."""
+
+
 def encode(value: Any) -> Any:
     """A setting as plain JSON values, such that `decode` gives it back.
 
@@ -128,11 +135,13 @@ def encode(value: Any) -> Any:
         return [encode(part) for part in value]
     if isinstance(value, float) and not np.isfinite(value):
         return {"float": repr(value)}
+    if isinstance(value, Described):
+        return {"text": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):
         return {"dict": {str(k): encode(v) for k, v in value.items()}}
-    if type(value) in specifications.SPECIFICATIONS.values():
+    if type(value) in _OBJECTS.values():
         fields = dataclasses.fields(value)
         return {
             "specification": type(value).__name__,
@@ -160,6 +169,6 @@ def decode(value: Any) -> Any:
     if "dict" in value:
         return {k: decode(v) for k, v in value["dict"].items()}
     if "specification" in value:
-        cls = specifications.SPECIFICATIONS[value["specification"]]
+        cls = _OBJECTS[value["specification"]]
         return cls(**{k: decode(v) for k, v in value["fields"].items()})
-    return str(value["text"])
+    return Described(value["text"])

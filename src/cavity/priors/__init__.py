@@ -1,5 +1,6 @@
-"""Priors over partitions, as an estimator's ``prior=`` takes them; and what learns priors."""
+"""Priors as estimators take them: over partitions (``prior=``), and of a series model."""
 
+from cavity.priors.series import SeriesPrior
 from cavity.priors.specifications import Dirichlet, DirichletProcess, FixedWeights, PitmanYor
 
-__all__ = ["Dirichlet", "DirichletProcess", "FixedWeights", "PitmanYor"]
+__all__ = ["Dirichlet", "DirichletProcess", "FixedWeights", "PitmanYor", "SeriesPrior"]

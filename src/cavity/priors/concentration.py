@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.core.compile import compiled
 from cavity.core.slices import log_target, slice_step
+from cavity.updates import Chain, Update
 from cavity.verbs import log_prior
 
 
@@ -40,3 +42,29 @@ def update_concentration(prior, counts, shape, rate, rng):
     density = LogConcentration(prior, counts, shape, rate)
     x = slice_step(density, math.log(prior.concentration[0]), 1.0, rng)
     prior.concentration[0] = math.exp(x)
+
+
+class ConcentrationUpdate(Update):
+    """Learns the concentration under a Gamma(shape, rate) prior.
+
+    Parameters
+    ----------
+    shape, rate : float
+    """
+
+    name = "concentration"
+
+    def __init__(self, shape: float, rate: float) -> None:
+        self.shape = shape
+        self.rate = rate
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw it given the cluster sizes."""
+        kernel = compiled(update_concentration, chain.prior)
+        kernel(chain.prior, chain.counts, self.shape, self.rate, rng)
+
+    def log_density(self, chain: Chain) -> float:
+        """Of the concentration under its gamma prior."""
+        value = float(chain.prior.concentration[0])
+        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
+        return constant + (self.shape - 1.0) * math.log(value) - self.rate * value

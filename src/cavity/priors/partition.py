@@ -16,13 +16,13 @@ from cavity.core.compile import jit
 from cavity.verbs import log_prior, prior_weights
 
 
-class FixedWeights(NamedTuple):
+class FixedWeightsState(NamedTuple):
     """Known mixture weights."""
 
     weights: np.ndarray  # (slots,)
 
 
-class Dirichlet(NamedTuple):
+class DirichletState(NamedTuple):
     """Mixture weights with a Dirichlet prior, integrated out.
 
     ``concentration[0]`` scales ``shape``: the symmetric prior has a shape of ones, so each cluster
@@ -33,7 +33,7 @@ class Dirichlet(NamedTuple):
     concentration: np.ndarray  # (1,)
 
 
-class DirichletProcess(NamedTuple):
+class DirichletProcessState(NamedTuple):
     """The Chinese restaurant process: any number of clusters."""
 
     concentration: np.ndarray  # (1,)
@@ -41,7 +41,7 @@ class DirichletProcess(NamedTuple):
     n_free: np.ndarray  # (1,), height of the stack
 
 
-class PitmanYor(NamedTuple):
+class PitmanYorState(NamedTuple):
     """The two-parameter Chinese restaurant process: power-law cluster sizes."""
 
     concentration: np.ndarray  # (1,)
@@ -50,53 +50,53 @@ class PitmanYor(NamedTuple):
     discount: np.ndarray  # (1,)
 
 
-declare(FixedWeights, slots={"weights": 0}, constant=("weights",))
-declare(Dirichlet, slots={"shape": 0}, constant=("shape",))
-declare(DirichletProcess, slots={"free": 0})
-declare(PitmanYor, slots={"free": 0}, constant=("discount",))
+declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
+declare(DirichletState, slots={"shape": 0}, constant=("shape",))
+declare(DirichletProcessState, slots={"free": 0})
+declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
 
-PartitionPrior = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
+PartitionPrior = FixedWeightsState | DirichletState | DirichletProcessState | PitmanYorState
 
 
 def is_open(prior: PartitionPrior) -> bool:
     """Whether the number of clusters may grow with the data."""
-    return isinstance(prior, DirichletProcess | PitmanYor)
+    return isinstance(prior, DirichletProcessState | PitmanYorState)
 
 
-def fixed_weights(weights: np.ndarray) -> FixedWeights:
+def fixed_weights(weights: np.ndarray) -> FixedWeightsState:
     """Known mixture weights, normalised."""
     weights = np.asarray(weights, dtype=float)
-    return FixedWeights(weights / weights.sum())
+    return FixedWeightsState(weights / weights.sum())
 
 
 def dirichlet(
     n_clusters: int, concentration: float = 1.0, shape: np.ndarray | None = None
-) -> Dirichlet:
+) -> DirichletState:
     """Dirichlet prior on the weights of `n_clusters` clusters, symmetric unless shaped."""
     shape = np.ones(n_clusters) if shape is None else np.asarray(shape, dtype=float)
-    return Dirichlet(shape, np.array([float(concentration)]))
+    return DirichletState(shape, np.array([float(concentration)]))
 
 
-def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcess:
+def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcessState:
     """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
-    return DirichletProcess(
+    return DirichletProcessState(
         np.array([float(concentration)]), np.arange(n_slots)[::-1].copy(), np.array([n_slots])
     )
 
 
-def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYor:
+def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYorState:
     """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
-    return PitmanYor(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
+    return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
 
 
-@prior_weights.register(FixedWeights)
+@prior_weights.register(FixedWeightsState)
 def _(prior, counts, k, out):
     for j in range(out.shape[0]):
         out[j] = prior.weights[j]
     return True
 
 
-@log_prior.register(FixedWeights)
+@log_prior.register(FixedWeightsState)
 def _(prior, counts):
     total = 0.0
     for k in range(counts.shape[0]):
@@ -105,7 +105,7 @@ def _(prior, counts):
     return total
 
 
-@prior_weights.register(Dirichlet)
+@prior_weights.register(DirichletState)
 def _(prior, counts, k, out):
     concentration = prior.concentration[0]
     for j in range(out.shape[0]):
@@ -113,7 +113,7 @@ def _(prior, counts, k, out):
     return True
 
 
-@log_prior.register(Dirichlet)
+@log_prior.register(DirichletState)
 def _(prior, counts):
     total = 0.0
     mass = 0.0
@@ -170,39 +170,39 @@ def _open_log_prior(counts, concentration, discount):
     return total + math.lgamma(concentration) - math.lgamma(concentration + n)
 
 
-@prior_weights.register(DirichletProcess)
+@prior_weights.register(DirichletProcessState)
 def _(prior, counts, k, out):
     return _open_weights(prior, counts, k, 0.0, out)
 
 
-@log_prior.register(DirichletProcess)
+@log_prior.register(DirichletProcessState)
 def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], 0.0)
 
 
-@prior_weights.register(PitmanYor)
+@prior_weights.register(PitmanYorState)
 def _(prior, counts, k, out):
     return _open_weights(prior, counts, k, prior.discount[0], out)
 
 
-@log_prior.register(PitmanYor)
+@log_prior.register(PitmanYorState)
 def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
 
 
 def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
-    if not isinstance(prior, FixedWeights | Dirichlet):
+    if not isinstance(prior, FixedWeightsState | DirichletState):
         return prior
     extra = (0, n_slots - prior[0].size)
-    if isinstance(prior, FixedWeights):
-        return FixedWeights(np.pad(prior.weights, extra))
+    if isinstance(prior, FixedWeightsState):
+        return FixedWeightsState(np.pad(prior.weights, extra))
     return prior._replace(shape=np.pad(prior.shape, extra))
 
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     """Take stock of the empty slots; the result has as many slots as `counts`."""
-    if not isinstance(prior, DirichletProcess | PitmanYor):
+    if not isinstance(prior, DirichletProcessState | PitmanYorState):
         return prior
     empty = np.flatnonzero(counts == 0)[::-1]
     free = np.zeros(counts.size, dtype=np.int64)

@@ -1,18 +1,20 @@
-"""One chain over partitions: the sweep, then what the collapse does not integrate out."""
+"""One chain over partitions: the sweep, then whatever else is unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from cavity.collapse.driver import Parts
 from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array
 from cavity.core.compile import compiled
-from cavity.priors.concentration import update_concentration
+from cavity.families.common import log_prior_of_parameters
 from cavity.priors.partition import PartitionPrior, is_open, padded, renew
 from cavity.sampling.sweep import sweep
-from cavity.verbs import log_prior
+from cavity.updates import Update
+from cavity.verbs import log_likelihood, log_prior
 
 
 def prior_of_partition(prior, counts):
@@ -20,55 +22,89 @@ def prior_of_partition(prior, counts):
     return log_prior(prior, counts)
 
 
+def likelihood_of_all(model, parameters, z):
+    """Log density of the data given cluster parameters, as an entry kernel."""
+    return log_likelihood(model, parameters, z)
+
+
+Describe = Callable[["PartitionSampler"], dict[str, np.ndarray]]
+
+
 class PartitionSampler:
     """A started chain that the runner drives.
 
     Parameters
     ----------
-    collapse : EPCollapse, ConjugateCollapse or NaiveCollapse
-        Likelihood, family and how the two are combined.
+    parts : Parts
+        Likelihood, family and how the two are combined, and the updates that belong to them.
     prior : NamedTuple
-        The partition prior. Slots of the collapse beyond a closed prior's stay empty.
+        The partition prior's state. Slots of the collapse beyond a closed prior's stay empty.
     z : array of int
         Initial assignments.
     rng : numpy.random.Generator
         The chain's generator.
-    concentration_prior : (float, float), optional
-        Shape and rate of the concentration's Gamma prior; None keeps the concentration fixed.
+    updates : iterable of Update
+        More to be drawn after each sweep, such as the concentration.
     describe : callable, optional
         ``describe(sampler)`` gives the cluster parameters of a kept draw, by name.
     cluster_parameters : tuple of str
         The names that ``describe`` gives with a cluster axis.
+    marginal : bool
+        Whether the log joint density has cluster parameters integrated out by the collapse, for
+        a likelihood that has no ``log_density``.
     """
 
     def __init__(
         self,
-        collapse: Any,
+        parts: Parts,
         prior: PartitionPrior,
         z: np.ndarray,
         rng: np.random.Generator,
         *,
-        concentration_prior: tuple[float, float] | None = None,
-        describe: Callable[[PartitionSampler], dict[str, np.ndarray]] | None = None,
+        updates: Iterable[Update] = (),
+        describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
+        marginal: bool = False,
     ) -> None:
-        self.collapse = collapse
+        self.collapse = parts.collapse
+        self.updates = (*parts.updates, *updates)
         self.z = np.array(z, dtype=np.int32)
-        n_slots = collapse.state.scores.size
+        n_slots = self.collapse.state.scores.size
+        # Slots that fill up a vector are no cluster's.
+        self.n_allowed = n_slots if is_open(prior) else int(prior[0].size)
         self.prior: Any = padded(prior, n_slots)
         self.counts = np.bincount(self.z, minlength=n_slots).astype(np.int64)
         self.order = np.arange(self.z.size, dtype=np.int32)
         self.weights = np.zeros(n_slots)
-        self.concentration_prior = concentration_prior
         self.describe = describe
-        self.cluster_parameters = cluster_parameters
-        collapse.start(self.z, self.counts, rng)
+        self.cluster_parameters = cluster_parameters + tuple(
+            name for update in self.updates for name in update.cluster_parameters
+        )
+        self.marginal = marginal
+        self._changed = frozenset().union(*(update.changes for update in self.updates))
+        self.collapse.start(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
+        self._draw(rng)
 
     @property
     def n_slots(self) -> int:
         """Room for so many clusters."""
         return self.counts.size
+
+    @property
+    def model(self) -> Any:
+        """The likelihood with its data and auxiliary variables."""
+        return self.collapse.model
+
+    @property
+    def family(self) -> Any:
+        """The distribution of every slot's parameters."""
+        return self.collapse.family
+
+    @property
+    def parameters(self) -> Any:
+        """One draw of every slot's parameters."""
+        return self.collapse.parameters
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Visit every observation in a fresh order, then draw the other variables."""
@@ -86,11 +122,16 @@ class PartitionSampler:
                 )
             if position < self.z.size:
                 self._grow(rng)
-        self.collapse.refresh(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
-        if self.concentration_prior is not None:
-            shape, rate = self.concentration_prior
-            compiled(update_concentration, self.prior)(self.prior, self.counts, shape, rate, rng)
+        self.collapse.settle(self.z, self.counts)
+        self._draw(rng)
+
+    def _draw(self, rng: np.random.Generator) -> None:
+        """Cluster parameters, then all else, each given the rest."""
+        self.collapse.draw_parameters(self.z, rng)
+        for update in self.updates:
+            update.draw(self, rng)
+        self.collapse.renew(self.z, self.counts, self._changed, rng)
 
     def _grow(self, rng: np.random.Generator) -> None:
         """Double the room, once no slot is empty; the slots added are at their prior."""
@@ -98,40 +139,83 @@ class PartitionSampler:
         self.collapse.grow(2 * old, rng)
         self.counts = np.concatenate([self.counts, np.zeros(old, dtype=np.int64)])
         self.weights = np.zeros(2 * old)
+        self.n_allowed = 2 * old
         self.prior = renew(self.prior, self.counts)
+        for update in self.updates:
+            update.grow(self, old, rng)
+
+    # ------------------------------------------------------------------ what a draw says
 
     def labels(self) -> np.ndarray:
         """Current slot of every observation."""
         return self.z
 
+    def log_likelihood(self) -> float:
+        """Log density of the data given labels and cluster parameters."""
+        kernel = compiled(likelihood_of_all, (self.collapse.state, self.parameters))
+        return float(kernel(self.model, self.parameters, self.z))
+
     def log_joint(self) -> float:
-        """Log prior of the partition plus the collapse's log likelihood."""
-        log_p = compiled(prior_of_partition, self.prior)(self.prior, self.counts)
-        return float(log_p) + self.collapse.log_likelihood(self.z, self.counts)
+        """Log joint density of data, labels, parameters of occupied clusters and all else drawn.
+
+        log p(z) + log p(data | z, parameters) + log p(parameters) + the updates' log prior
+        densities: the same function of the state for every collapse, so that chains of different
+        ones can be compared. Auxiliary variables and parameters of empty clusters have no part.
+        """
+        total = float(compiled(prior_of_partition, self.prior)(self.prior, self.counts))
+        if self.marginal:
+            total += self.collapse.log_evidence(self.z, self.counts)
+        else:
+            total += self.log_likelihood()
+            kernel = compiled(log_prior_of_parameters, (self.collapse.state, self.family))
+            kept = np.empty(self.family.natural.shape[1])
+            total += float(kernel(self.family, self.parameters, self.counts, kept))
+        return total + sum(update.log_density(self) for update in self.updates)
 
     def record(self) -> dict[str, np.ndarray]:
-        """Cluster parameters, and the concentration where there is one."""
+        """Cluster parameters, whatever the updates show, and the concentration if there is one.
+
+        Slots that are no cluster's are left out; those of empty clusters are NaN.
+        """
         out = {} if self.describe is None else self.describe(self)
+        for update in self.updates:
+            out |= update.record(self)
+        used = int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_allowed
+        for name in self.cluster_parameters:
+            values = np.array(out[name][:used])
+            values[self.counts[:used] == 0] = np.nan
+            out[name] = values
         if hasattr(self.prior, "concentration"):
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
     def keep(self) -> None:
-        """No running summaries."""
+        """Take the current draw into the updates' running summaries."""
+        for update in self.updates:
+            update.keep(self)
+
+    def summaries(self) -> dict[str, np.ndarray]:
+        """Running summaries of the kept draws."""
+        return {name: value for u in self.updates for name, value in u.summaries().items()}
 
     def events(self) -> dict[str, float]:
         """Counters of the collapse."""
         return self.collapse.events()
 
+    # ------------------------------------------------------------------ survival
+
     def state(self) -> dict[str, np.ndarray]:
         """Everything needed to continue."""
-        return {
+        out: dict[str, np.ndarray] = {
             "z": self.z.copy(),
             "counts": self.counts.copy(),
             "order": self.order.copy(),
             **flatten(self.prior, "prior."),
             **{f"collapse.{k}": v for k, v in self.collapse.arrays().items()},
         }
+        for update in self.updates:
+            out |= {f"update.{update.name}.{k}": v for k, v in update.arrays().items()}
+        return out
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from ``state``; one that does not fit is refused, for kernels trust it."""
@@ -151,18 +235,20 @@ class PartitionSampler:
             0 <= prior.n_free[0] <= n_slots and np.all((prior.free >= 0) & (prior.free < n_slots))
         ):
             raise StateError("its list of free clusters names some that it has no room for")
-        prefix = "collapse."
-        self.collapse.restore(
-            {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}, n_slots
-        )
+        self.collapse.restore(_below(state, "collapse."), n_slots, z)
         self.z, self.order, self.prior = z, order, prior
         self.counts = counts.astype(np.int64)
         self.weights = np.zeros(n_slots)
+        if is_open(prior):
+            self.n_allowed = n_slots
+        for update in self.updates:
+            update.restore(_below(state, f"update.{update.name}."), self)
+
+
+def _below(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
 
 
 def slots_for(n_clusters: int, prior_is_open: bool) -> int:
     """Room to begin with: exactly the clusters, or some to spare under an open prior."""
     return max(2 * n_clusters, n_clusters + 14) if prior_is_open else n_clusters
-
-
-__all__ = ["PartitionSampler", "is_open", "slots_for"]

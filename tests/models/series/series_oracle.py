@@ -63,11 +63,11 @@ def propagate(a, n_times):
 
 def state_moments(m, i, mean, var):
     """Mean and covariance of x_i0..x_iT (T + 1 values) with eta_t ~ N(mean_t, var_t)."""
-    n_times = m.y.shape[1]
-    a, b = m.a[i], m.loading[i]
+    n_times = m.cells.y.shape[1]
+    a, b = m.own.a[i], m.own.loading[i]
     full = propagate(a, n_times + 1)
     drift = np.append(0.0, b * np.asarray(mean))
-    noise = np.append(m.var_x0, m.var_x[0] + b**2 * np.asarray(var))
+    noise = np.append(m.own.var_x0, m.own.var_x[0] + b**2 * np.asarray(var))
     return full @ drift, full @ np.diag(noise) @ full.T
 
 
@@ -75,7 +75,7 @@ def joint_loglik(m, rows, members, mean, cov):
     """Log density of the members' observations, eta ~ N(mean, cov), as one big Gaussian."""
     from scipy.stats import multivariate_normal
 
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     select = np.isin(rows[:, 0], members)
     if not select.any():
         return 0.0
@@ -85,13 +85,15 @@ def joint_loglik(m, rows, members, mean, cov):
     own = np.zeros((len(picked), len(picked)))
     for i in members:
         at = series == i
-        full = propagate(m.a[i], n_times)
-        load[at] = m.loading[i] * full[times[at]]
-        own_cov = m.var_x[0] * full @ full.T
-        g = m.a[i] ** np.arange(1, n_times + 1)
-        own_cov = own_cov + m.var_x0 * np.outer(g, g)
-        own[np.ix_(at, at)] = own_cov[np.ix_(times[at], times[at])] + m.var_y[i] * np.eye(at.sum())
-    fitted = (picked[:, 3:] * m.beta[series]).sum(1) + load @ mean
+        full = propagate(m.own.a[i], n_times)
+        load[at] = m.own.loading[i] * full[times[at]]
+        own_cov = m.own.var_x[0] * full @ full.T
+        g = m.own.a[i] ** np.arange(1, n_times + 1)
+        own_cov = own_cov + m.own.var_x0 * np.outer(g, g)
+        own[np.ix_(at, at)] = own_cov[np.ix_(times[at], times[at])] + m.own.var_y[i] * np.eye(
+            at.sum()
+        )
+    fitted = (picked[:, 3:] * m.own.beta[series]).sum(1) + load @ mean
     total = own + load @ cov @ load.T
     return multivariate_normal(np.zeros(len(picked)), total, allow_singular=False).logpdf(
         picked[:, 2] - fitted
@@ -100,7 +102,7 @@ def joint_loglik(m, rows, members, mean, cov):
 
 def eta_posterior(m, rows, members, mean, cov):
     """Mean and covariance of eta given the members' observations, and prior N(mean, cov)."""
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     precision = np.linalg.inv(cov)
     shift = precision @ mean
     for i in members:
@@ -108,12 +110,12 @@ def eta_posterior(m, rows, members, mean, cov):
         if not len(picked):
             continue
         times = picked[:, 1].astype(int)
-        full = propagate(m.a[i], n_times)
-        g = m.a[i] ** np.arange(1, n_times + 1)
-        own = (m.var_x[0] * full @ full.T + m.var_x0 * np.outer(g, g))[np.ix_(times, times)]
-        own = own + m.var_y[i] * np.eye(len(picked))
-        load = m.loading[i] * full[times]
-        response = picked[:, 2] - picked[:, 3:] @ m.beta[i]
+        full = propagate(m.own.a[i], n_times)
+        g = m.own.a[i] ** np.arange(1, n_times + 1)
+        own = (m.own.var_x[0] * full @ full.T + m.own.var_x0 * np.outer(g, g))[np.ix_(times, times)]
+        own = own + m.own.var_y[i] * np.eye(len(picked))
+        load = m.own.loading[i] * full[times]
+        response = picked[:, 2] - picked[:, 3:] @ m.own.beta[i]
         precision = precision + load.T @ np.linalg.solve(own, load)
         shift = shift + load.T @ np.linalg.solve(own, response)
     cov = np.linalg.inv(precision)

@@ -81,7 +81,7 @@ def test_autoregression_and_loading_jointly(shift):
 def test_one_of_the_two_held_fixed(which):
     rng = np.random.default_rng(3)
     m, _ = oracle.model_of(rng, n=1, n_times=25, var_x=0.3)
-    before = m.a[0], m.loading[0]
+    before = m.own.a[0], m.own.loading[0]
     eta, x = rng.standard_normal((25, 1)), rng.standard_normal(26)
     out = np.empty((5_000, 2))
     _dynamics(m, 0, x, eta, 0, FLAT, ALL._replace(**{which: False}), rng, out)
@@ -105,7 +105,7 @@ def test_one_of_the_two_held_fixed(which):
 def _noise(m, i, x, prior, rng, out):
     for s in range(out.shape[0]):
         draws.draw_noise(m, i, x, prior, rng)
-        out[s] = m.var_y[i]
+        out[s] = m.own.var_y[i]
 
 
 def test_observation_variance_uses_every_observation_of_a_cell():
@@ -115,7 +115,7 @@ def test_observation_variance_uses_every_observation_of_a_cell():
     out = np.empty(10_000)
     _noise(m, 1, x, FLAT, rng, out)
     mine = rows[rows[:, 0] == 1]
-    e = mine[:, 2] - mine[:, 3:] @ m.beta[1] - x[mine[:, 1].astype(int) + 1]
+    e = mine[:, 2] - mine[:, 3:] @ m.own.beta[1] - x[mine[:, 1].astype(int) + 1]
     reference = stats.invgamma(2.5 + len(e) / 2, scale=0.7 + (e @ e) / 2)
     assert stats.kstest(out, reference.cdf).pvalue > LEVEL
 
@@ -125,7 +125,7 @@ def _regression(m, i, mean, k, centre, spread, work, rng, out):
     for s in range(out.shape[0]):
         draws.draw_regression(m, i, mean, k, centre, spread, work, rng)
         for j in range(out.shape[1]):
-            out[s, j] = m.beta[i, j]
+            out[s, j] = m.own.beta[i, j]
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -140,7 +140,7 @@ def test_regression_integrates_the_states_out(intercept):
     mine = rows[rows[:, 0] == 1]
     times = mine[:, 1].astype(int) + 1
     mean, cov = oracle.state_moments(m, 1, eta[:, 0], np.zeros(15))
-    total = cov[np.ix_(times, times)] + m.var_y[1] * np.eye(len(times))
+    total = cov[np.ix_(times, times)] + m.own.var_y[1] * np.eye(len(times))
     U = mine[:, 3:]
     precision = np.diag(1 / spread) + U.T @ np.linalg.solve(total, U)
     shift = centre / spread + U.T @ np.linalg.solve(total, mine[:, 2] - mean[times])

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 import pytest
+from builders import series_chain
 
 from cavity.collapse.ep import insert_members
+from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled
-from cavity.models.series import exact
 from cavity.models.series.draws import SeriesPriors, truncated_normal
-from cavity.models.series.sampler import SeriesSampler, Settings
 from cavity.models.series.state import factor_series
 from cavity.priors.partition import dirichlet
 
@@ -48,33 +48,37 @@ class World:
 
     def fill(self, m, z, eta, rng):
         """Draw data given assignments, factors and parameters, into the model's arrays."""
-        x = math.sqrt(m.var_x0) * rng.standard_normal(N)
+        x = math.sqrt(m.own.var_x0) * rng.standard_normal(N)
         states = np.empty((N, T))
         for t in range(T):
-            x = m.a * x + m.loading * eta[t, z] + math.sqrt(m.var_x[0]) * rng.standard_normal(N)
+            x = (
+                m.own.a * x
+                + m.own.loading * eta[t, z]
+                + math.sqrt(m.own.var_x[0]) * rng.standard_normal(N)
+            )
             states[:, t] = x
-        fitted = m.beta[self.series, 0] + m.beta[self.series, 1] * self.u
+        fitted = m.own.beta[self.series, 0] + m.own.beta[self.series, 1] * self.u
         y = states[self.series, self.time] + fitted
-        y = y + np.sqrt(m.var_y[self.series]) * rng.standard_normal(len(y))
+        y = y + np.sqrt(m.own.var_y[self.series]) * rng.standard_normal(len(y))
         total = np.bincount(self.cell, y, N * T).reshape(N, T)
         with np.errstate(invalid="ignore"):
-            m.y[:] = total / self.count
+            m.cells.y[:] = total / self.count
         du = self.u - self.u_mean[self.series, self.time]
-        dy = y - m.y[self.series, self.time]
-        m.scatter[:, 1, 1] = np.bincount(self.series, du * du, N)
-        m.scatter[:, 2, 2] = np.bincount(self.series, dy * dy, N)
-        m.scatter[:, 1, 2] = m.scatter[:, 2, 1] = np.bincount(self.series, du * dy, N)
+        dy = y - m.cells.y[self.series, self.time]
+        m.cells.scatter[:, 1, 1] = np.bincount(self.series, du * du, N)
+        m.cells.scatter[:, 2, 2] = np.bincount(self.series, dy * dy, N)
+        m.cells.scatter[:, 1, 2] = m.cells.scatter[:, 2, 1] = np.bincount(self.series, du * dy, N)
         return y
 
 
 def statistics(m, hyper, z, eta, y):
     return np.array(
         [
-            m.a.mean(), (m.a**2).mean(), m.a[0] * m.a[1], m.loading.mean(),
-            (m.loading**2).mean(), m.loading[0] * m.loading[1],
-            math.log(m.var_x[0]), math.log(m.var_x[0]) ** 2,
-            np.log(m.var_y).mean(), (np.log(m.var_y) ** 2).mean(),
-            m.beta[:, 0].mean(), m.beta[:, 1].mean(), (m.beta**2).mean(),
+            m.own.a.mean(), (m.own.a**2).mean(), m.own.a[0] * m.own.a[1], m.own.loading.mean(),
+            (m.own.loading**2).mean(), m.own.loading[0] * m.own.loading[1],
+            math.log(m.own.var_x[0]), math.log(m.own.var_x[0]) ** 2,
+            np.log(m.own.var_y).mean(), (np.log(m.own.var_y) ** 2).mean(),
+            m.own.beta[:, 0].mean(), m.own.beta[:, 1].mean(), (m.own.beta**2).mean(),
             hyper[0].mean(), np.log(hyper[1]).mean(), (np.log(hyper[1]) ** 2).mean(),
             (eta[:, z[0]] ** 2).mean(), eta[0, z[0]] * eta[1, z[0]],
             z[0] == z[1], (y**2).mean(),
@@ -91,13 +95,13 @@ def from_prior(world, n_draws, rng):
         z = rng.choice(K, N, p=weights)
         eta = rng.standard_normal((T, K))
         for i in range(N):
-            m.a[i] = truncated_normal(rng, PRIORS.a_mean, PRIORS.a_precision**-0.5, -1.0, 1.0)
-        m.loading[:] = rng.normal(PRIORS.loading_mean, PRIORS.loading_precision**-0.5, N)
-        m.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
-        m.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
+            m.own.a[i] = truncated_normal(rng, PRIORS.a_mean, PRIORS.a_precision**-0.5, -1.0, 1.0)
+        m.own.loading[:] = rng.normal(PRIORS.loading_mean, PRIORS.loading_precision**-0.5, N)
+        m.own.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
+        m.own.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
         hyper[0] = rng.normal(PRIORS.beta_mean, PRIORS.beta_precision**-0.5)
         hyper[1] = PRIORS.beta_scale / rng.gamma(PRIORS.beta_shape)
-        m.beta[:] = rng.normal(hyper[0], np.sqrt(hyper[1]), (N, 2))
+        m.own.beta[:] = rng.normal(hyper[0], np.sqrt(hyper[1]), (N, 2))
         y = world.fill(m, z, eta, rng)
         out[s] = statistics(m, hyper, z, eta, y)
     return out
@@ -107,21 +111,21 @@ def from_chain(world, n_draws, settings, rng, broken=None):
     world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
     hyper = np.array([PRIORS.beta_mean, ONE])
     priors = PRIORS if broken is None else PRIORS._replace(**broken)
-    sampler = SeriesSampler(
-        world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, settings, rng
+    sampler = series_chain(
+        world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, rng, **settings
     )
     out = np.empty((n_draws, 20))
     for s in range(n_draws):
         m = sampler.model
-        y = world.fill(m, sampler.z, sampler.factors, rng)
-        if settings.collapse == "collapsed":
-            exact.rebuild(sampler.collapse.state, sampler.z)
-        elif settings.collapse == "ep":
+        y = world.fill(m, sampler.z, sampler.parameters.value, rng)
+        if settings["collapse"] == "collapsed":
+            gather_clusters(sampler.collapse.state, sampler.z)
+        elif settings["collapse"] == "ep":
             state = sampler.collapse.state
             every = np.ones(sampler.counts.size, dtype=bool)
             order = sampler.order.astype(np.int64)
             compiled(insert_members, state)(state, sampler.z, order, every)
-        out[s] = statistics(m, sampler.update.hyper, sampler.z, sampler.factors, y)
+        out[s] = statistics(m, sampler.updates[0].hyper, sampler.z, sampler.parameters.value, y)
         sampler.sweep(rng)
     return out
 
@@ -144,11 +148,11 @@ def prior_draws(world):
 
 
 CHAINS = {
-    "collapsed": Settings(collapse="collapsed"),
-    "collapsed by filter": Settings(collapse="collapsed", route="filter"),
-    "naive joint": Settings(collapse="naive", draw="joint"),
-    "naive alternating": Settings(collapse="naive", draw="alternate"),
-    "ep": Settings(collapse="ep"),
+    "collapsed": {"collapse": "collapsed"},
+    "collapsed by filter": {"collapse": "collapsed", "route": "filter"},
+    "naive joint": {"collapse": "naive", "draw": "joint"},
+    "naive alternating": {"collapse": "naive", "draw": "alternate"},
+    "ep": {"collapse": "ep"},
 }
 
 
@@ -164,6 +168,6 @@ def test_prior_and_chain_agree(world, prior_draws, name):
     ids=lambda b: next(iter(b)),
 )
 def test_a_sampler_with_another_prior_is_noticed(world, prior_draws, broken):
-    settings = Settings(collapse="naive", draw="joint")
+    settings = CHAINS["naive joint"]
     chain = from_chain(world, 6_000, settings, np.random.default_rng(3), broken)
     assert np.abs(scores(chain, prior_draws)).max() > LIMIT

@@ -10,7 +10,7 @@ import series_oracle as oracle
 
 from cavity.core.compile import jit
 from cavity.models.series import information, kalman
-from cavity.models.series.state import SHRINK, STATE, VARIANCE
+from cavity.models.series.state import DIAGONAL, PHI, SLOPE
 
 CASES = {
     "several per cell and gaps": {},
@@ -30,32 +30,32 @@ def case(request):
 
 def information_of(m, members):
     """Sum of c, and the (T + 1)-square array of a cluster."""
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     target = information.information_matrix(n_times)
     products = np.empty(target.shape[1])
     information.start_information(target)
     total = 0.0
     for i in members:
-        total += information.describe(m, i)
-        information.add_information(m.row, target, target, 1.0, products)
+        total += information.describe(m, m.scratch.row, i)
+        information.add_information(m.scratch.row, target, target, 1.0, products)
     return total, target
 
 
 def filter_evidence(m, members):
     n = len(members)
-    y, work = np.empty((n, m.y.shape[1])), np.empty((n + 3, n))
-    return information.joint_filter(m, np.array(members), n, y, work)
+    y, work = np.empty((n, m.cells.y.shape[1])), np.empty((n + 3, n))
+    return information.joint_filter(m, m.scratch.row, np.array(members), n, y, work)
 
 
 @pytest.mark.parametrize("members", [[0], [2, 4], [0, 1, 2, 3, 4]])
 def test_both_routes_equal_the_dense_evidence(case, members):
     m, rows = case
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     expected = oracle.joint_loglik(m, rows, members, np.zeros(n_times), np.eye(n_times))
     constant, target = information_of(m, members)
     by_information = constant + information.factorise(target)
     by_filter = filter_evidence(m, members)
-    tolerance = 1e-10 if m.var_x[0] > 1e-6 else 1e-8
+    tolerance = 1e-10 if m.own.var_x[0] > 1e-6 else 1e-8
     assert by_information == pytest.approx(expected, rel=tolerance, abs=tolerance)
     assert by_filter == pytest.approx(expected, rel=tolerance, abs=tolerance)
     assert by_information == pytest.approx(by_filter, rel=1e-8, abs=1e-8)
@@ -63,13 +63,13 @@ def test_both_routes_equal_the_dense_evidence(case, members):
 
 def test_information_is_that_of_the_textbook_formula():
     m, _ = oracle.model_of(np.random.default_rng(3), n=1, n_times=9)
-    a, b, var_x = m.a[0], m.loading[0], m.var_x[0]
+    a, b, var_x = m.own.a[0], m.own.loading[0], m.own.var_x[0]
     B = np.eye(9) - a * np.eye(9, k=-1)
-    Q = np.diag(np.r_[1 / (var_x + a**2 * m.var_x0), np.full(8, 1 / var_x)])
-    w = m.repeats[0] / m.var_y[0]
+    Q = np.diag(np.r_[1 / (var_x + a**2 * m.own.var_x0), np.full(8, 1 / var_x)])
+    w = m.cells.repeats[0] / m.own.var_y[0]
     inverse = np.linalg.inv(B.T @ Q @ B + np.diag(w))
     J = b**2 * (Q - Q @ B @ inverse @ B.T @ Q)
-    h = b * Q @ B @ inverse @ (w * np.nan_to_num(m.y[0]))
+    h = b * Q @ B @ inverse @ (w * np.nan_to_num(m.cells.y[0]))
     _, target = information_of(m, [0])
     np.testing.assert_allclose(np.tril(target[:9, :9]), np.tril(np.eye(9) + J), atol=1e-11)
     np.testing.assert_allclose(target[9, :9], h, atol=1e-11)
@@ -77,12 +77,12 @@ def test_information_is_that_of_the_textbook_formula():
 
 def test_taking_out_undoes_putting_in(case):
     m, _ = case
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     _, without = information_of(m, [1, 2])
     _, target = information_of(m, [1, 2, 3])
-    information.describe(m, 3)
+    information.describe(m, m.scratch.row, 3)
     products = np.empty(target.shape[1])
-    information.add_information(m.row, target, target, -1.0, products)
+    information.add_information(m.scratch.row, target, target, -1.0, products)
     scale = max(1.0, np.abs(without).max())
     np.testing.assert_allclose(
         np.tril(target[:, : n_times + 1]),
@@ -108,7 +108,7 @@ def test_indefinite_information_is_reported():
 
 def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
     m, _ = case
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     for i in range(3):
         constant, target = information_of(m, [i])
         alone = kalman.log_likelihood(m, i, np.zeros((n_times, 1)), np.ones((n_times, 1)), 0)
@@ -147,8 +147,8 @@ def test_factor_draws_have_the_exact_posterior():
 def test_scratch_rows_hold_what_the_docstring_says():
     m, _ = oracle.model_of(np.random.default_rng(1), n=1, n_times=5, missing=0.0)
     _, target = information_of(m, [0])
-    information.describe(m, 0)
-    np.testing.assert_allclose(np.diag(target)[:5] - 1, m.row[VARIANCE], atol=1e-14)
-    np.testing.assert_allclose(target[5, :5], m.row[STATE], rtol=1e-12)
-    phi = np.array([target[t + 1, t] / m.row[VARIANCE, t + 1] for t in range(4)])
-    np.testing.assert_allclose(phi, m.row[SHRINK, :4], rtol=1e-12)
+    information.describe(m, m.scratch.row, 0)
+    np.testing.assert_allclose(np.diag(target)[:5] - 1, m.scratch.row[DIAGONAL], atol=1e-14)
+    np.testing.assert_allclose(target[5, :5], m.scratch.row[SLOPE], rtol=1e-12)
+    phi = np.array([target[t + 1, t] / m.scratch.row[DIAGONAL, t + 1] for t in range(4)])
+    np.testing.assert_allclose(phi, m.scratch.row[PHI, :4], rtol=1e-12)

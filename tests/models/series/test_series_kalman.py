@@ -11,7 +11,7 @@ import series_oracle as oracle
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
 from cavity.models.series import kalman
-from cavity.models.series.state import factor_series
+from cavity.models.series.state import PRECISION, SHIFT, factor_series
 
 CASES = {
     "several per cell and gaps": {},
@@ -30,7 +30,7 @@ CASES = {
 def case(request):
     rng = np.random.default_rng(11)
     m, rows = oracle.model_of(rng, n_slots=11, **CASES[request.param])
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     mean = np.zeros((n_times, whole_vectors(11)))
     variance = np.ones((n_times, whole_vectors(11)))
     mean[:, :11] = rng.standard_normal((n_times, 11))
@@ -41,7 +41,7 @@ def case(request):
 
 def test_likelihood_of_one_series(case):
     m, rows, mean, variance = case
-    for i in range(len(m.a)):
+    for i in range(len(m.own.a)):
         for k in (0, 3):
             expected = oracle.joint_loglik(m, rows, [i], mean[:, k], np.diag(variance[:, k]))
             got = kalman.log_likelihood(m, i, mean, variance, k)
@@ -52,8 +52,8 @@ def test_likelihood_of_one_series(case):
 def test_scores_of_all_clusters_at_once(case, n_slots):
     m, rows, mean, variance = case
     out = np.empty(n_slots)
-    for i in range(len(m.a)):
-        kalman.prepare(m, i)
+    for i in range(len(m.own.a)):
+        kalman.prepare(m, m.scratch.row, i)
         kalman.score_lanes(m, i, mean, variance, 1.0, out)
         constant = kalman.observation_constant(m, i)
         for k in range(n_slots):
@@ -63,13 +63,12 @@ def test_scores_of_all_clusters_at_once(case, n_slots):
 
 def test_tilted_moments(case):
     m, rows, mean, variance = case
-    n_times = len(mean)
-    precision, shift = np.empty(n_times), np.empty(n_times)
-    for i in range(len(m.a)):
+    for i in range(len(m.own.a)):
         for k in (0, 1):
-            kalman.prepare(m, i)
-            kalman.filter_forward(m.row, kalman.dynamics(m, i), mean, variance, k)
-            kalman.tilted_site(m.row, kalman.dynamics(m, i), mean, variance, k, precision, shift)
+            kalman.prepare(m, m.scratch.row, i)
+            kalman.filter_forward(m.scratch.row, kalman.dynamics(m, i), mean, variance, k)
+            kalman.tilted_site(m.scratch.row, kalman.dynamics(m, i), mean, variance, k)
+            precision, shift = m.scratch.row[PRECISION], m.scratch.row[SHIFT]
             expected, cov = oracle.eta_posterior(m, rows, [i], mean[:, k], np.diag(variance[:, k]))
             total = 1 / variance[:, k] + precision
             np.testing.assert_allclose(1 / total, np.diag(cov), rtol=1e-10)
@@ -80,10 +79,10 @@ def test_tilted_moments(case):
 
 @jit
 def _many_draws(m, i, mean, variance, k, out, rng):
-    kalman.prepare(m, i)
-    kalman.filter_forward(m.row, kalman.dynamics(m, i), mean, variance, k)
+    kalman.prepare(m, m.scratch.row, i)
+    kalman.filter_forward(m.scratch.row, kalman.dynamics(m, i), mean, variance, k)
     for s in range(out.shape[0]):
-        kalman.draw_states(m.row, kalman.dynamics(m, i), mean, variance, k, out[s], rng)
+        kalman.draw_states(m.scratch.row, kalman.dynamics(m, i), mean, variance, k, out[s], rng)
 
 
 @pytest.mark.parametrize("k", [3, 0], ids=["factor known", "factor integrated out"])
@@ -100,7 +99,7 @@ def test_state_draws_have_the_smoothed_moments(k):
     prior_mean, prior_cov = oracle.state_moments(m, i, mean[:, k], variance[:, k])
     times = rows[rows[:, 0] == i, 1].astype(int) + 1
     y = rows[rows[:, 0] == i, 2]
-    total = prior_cov[np.ix_(times, times)] + m.var_y[i] * np.eye(len(times))
+    total = prior_cov[np.ix_(times, times)] + m.own.var_y[i] * np.eye(len(times))
     gain = np.linalg.solve(total, prior_cov[times]).T
     post_mean = prior_mean + gain @ (y - prior_mean[times])
     post_cov = prior_cov - gain @ prior_cov[times]
@@ -127,18 +126,18 @@ def test_extremes_stay_finite(a, var_x, var_y, loading):
     mean = rng.standard_normal((n_times, 16))
     variance = rng.uniform(1e-12, 1, (n_times, 16))
     out = np.empty(9)
-    kalman.prepare(m, 0)
+    kalman.prepare(m, m.scratch.row, 0)
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     assert np.isfinite(out).all()
-    single = kalman.filter_forward(m.row, kalman.dynamics(m, 0), mean, variance, 4)
+    single = kalman.filter_forward(m.scratch.row, kalman.dynamics(m, 0), mean, variance, 4)
     assert out[4] == pytest.approx(single, rel=1e-8)
-    precision, shift = np.empty(n_times), np.empty(n_times)
-    kalman.tilted_site(m.row, kalman.dynamics(m, 0), mean, variance, 4, precision, shift)
+    kalman.tilted_site(m.scratch.row, kalman.dynamics(m, 0), mean, variance, 4)
+    precision, shift = m.scratch.row[PRECISION], m.scratch.row[SHIFT]
     assert np.isfinite(precision).all()
     assert np.isfinite(shift).all()
     assert (precision >= 0).all()
     x = np.empty(n_times + 1)
-    kalman.draw_states(m.row, kalman.dynamics(m, 0), mean, variance, 4, x, rng)
+    kalman.draw_states(m.scratch.row, kalman.dynamics(m, 0), mean, variance, 4, x, rng)
     assert np.isfinite(x).all()
 
 
@@ -148,10 +147,11 @@ def test_long_series_are_rescaled_without_loss():
     m = factor_series(y, a=0.9, loading=1.0, var_x=0.1, var_y=0.01, n_slots=8)
     mean, variance = rng.standard_normal((20_000, 8)), rng.uniform(0, 1, (20_000, 8))
     out = np.empty(8)
-    kalman.prepare(m, 0)
+    kalman.prepare(m, m.scratch.row, 0)
     assert kalman.segment_length(kalman.dynamics(m, 0), 20_000, 100.0, 1.0) < 20_000
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     for k in range(8):
         assert out[k] == pytest.approx(
-            kalman.filter_forward(m.row, kalman.dynamics(m, 0), mean, variance, k), rel=1e-12
+            kalman.filter_forward(m.scratch.row, kalman.dynamics(m, 0), mean, variance, k),
+            rel=1e-12,
         )

@@ -38,15 +38,25 @@ class Moving(NamedTuple):
     beta: bool
 
 
+EVERYTHING = Moving(True, True, True, True, True)
+NOTHING = Moving(False, False, False, False, False)
+
+
+# Each proposal below is taken with a probability of a third at least; so many refusals mean
+# numbers that are none, and a kernel must come back from those too.
+_MOST_TRIES = 1000
+
+
 @jit(internal=True)
 def _tail(rng, low, high):
     """Standard normal given low < Z < high, low > 0: an exponential proposal (Robert 1995)."""
     rate = 0.5 * (low + math.sqrt(low * low + 4.0))
     width = -math.expm1(-rate * (high - low))
-    while True:
+    for _ in range(_MOST_TRIES):
         z = low - math.log1p(-rng.random() * width) / rate
         if rng.random() <= math.exp(-0.5 * (z - rate) * (z - rate)):
             return z
+    return low
 
 
 @jit
@@ -61,14 +71,18 @@ def truncated_normal(rng, mean, sd, low, high):
     elif beta - alpha < 1.5 or alpha > 0.3 or beta < -0.3:
         # The density varies little over the interval: a uniform proposal.
         nearest = alpha if alpha > 0.0 else (beta if beta < 0.0 else 0.0)
-        while True:
-            z = alpha + (beta - alpha) * rng.random()
-            if rng.random() <= math.exp(0.5 * (nearest * nearest - z * z)):
+        z = nearest
+        for _ in range(_MOST_TRIES):
+            proposal = alpha + (beta - alpha) * rng.random()
+            if rng.random() <= math.exp(0.5 * (nearest * nearest - proposal * proposal)):
+                z = proposal
                 break
     else:
-        while True:
-            z = rng.standard_normal()
-            if alpha < z < beta:
+        z = 0.5 * (alpha + beta)
+        for _ in range(_MOST_TRIES):
+            proposal = rng.standard_normal()
+            if alpha < proposal < beta:
+                z = proposal
                 break
     value = mean + sd * z
     # A sum may round onto the end of the interval, where a unit root would divide by zero.
@@ -134,12 +148,12 @@ def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
 def draw_noise(m, i, x, prior, rng):
     """Draw var_y_i given the states."""
     total = within_scatter(m, i)
-    for t in range(m.y.shape[1]):
-        if m.repeats[i, t] > 0:
+    for t in range(m.cells.y.shape[1]):
+        if m.cells.repeats[i, t] > 0:
             e = residual(m, i, t) - x[t + 1]
-            total += m.repeats[i, t] * e * e
-    m.var_y[i] = inverse_gamma(
-        rng, prior.var_y_shape + 0.5 * m.totals[i, 0], prior.var_y_scale + 0.5 * total
+            total += m.cells.repeats[i, t] * e * e
+    m.own.var_y[i] = inverse_gamma(
+        rng, prior.var_y_shape + 0.5 * m.cells.totals[i, 0], prior.var_y_scale + 0.5 * total
     )
 
 
@@ -157,36 +171,36 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
     work : (p + 3, p + 1) array
         Scratch.
     """
-    p = m.beta.shape[1]
-    first = p - m.covariates.shape[2]
-    a = m.a[i]
-    b = m.loading[i]
-    precision = 1.0 / m.var_y[i]
+    p = m.own.beta.shape[1]
+    first = p - m.cells.covariates.shape[2]
+    a = m.own.a[i]
+    b = m.own.loading[i]
+    precision = 1.0 / m.own.var_y[i]
     for j in range(p):
         for c in range(j + 1):
-            work[j, c] = m.scatter[i, j, c] * precision
+            work[j, c] = m.cells.scatter[i, j, c] * precision
         work[j, j] += 1.0 / spread[j]
-        work[p, j] = m.scatter[i, j, p] * precision + centre[j] / spread[j]
+        work[p, j] = m.cells.scatter[i, j, p] * precision + centre[j] / spread[j]
     state = work[p + 1]
     innovation = work[p + 2]
     for j in range(p + 1):
         state[j] = 0.0
-    var = m.var_x0
-    for t in range(m.y.shape[1]):
+    var = m.own.var_x0
+    for t in range(m.cells.y.shape[1]):
         for j in range(p + 1):
             state[j] *= a
         state[p] += b * mean[t, k]
-        var = a * a * var + m.var_x[0]
-        if m.repeats[i, t] == 0:
+        var = a * a * var + m.own.var_x[0]
+        if m.cells.repeats[i, t] == 0:
             continue
-        w = m.repeats[i, t] * precision
+        w = m.cells.repeats[i, t] * precision
         d = 1.0 + w * var
         gain = w * var / d
         if first:
             innovation[0] = 1.0 - state[0]
         for j in range(first, p):
-            innovation[j] = m.covariates[i, t, j - first] - state[j]
-        innovation[p] = (m.y[i, t] - m.unit[0]) * m.unit[1] - state[p]
+            innovation[j] = m.cells.covariates[i, t, j - first] - state[j]
+        innovation[p] = (m.cells.y[i, t] - m.cells.unit[0]) * m.cells.unit[1] - state[p]
         for j in range(p):
             scaled = innovation[j] * w / d
             for c in range(j + 1):
@@ -205,8 +219,8 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
     for j in range(p - 1, -1, -1):
         value = work[p, j] + rng.standard_normal()
         for c in range(j + 1, p):
-            value -= work[c, j] * m.beta[i, c]
-        m.beta[i, j] = value / work[j, j]
+            value -= work[c, j] * m.own.beta[i, c]
+        m.own.beta[i, j] = value / work[j, j]
 
 
 @jit(internal=True)

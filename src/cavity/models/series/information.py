@@ -23,7 +23,7 @@ from numba.core import types
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.models.series.kalman import observation_constant, prepare
-from cavity.models.series.state import DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
+from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 
@@ -36,29 +36,30 @@ _UPPER = ord("U")  # LAPACK counts columns first: its upper triangle is our lowe
 
 
 @jit
-def describe(m, i):
+def describe(m, row, i):
     """Filter series i at eta = 0 and keep what determines (J, h); returns c.
 
-    Leaves in the scratch rows: SHRINK phi_t, VARIANCE the diagonal of J, STATE h.
+    Leaves in the scratch rows: PHI phi_t, DIAGONAL that of J, SLOPE h.
     """
-    prepare(m, i)
-    a = m.a[i]
-    b = m.loading[i]
-    weight = m.row[WEIGHT]
-    drift = m.row[DRIFT]
-    shrink = m.row[SHRINK]
-    pull = m.row[PULL]
-    diagonal = m.row[VARIANCE]
-    h = m.row[STATE]
-    n_times = m.y.shape[1]
+    prepare(m, row, i)
+    a = m.own.a[i]
+    b = m.own.loading[i]
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    shrink = row[SHRINK]
+    pull = row[PULL]
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    h = row[SLOPE]
+    n_times = m.cells.y.shape[1]
     x = 0.0
-    p = m.var_x0
+    p = m.own.var_x0
     log_det = 0.0
     quad = 0.0
     product = 1.0
     for t in range(n_times):
         x = a * x - drift[t]
-        p = a * a * p + m.var_x[0]
+        p = a * a * p + m.own.var_x[0]
         w = weight[t]
         d = 1.0 + w * p
         inverse = 1.0 / d
@@ -80,7 +81,7 @@ def describe(m, i):
         info = weight[t] * g + g * g * info
         h[t] = b * r
         diagonal[t] = b * b * info
-        shrink[t] = a * g
+        phi[t] = a * g
         r *= a
         info *= a * a
     return observation_constant(m, i) - 0.5 * (log_det + quad)
@@ -101,9 +102,9 @@ def add_information(row, target, source, sign, products):
     diagonal is not meaningful.
     """
     wide_vectors()
-    phi = row[SHRINK]
-    diagonal = row[VARIANCE]
-    h = row[STATE]
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    h = row[SLOPE]
     n_times = phi.shape[0]
     stride = target.shape[1]
     new = target.reshape(target.size)
@@ -191,43 +192,44 @@ def start_information(target):
 
 
 @jit
-def joint_filter(m, members, n_members, y, work):
+def joint_filter(m, row, members, n_members, y, work):
     """Log evidence of the observations of some series in one cluster, by one Kalman filter.
 
     The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
     one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
     Agrees with the information form: evidence = sum of c + ``factorise``.
     """
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     n = n_members
     mean = work[n]
     gain = work[n + 1]
     total = 0.0
     for j in range(n):
         i = members[j]
-        prepare(m, i)
+        prepare(m, row, i)
         total += observation_constant(m, i)
         # The reference path of each series is its origin, as in the filter of one series.
         for t in range(n_times):
-            y[j, t] = m.row[DRIFT, t]
+            y[j, t] = row[DRIFT, t]
         mean[j] = 0.0
         for c in range(n):
             work[j, c] = 0.0
-        work[j, j] = m.var_x0
+        work[j, j] = m.own.var_x0
     product = 1.0
     log_det = 0.0
     quad = 0.0
     for t in range(n_times):
         for j in range(n):
-            aj = m.a[members[j]]
-            bj = m.loading[members[j]]
-            row = work[j]
+            aj = m.own.a[members[j]]
+            bj = m.own.loading[members[j]]
+            covariance = work[j]
             for c in range(j + 1):
-                row[c] = aj * m.a[members[c]] * row[c] + bj * m.loading[members[c]]
-            row[j] += m.var_x[0]
+                other = members[c]
+                covariance[c] = aj * m.own.a[other] * covariance[c] + bj * m.own.loading[other]
+            covariance[j] += m.own.var_x[0]
             mean[j] = aj * mean[j] - y[j, t]
         for j in range(n):
-            w = m.repeats[members[j], t] / m.var_y[members[j]]
+            w = m.cells.repeats[members[j], t] / m.own.var_y[members[j]]
             if w == 0.0:
                 continue
             for c in range(j):
@@ -244,9 +246,9 @@ def joint_filter(m, members, n_members, y, work):
             shrink = w / d
             for c in range(n):
                 mean[c] -= gain[c] * pull
-                row = work[c]
+                covariance = work[c]
                 scaled = gain[c] * shrink
                 for o in range(c + 1):
-                    row[o] -= scaled * gain[o]
+                    covariance[o] -= scaled * gain[o]
     log_det += math.log(product)
     return total - 0.5 * (log_det + quad)

@@ -25,7 +25,17 @@ from typing import NamedTuple
 
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8
-from cavity.models.series.state import CENTRE, DRIFT, PULL, SHRINK, STATE, VARIANCE, WEIGHT
+from cavity.models.series.state import (
+    CENTRE,
+    DRIFT,
+    PRECISION,
+    PULL,
+    SHIFT,
+    SHRINK,
+    STATE,
+    VARIANCE,
+    WEIGHT,
+)
 
 LOG_2PI = math.log(2.0 * math.pi)
 _HEADROOM = 300.0  # d may grow to exp(300) before it is rescaled
@@ -47,32 +57,32 @@ class Dynamics(NamedTuple):
 @jit(forceinline=True)
 def dynamics(m, i):
     """The dynamics of series i."""
-    return Dynamics(m.a[i], m.loading[i], m.var_x[0], m.var_x0)
+    return Dynamics(m.own.a[i], m.own.loading[i], m.own.var_x[0], m.own.var_x0)
 
 
 @jit(forceinline=True)
 def residual(m, i, t):
     """Cell mean of series i at time t in the model's units, less its regression."""
-    r = (m.y[i, t] - m.unit[0]) * m.unit[1]
-    first = m.beta.shape[1] - m.covariates.shape[2]
+    r = (m.cells.y[i, t] - m.cells.unit[0]) * m.cells.unit[1]
+    first = m.own.beta.shape[1] - m.cells.covariates.shape[2]
     if first:
-        r -= m.beta[i, 0]
-    for j in range(m.covariates.shape[2]):
-        r -= m.beta[i, first + j] * m.covariates[i, t, j]
+        r -= m.own.beta[i, 0]
+    for j in range(m.cells.covariates.shape[2]):
+        r -= m.own.beta[i, first + j] * m.cells.covariates[i, t, j]
     return r
 
 
 @jit
-def prepare(m, i):
+def prepare(m, row, i):
     """Fill the scratch rows of series i: cell precisions, reference path c_t, its drift."""
-    a = m.a[i]
-    precision = 1.0 / m.var_y[i]
-    weight = m.row[WEIGHT]
-    drift = m.row[DRIFT]
-    centre = m.row[CENTRE]
+    a = m.own.a[i]
+    precision = 1.0 / m.own.var_y[i]
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    centre = row[CENTRE]
     before = 0.0
-    for t in range(m.y.shape[1]):
-        n_obs = m.repeats[i, t]
+    for t in range(m.cells.y.shape[1]):
+        n_obs = m.cells.repeats[i, t]
         weight[t] = n_obs * precision
         c = a * before
         centre[t] = residual(m, i, t) if n_obs > 0 else c
@@ -88,19 +98,20 @@ def observation_constant(m, i):
     the cells' means.
     """
     return -0.5 * (
-        m.totals[i, 0] * (LOG_2PI + math.log(m.var_y[i])) + within_scatter(m, i) / m.var_y[i]
+        m.cells.totals[i, 0] * (LOG_2PI + math.log(m.own.var_y[i]))
+        + within_scatter(m, i) / m.own.var_y[i]
     )
 
 
 @jit(internal=True)
 def within_scatter(m, i):
     """Sum of squares of series i's regression residuals about their cells' means."""
-    p = m.beta.shape[1]
-    total = m.scatter[i, p, p]
+    p = m.own.beta.shape[1]
+    total = m.cells.scatter[i, p, p]
     for j in range(p):
-        total -= 2.0 * m.beta[i, j] * m.scatter[i, j, p]
+        total -= 2.0 * m.own.beta[i, j] * m.cells.scatter[i, j, p]
         for k in range(p):
-            total += m.beta[i, j] * m.scatter[i, j, k] * m.beta[i, k]
+            total += m.own.beta[i, j] * m.cells.scatter[i, j, k] * m.own.beta[i, k]
     return max(total, 0.0)
 
 
@@ -224,11 +235,11 @@ def score_lanes(m, i, mean, variance, v_max, out):
         Filled; its length may be less than the number of padded slots.
     """
     n_times = mean.shape[0]
-    lanes = m.lanes
+    lanes = m.scratch.lanes
     flat = lanes.reshape(lanes.size)
     used = -(-out.shape[0] // WIDTH) * WIDTH
     for k in range(used):
-        lanes[0, k] = m.var_x0
+        lanes[0, k] = m.own.var_x0
         lanes[1, k] = 1.0
         lanes[2, k] = 0.0
         lanes[3, k] = 0.0
@@ -236,15 +247,15 @@ def score_lanes(m, i, mean, variance, v_max, out):
     for k in range(out.shape[0]):
         out[k] = 0.0
     dyn = dynamics(m, i)
-    length = segment_length(dyn, n_times, m.totals[i, 1] / m.var_y[i], v_max)
+    length = segment_length(dyn, n_times, m.cells.totals[i, 1] / m.own.var_y[i], v_max)
     n_segments = -(-n_times // length)
     for segment in range(n_segments):
         start = segment * length
         stop = min(start + length, n_times)
         for pair in range(used // (2 * WIDTH)):
-            _advance_two(flat, m.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
+            _advance_two(flat, m.scratch.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
         if used % (2 * WIDTH) > 0:
-            _advance_one(flat, m.row, dyn, mean, variance, used - WIDTH, start, stop)
+            _advance_one(flat, m.scratch.row, dyn, mean, variance, used - WIDTH, start, stop)
         if segment < n_segments - 1:
             for k in range(out.shape[0]):
                 out[k] -= 0.5 * math.log(lanes[1, k])
@@ -309,16 +320,18 @@ def filter_forward(row, dyn, mean, variance, k):
 @jit
 def log_likelihood(m, i, mean, variance, k):
     """Log density of every observation of series i given moments of its cluster's factor."""
-    prepare(m, i)
-    return filter_forward(m.row, dynamics(m, i), mean, variance, k) + observation_constant(m, i)
+    row = m.scratch.row
+    prepare(m, row, i)
+    return filter_forward(row, dynamics(m, i), mean, variance, k) + observation_constant(m, i)
 
 
 @jit
-def tilted_site(row, dyn, mean, variance, k, precision, shift):
+def tilted_site(row, dyn, mean, variance, k):
     """Site of series i against the cavity in column k, by the backward disturbance recursion.
 
-    Needs the scratch rows of ``filter_forward``. Writes the site's natural parameters: adding
-    them to the cavity's gives the marginal means and variances of the tilted distribution.
+    Needs the scratch rows of ``filter_forward``. Writes the site's natural parameters into the
+    rows PRECISION and SHIFT: adding them to the cavity's gives the marginal means and variances
+    of the tilted distribution.
     """
     a = dyn.a
     b = dyn.loading
@@ -326,6 +339,8 @@ def tilted_site(row, dyn, mean, variance, k, precision, shift):
     weight = row[WEIGHT]
     shrink = row[SHRINK]
     pull = row[PULL]
+    precision = row[PRECISION]
+    shift = row[SHIFT]
     r = 0.0
     info = 0.0
     for t in range(row.shape[1] - 1, -1, -1):

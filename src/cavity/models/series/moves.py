@@ -178,26 +178,27 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
 
     The states move with var_x, so they must be drawn afresh afterwards.
     """
-    n, n_times = m.y.shape
-    sd = math.sqrt(m.var_x[0])
+    row = m.scratch.row
+    n, n_times = m.cells.y.shape
+    sd = math.sqrt(m.own.var_x[0])
     square = 0.0
     pull = 0.0
     for i in range(n):
         k = z[i]
-        prepare(m, i)
+        prepare(m, row, i)
         dyn = dynamics(m, i)
-        filter_forward(m.row, dyn, paths.value, paths.none, k)
-        draw_states(m.row, dyn, paths.value, paths.none, k, x, rng)
+        filter_forward(row, dyn, paths.value, paths.none, k)
+        draw_states(row, dyn, paths.value, paths.none, k, x, rng)
         base = x[0]
-        precision = 1.0 / m.var_y[i]
+        precision = 1.0 / m.own.var_y[i]
         for t in range(n_times):
-            base = m.a[i] * base + m.loading[i] * paths.value[t, k]
-            if m.repeats[i, t] > 0:
-                w = m.repeats[i, t] * precision
+            base = m.own.a[i] * base + m.own.loading[i] * paths.value[t, k]
+            if m.cells.repeats[i, t] > 0:
+                w = m.cells.repeats[i, t] * precision
                 g = (x[t + 1] - base) / sd
                 square += w * g * g
                 pull += w * g * (residual(m, i, t) - base)
     # sd enters the data's likelihood through pull sd - square sd^2 / 2, beside its prior.
     density = LogScale(-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
     u = slice_step(density, math.log(sd), 0.5, rng)
-    m.var_x[0] = math.exp(2.0 * u)
+    m.own.var_x[0] = math.exp(2.0 * u)

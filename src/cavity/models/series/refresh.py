@@ -27,7 +27,6 @@ from cavity.models.series.kalman import (
     draw_states,
     dynamics,
     filter_forward,
-    log_likelihood,
     prepare,
 )
 from cavity.models.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
@@ -41,8 +40,8 @@ def cluster_information(m, z, k, matrix, products):
     total = 0.0
     for i in range(z.shape[0]):
         if z[i] == k:
-            total += describe(m, i)
-            add_information(m.row, matrix, matrix, 1.0, products)
+            total += describe(m, m.scratch.row, i)
+            add_information(m.scratch.row, matrix, matrix, 1.0, products)
     return total
 
 
@@ -64,7 +63,7 @@ def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
     Followed by draws of the states given the factors, this is one joint draw. Returns
     ``marginal_likelihood``.
     """
-    n_times = m.y.shape[1]
+    n_times = m.cells.y.shape[1]
     total = 0.0
     for k in range(counts.shape[0]):
         if counts[k] == 0:
@@ -109,21 +108,22 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
     sums : StateSums
         Receives, per cluster, the sums that the draws given all states need.
     """
-    n, n_times = m.y.shape
+    row = m.scratch.row
+    n, n_times = m.cells.y.shape
     clear_sums(sums)
-    p = m.beta.shape[1]
+    p = m.own.beta.shape[1]
     total = 0.0
     for i in range(n):
         k = z[i]
         if moving.beta and p > 0:
             draw_regression(m, i, paths.value, k, hyper[0], hyper[1], work, rng)
-        prepare(m, i)
+        prepare(m, row, i)
         dyn = dynamics(m, i)
-        filter_forward(m.row, dyn, paths.value, paths.none, k)
-        draw_states(m.row, dyn, paths.value, paths.none, k, x, rng)
+        filter_forward(row, dyn, paths.value, paths.none, k)
+        draw_states(row, dyn, paths.value, paths.none, k, x, rng)
         a, b, square = draw_dynamics(dyn, x, paths.value, k, prior, moving, rng)
-        m.a[i] = a
-        m.loading[i] = b
+        m.own.a[i] = a
+        m.own.loading[i] = b
         total += square
         if moving.var_y:
             draw_noise(m, i, x, prior, rng)
@@ -133,20 +133,11 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
                 kept[i, t] = x[t + 1]
         add_to_sums(a, b, k, x, sums)
     if moving.var_x:
-        m.var_x[0] = inverse_gamma(
+        m.own.var_x[0] = inverse_gamma(
             rng, prior.var_x_shape + 0.5 * n * n_times, prior.var_x_scale + 0.5 * total
         )
     if moving.beta and p > 0:
-        draw_hyper(m.beta, hyper[0], hyper[1], prior, rng)
-
-
-@jit
-def total_log_likelihood(m, z, paths):
-    """Log density of all observations given assignments, factors and parameters."""
-    total = 0.0
-    for i in range(z.shape[0]):
-        total += log_likelihood(m, i, paths.value, paths.none, z[i])
-    return total
+        draw_hyper(m.own.beta, hyper[0], hyper[1], prior, rng)
 
 
 @jit
@@ -167,39 +158,41 @@ def summarise_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
     beta_mean : (n, c) array
         Running mean of those coefficients.
     """
-    n, n_times = m.y.shape
-    n_covariates = m.covariates.shape[2]
-    first = m.beta.shape[1] - n_covariates
+    n, n_times = m.cells.y.shape
+    row = m.scratch.row
+    n_covariates = m.cells.covariates.shape[2]
+    first = m.own.beta.shape[1] - n_covariates
     share = 1.0 / (n_before + 1.0)
     for i in range(n):
         k = z[i]
-        a = m.a[i]
-        b = m.loading[i]
-        prepare(m, i)
-        filter_forward(m.row, dynamics(m, i), paths.value, paths.none, k)
-        drift = m.row[DRIFT]
-        state = m.row[STATE]
-        var = m.row[VARIANCE]
-        level = m.beta[i, 0] if first else 0.0
+        a = m.own.a[i]
+        b = m.own.loading[i]
+        prepare(m, row, i)
+        filter_forward(row, dynamics(m, i), paths.value, paths.none, k)
+        drift = row[DRIFT]
+        state = row[STATE]
+        var = row[VARIANCE]
+        level = m.own.beta[i, 0] if first else 0.0
         for j in range(n_covariates):
-            beta_mean[i, j] += (m.beta[i, first + j] - beta_mean[i, j]) * share
+            beta_mean[i, j] += (m.own.beta[i, first + j] - beta_mean[i, j]) * share
         later = 0.0
         later_var = 0.0
         for t in range(n_times - 1, -1, -1):
             x = state[t]
             v = var[t]
             if t < n_times - 1:
-                predicted = a * a * v + m.var_x[0]
+                predicted = a * a * v + m.own.var_x[0]
                 gain = a * v / predicted
                 step = later - a * x - (b * paths.value[t + 1, k] - drift[t + 1])
                 x += gain * step
                 # Two non-negative terms: the sum cannot turn negative by rounding.
-                v = v * m.var_x[0] / predicted + gain * gain * later_var
+                v = v * m.own.var_x[0] / predicted + gain * gain * later_var
             later = x
             later_var = v
-            trend = x + m.row[CENTRE, t] + level
+            trend = x + row[CENTRE, t] + level
             before = trend - mean[i, t]
             mean[i, t] += before * share
-            square[i, t] += before * (trend - mean[i, t]) + v
+            # A product of itself: rounding of the mean cannot make it negative.
+            square[i, t] += before * before * (1.0 - share) + v
             for j in range(n_covariates):
-                cross[i, t, j] += before * (m.beta[i, first + j] - beta_mean[i, j])
+                cross[i, t, j] += before * (m.own.beta[i, first + j] - beta_mean[i, j])

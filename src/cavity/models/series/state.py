@@ -12,7 +12,7 @@ var_y and beta through cross-products that never change.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from cavity.core.arrays import declare
 from cavity.core.lanes import whole_vectors
 
 
-class FactorSeries(NamedTuple):
-    """Data, current parameters and scratch space of one chain. Also the model of the framework."""
+class Cells(NamedTuple):
+    """The data, gathered by series and time; shared by all chains and never changed."""
 
     y: np.ndarray  # (n, T) mean of the cell's observations, in the user's units; NaN where none
     repeats: np.ndarray  # (n, T) number of observations of the cell
@@ -29,31 +29,75 @@ class FactorSeries(NamedTuple):
     covariates: np.ndarray  # (n, T, c) mean of the cell's covariates
     scatter: np.ndarray  # (n, p + 1, p + 1) cross-products of (u, y) about their cells' means
     unit: np.ndarray  # (2,) centre and 1/scale: the model sees (y - centre) / scale
+
+
+class SeriesParameters(NamedTuple):
+    """What is drawn for every series, and the variances that all share; a chain's own."""
+
     a: np.ndarray  # (n,)
     loading: np.ndarray  # (n,)
     var_y: np.ndarray  # (n,)
     beta: np.ndarray  # (n, p), p = c, or c + 1 with an intercept as the first coefficient
     var_x: np.ndarray  # (1,)
     var_x0: float
-    row: np.ndarray  # (ROWS, T) scratch: see below
-    lanes: np.ndarray  # (5, padded slots) scratch of the filters that run side by side
 
 
-declare(
-    FactorSeries,
-    slots={"lanes": 1},
-    constant=("y", "repeats", "totals", "covariates", "scatter", "unit", "row", "lanes"),
-)
+class Scratch(NamedTuple):
+    """Room to work in, a chain's own; nothing in it outlives a kernel."""
 
-# Rows of the scratch space.
-WEIGHT, DRIFT, SHRINK, PULL, CENTRE, VARIANCE, STATE = range(7)
-ROWS = 7
+    row: np.ndarray  # (ROWS, T): one meaning for each row, below
+    lanes: np.ndarray  # (5, padded slots) of the filters that run side by side
+
+
+class FactorSeries(NamedTuple):
+    """The likelihood, as the framework sees it."""
+
+    cells: Cells
+    own: SeriesParameters
+    scratch: Scratch
+
+
+declare(SeriesParameters, slots={})
+declare(Scratch, slots={"lanes": 1}, constant=("row", "lanes"))
+declare(FactorSeries, slots={})
+
+# Rows of the scratch space. Of a prepared series: cell precisions, the reference path and its
+# drift. Of a filter: one minus the gain, innovation over its variance, filtered moments. Of its
+# information about the factor: see `information.describe`. Of its site: natural parameters.
+WEIGHT, DRIFT, CENTRE = 0, 1, 2
+SHRINK, PULL, STATE, VARIANCE = 3, 4, 5, 6
+PHI, DIAGONAL, SLOPE = 7, 8, 9
+PRECISION, SHIFT = 10, 11
+ROWS = 12
+
+
+def scratch(n_times: int, n_slots: int) -> Scratch:
+    """Room for one chain."""
+    return Scratch(np.zeros((ROWS, n_times)), np.zeros((5, whole_vectors(n_slots))))
 
 
 def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
     """The same data with parameters and scratch space of a chain's own."""
-    own = {name: getattr(m, name).copy() for name in ("a", "loading", "var_y", "beta", "var_x")}
-    return m._replace(**own, row=np.zeros_like(m.row), lanes=np.zeros((5, whole_vectors(n_slots))))
+    own = {name: getattr(m.own, name).copy() for name in ("a", "loading", "var_y", "beta", "var_x")}
+    n_times = m.cells.y.shape[1]
+    return m._replace(own=m.own._replace(**own), scratch=scratch(n_times, n_slots))
+
+
+def some_series(m: FactorSeries, n: int, n_times: int) -> FactorSeries:
+    """The first few series and times, to compile kernels with."""
+    cells, own = m.cells, m.own
+    few = {name: getattr(own, name)[:n].copy() for name in ("a", "loading", "var_y", "beta")}
+    return FactorSeries(
+        cells._replace(
+            y=np.ascontiguousarray(cells.y[:n, :n_times]),
+            repeats=np.ascontiguousarray(cells.repeats[:n, :n_times]),
+            totals=cells.totals[:n],
+            covariates=np.ascontiguousarray(cells.covariates[:n, :n_times]),
+            scatter=cells.scatter[:n],
+        ),
+        own._replace(**few),
+        scratch(n_times, m.scratch.lanes.shape[1]),
+    )
 
 
 def factor_series(
@@ -86,19 +130,27 @@ def factor_series(
     p = covariates.shape[2] + intercept
     if scatter is None:
         scatter = np.zeros((n, p + 1, p + 1))
+
+    def each(value: Any) -> np.ndarray:
+        return np.array(np.broadcast_to(np.asarray(value, dtype=float), (n,)))
+
+    totals = np.column_stack([count.sum(1, dtype=float), count.max(1, initial=0)]).astype(float)
     return FactorSeries(
-        y=y,
-        repeats=count,
-        totals=np.column_stack([count.sum(1, dtype=float), count.max(1, initial=0)]).astype(float),
-        covariates=np.ascontiguousarray(covariates, dtype=float),
-        scatter=scatter,
-        unit=np.array([centre, 1.0 / scale], dtype=float),
-        a=np.full(n, a, dtype=float) if np.ndim(a) == 0 else np.array(a, dtype=float),
-        loading=np.full(n, loading) * 1.0 if np.ndim(loading) == 0 else np.array(loading) * 1.0,
-        var_y=np.full(n, var_y) * 1.0 if np.ndim(var_y) == 0 else np.array(var_y) * 1.0,
-        beta=np.zeros((n, p)) if beta is None else np.array(beta, dtype=float).reshape(n, p),
-        var_x=np.array([var_x], dtype=float),
-        var_x0=float(var_x0),
-        row=np.zeros((ROWS, n_times)),
-        lanes=np.zeros((5, whole_vectors(n_slots))),
+        Cells(
+            y=y,
+            repeats=count,
+            totals=totals,
+            covariates=np.ascontiguousarray(covariates, dtype=float),
+            scatter=scatter,
+            unit=np.array([centre, 1.0 / scale], dtype=float),
+        ),
+        SeriesParameters(
+            a=each(a),
+            loading=each(loading),
+            var_y=each(var_y),
+            beta=np.zeros((n, p)) if beta is None else np.array(beta, dtype=float).reshape(n, p),
+            var_x=np.array([var_x], dtype=float),
+            var_x0=float(var_x0),
+        ),
+        scratch(n_times, n_slots),
     )

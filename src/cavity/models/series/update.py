@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.models.factor_series import FactorPaths
-from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
+from cavity.models.series.likelihood import FactorPaths
 from cavity.models.series.moves import (
     StateSums,
     rescale_factors,
@@ -26,13 +26,13 @@ from cavity.models.series.refresh import (
     refresh_series,
     summarise_trends,
 )
-from cavity.models.series.state import FactorSeries
+from cavity.models.series.state import FactorSeries, SeriesParameters
+from cavity.updates import LIKELIHOOD, Chain, Update
 
 _TUNED = 100  # sweeps in which the step size adapts
-NOTHING = Moving(False, False, False, False, False)
 
 
-class SeriesUpdate:
+class SeriesUpdate(Update):
     """Factors, states, parameters and hyper-parameters of one chain, and its trends' summary.
 
     Parameters
@@ -53,6 +53,10 @@ class SeriesUpdate:
         Keep the states of the latest sweep.
     """
 
+    name = "series"
+    changes = frozenset({LIKELIHOOD})
+    cluster_parameters = ("factor",)
+
     def __init__(
         self,
         model: FactorSeries,
@@ -64,7 +68,7 @@ class SeriesUpdate:
         approximate: bool,
         keep_trends: bool = False,
     ) -> None:
-        n, n_times = model.y.shape
+        n, n_times = model.cells.y.shape
         self.priors = priors
         self.moving = moving
         self.joint = joint
@@ -74,24 +78,19 @@ class SeriesUpdate:
         self.tuning = np.array([0.2, 0.0])  # step size of log var_x; steps it was adapted in
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
-        self.sums: StateSums = state_sums(n_times, model.lanes.shape[1])
-        n_covariates = model.covariates.shape[2]
+        self.sums: StateSums = state_sums(n_times, model.scratch.lanes.shape[1])
+        n_covariates = model.cells.covariates.shape[2]
         self.n_kept = 0
-        self.trend_mean = np.zeros((n, n_times), dtype=np.float32)
+        # The mean in double precision: a level far above the trend's own movement would use up
+        # the digits of single precision.
+        self.trend_mean = np.zeros((n, n_times))
         self.trend_square = np.zeros((n, n_times), dtype=np.float32)
         self.trend_cross = np.zeros((n, n_times, n_covariates), dtype=np.float32)
         self.beta_mean = np.zeros((n, n_covariates))
 
-    # ------------------------------------------------------------------ the framework's protocol
+    # ------------------------------------------------------------------ drawing
 
-    def draw(
-        self,
-        model: FactorSeries,
-        parameters: FactorPaths,
-        z: np.ndarray,
-        counts: np.ndarray,
-        rng: np.random.Generator,
-    ) -> None:
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw all of it given the assignments; at the start, factors and states only.
 
         Parameters that moved before the assignments first had would fit the starting labels,
@@ -99,21 +98,23 @@ class SeriesUpdate:
         """
         moving = self.moving if self.started else NOTHING
         self.started = True
+        model, parameters, z, counts = chain.model, chain.parameters, chain.z, chain.counts
+        own = model.own
         if self.joint:
             self._draw_jointly(model, parameters, z, counts, moving, rng)
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
-            draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
+            draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
         if moving.var_x:
-            x = np.empty(model.y.shape[1] + 1)
+            x = np.empty(model.cells.y.shape[1] + 1)
             rescale_own_noise(model, z, parameters, self.priors, x, rng)
         self._refresh(model, parameters, z, moving, rng)
         per_slot = np.empty(counts.size)
         if moving.a:
-            shift_autoregressions(model.a, model.var_x[0], z, self.sums, self.priors, per_slot, rng)
-        draw_factors_given_states(model.var_x[0], parameters, self.sums, rng)
+            shift_autoregressions(own.a, own.var_x[0], z, self.sums, self.priors, per_slot, rng)
+        draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
         if moving.loading:
-            rescale_factors(model.loading, z, parameters, self.sums, self.priors, per_slot, rng)
+            rescale_factors(own.loading, z, parameters, self.sums, self.priors, per_slot, rng)
 
     def _draw_jointly(
         self,
@@ -128,7 +129,7 @@ class SeriesUpdate:
 
         var_x by one Metropolis step on its logarithm: given states or factors it hardly moves.
         """
-        n_times = model.y.shape[1]
+        n_times = model.cells.y.shape[1]
         matrix = information_matrix(n_times)
         products = np.empty(matrix.shape[1])
 
@@ -140,17 +141,17 @@ class SeriesUpdate:
         before = draw_factors()
         if not moving.var_x:
             return
-        old = model.var_x[0]
-        model.var_x[0] = old * math.exp(self.tuning[0] * rng.standard_normal())
+        old = model.own.var_x[0]
+        model.own.var_x[0] = old * math.exp(self.tuning[0] * rng.standard_normal())
         after = marginal_likelihood(model, z, counts, matrix, products)
         shape, scale = self.priors.var_x_shape, self.priors.var_x_scale
-        gain = after - before - shape * math.log(model.var_x[0] / old)
-        gain -= scale * (1.0 / model.var_x[0] - 1.0 / old)
+        gain = after - before - shape * math.log(model.own.var_x[0] / old)
+        gain -= scale * (1.0 / model.own.var_x[0] - 1.0 / old)
         accepted = math.log1p(-rng.random()) < gain
         if accepted:
             draw_factors()
         else:
-            model.var_x[0] = old
+            model.own.var_x[0] = old
         if self.tuning[1] < _TUNED:
             # Step size towards an acceptance of 0.44; fixed once the chain has warmed up.
             self.tuning[1] += 1.0
@@ -164,45 +165,67 @@ class SeriesUpdate:
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        p = model.beta.shape[1]
+        p = model.own.beta.shape[1]
         refresh_series(
             model, z, parameters, self.hyper, self.priors, moving,
-            np.empty(model.y.shape[1] + 1), np.empty((p + 3, p + 1)), self.last, self.states,
+            np.empty(model.cells.y.shape[1] + 1), np.empty((p + 3, p + 1)), self.last, self.states,
             self.sums, rng,
         )  # fmt: skip
 
-    def renew(self, model: FactorSeries, start: int, rng: np.random.Generator) -> None:
+    def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Make room for more clusters."""
-        self.sums = state_sums(model.y.shape[1], model.lanes.shape[1])
+        self._make_room(chain.model)
 
-    def record(self, model: FactorSeries) -> dict[str, np.ndarray]:
+    def _make_room(self, model: FactorSeries) -> None:
+        self.sums = state_sums(model.cells.y.shape[1], model.scratch.lanes.shape[1])
+
+    # ------------------------------------------------------------------ what a draw says
+
+    def log_density(self, chain: Chain) -> float:
+        """Of the parameters that move."""
+        return log_prior_of_series(chain.model.own, self.hyper, self.priors, self.moving)
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Parameters of a kept draw, in the model's units; the many in single precision."""
+        model = chain.model
+        own = model.own
         out = {
-            "a": model.a.astype(np.float32),
-            "loading": model.loading.astype(np.float32),
-            "var_y": model.var_y.astype(np.float32),
-            "var_x": model.var_x[0].copy(),
-            "state_last": self.last.astype(np.float32),
+            "factor": chain.parameters.value.T.astype(np.float32),
+            "a": own.a.astype(np.float32),
+            "loading": own.loading.astype(np.float32),
+            "var_y": own.var_y.astype(np.float32),
+            "var_x": own.var_x[0].copy(),
+            "state_last": self.last.copy(),
         }
-        if model.beta.shape[1]:
-            out["beta"] = model.beta.astype(np.float32)
+        if own.beta.shape[1]:
+            out["beta"] = own.beta.copy()
             out["beta_mean"] = self.hyper[0].copy()
             out["beta_var"] = self.hyper[1].copy()
         if self.states.size:
-            has_intercept = model.beta.shape[1] > model.covariates.shape[2]
-            level = model.beta[:, :1] if has_intercept else 0.0
-            out["trend"] = (self.states + level).astype(np.float32)
+            has_intercept = own.beta.shape[1] > model.cells.covariates.shape[2]
+            level = own.beta[:, :1] if has_intercept else 0.0
+            out["trend"] = self.states + level
         return out
 
-    # ------------------------------------------------------------------ summaries and checkpoints
-
-    def keep(self, model: FactorSeries, parameters: FactorPaths, z: np.ndarray) -> None:
+    def keep(self, chain: Chain) -> None:
         """Add the current draw to the running moments of the trends."""
         summarise_trends(
-            model, z, parameters, self.n_kept, self.trend_mean, self.trend_square,
-            self.trend_cross, self.beta_mean,
+            chain.model, chain.z, chain.parameters, self.n_kept, self.trend_mean,
+            self.trend_square, self.trend_cross, self.beta_mean,
         )  # fmt: skip
         self.n_kept += 1
+
+    def summaries(self) -> dict[str, np.ndarray]:
+        """Running moments of the trends."""
+        return {
+            "n_kept": np.array(self.n_kept),
+            "trend_mean": self.trend_mean,
+            "trend_square": self.trend_square,
+            "trend_cross": self.trend_cross,
+            "beta_mean": self.beta_mean,
+        }
+
+    # ------------------------------------------------------------------ checkpoints
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
@@ -210,17 +233,13 @@ class SeriesUpdate:
             "progress": np.array([self.n_kept, self.started])
         }
 
-    def restore(self, arrays: Mapping[str, np.ndarray], model: FactorSeries) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.started = int(progress[0]), bool(progress[1])
-        self.sums = state_sums(model.y.shape[1], model.lanes.shape[1])
-
-    def log_prior(self, model: FactorSeries) -> float:
-        """Log prior density of the parameters that move."""
-        return log_prior_of_parameters(model, self.hyper, self.priors, self.moving)
+        self._make_room(chain.model)
 
 
 _CHANGING = (
@@ -249,8 +268,8 @@ def _log_normal(x: np.ndarray, mean: Any, precision: Any) -> float:
     return float(terms.sum())
 
 
-def log_prior_of_parameters(
-    m: FactorSeries, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
+def log_prior_of_series(
+    own: SeriesParameters, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
 ) -> float:
     """Log prior density of the parameters that move."""
     from scipy.special import ndtr
@@ -260,17 +279,18 @@ def log_prior_of_parameters(
         if prior.a_precision > 0:
             root = math.sqrt(prior.a_precision)
             mass = ndtr((1 - prior.a_mean) * root) - ndtr((-1 - prior.a_mean) * root)
-            total += _log_normal(m.a, prior.a_mean, prior.a_precision) - m.a.size * math.log(mass)
+            total += _log_normal(own.a, prior.a_mean, prior.a_precision)
+            total -= own.a.size * math.log(mass)
         else:
-            total -= m.a.size * math.log(2.0)
+            total -= own.a.size * math.log(2.0)
     if moving.loading:
-        total += _log_normal(m.loading, prior.loading_mean, prior.loading_precision)
+        total += _log_normal(own.loading, prior.loading_mean, prior.loading_precision)
     if moving.var_x:
-        total += _log_inverse_gamma(m.var_x, prior.var_x_shape, prior.var_x_scale)
+        total += _log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
     if moving.var_y:
-        total += _log_inverse_gamma(m.var_y, prior.var_y_shape, prior.var_y_scale)
-    if moving.beta and m.beta.shape[1]:
-        total += _log_normal(m.beta, hyper[0], 1.0 / hyper[1])
+        total += _log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
+    if moving.beta and own.beta.shape[1]:
+        total += _log_normal(own.beta, hyper[0], 1.0 / hyper[1])
         total += _log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
         total += _log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
     return total

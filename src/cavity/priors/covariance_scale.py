@@ -12,12 +12,11 @@ that has a single value in some column would drive that column's scale to nothin
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.special import gammaincc, gammainccinv
+from scipy.special import gammaincc, gammainccinv, gammaln
 
 from cavity.families.normal_inverse_wishart import pack, unpack
+from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
 
 def gamma_above(
@@ -41,7 +40,7 @@ def gamma_above(
     return x
 
 
-class CovarianceScaleUpdate:
+class CovarianceScaleUpdate(Update):
     """Draws the diagonal of the inverse Wishart's scale matrix.
 
     Parameters
@@ -54,25 +53,35 @@ class CovarianceScaleUpdate:
         The least that each may be.
     """
 
+    name = "covariance_scale"
+    changes = frozenset({CLUSTER_PRIOR})
+
     def __init__(self, shape: float, mean: np.ndarray, floor: np.ndarray) -> None:
         self.shape = shape
         self.mean = np.asarray(mean, dtype=float)
         self.floor = np.asarray(floor, dtype=float)
 
-    def draw(
-        self, family: Any, parameters: Any, counts: np.ndarray, rng: np.random.Generator
-    ) -> None:
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the scales given the occupied clusters' covariances; set the family's prior."""
-        occupied = counts > 0
-        centre, kappa, nu, _ = unpack(family.prior, self.mean.size)
+        occupied = chain.counts > 0
+        centre, kappa, nu, _ = unpack(chain.family.prior, self.mean.size)
         # Sigma^-1 = B'B, whose diagonal is the sum of squares down the columns of B.
-        precision = np.square(parameters.whiten[:, :, occupied]).sum(axis=(0, 2))
+        precision = np.square(chain.parameters.whiten[:, :, occupied]).sum(axis=(0, 2))
         shape = self.shape + 0.5 * nu * np.count_nonzero(occupied)
         rate = self.shape / self.mean + 0.5 * precision
         psi = gamma_above(self.floor, shape, rate, rng)
-        family.prior[:] = pack(centre, kappa, nu, np.diag(psi))
+        chain.family.prior[:] = pack(centre, kappa, nu, np.diag(psi))
 
-    def record(self, family: Any) -> dict[str, np.ndarray]:
+    def log_density(self, chain: Chain) -> float:
+        """Of the scales under their gamma priors above the floors."""
+        psi = np.diag(unpack(chain.family.prior, self.mean.size)[3])
+        rate = self.shape / self.mean
+        value = self.shape * np.log(rate) - gammaln(self.shape) + (self.shape - 1.0) * np.log(psi)
+        value -= rate * psi
+        value -= np.log(np.maximum(gammaincc(self.shape, rate * self.floor), 1e-300))
+        return float(value.sum())
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Prior mean of a cluster's variance in each column."""
-        _, _, nu, psi = unpack(family.prior, self.mean.size)
+        _, _, nu, psi = unpack(chain.family.prior, self.mean.size)
         return {"covariance_prior_scale": np.diag(psi) / (nu - self.mean.size - 1.0)}

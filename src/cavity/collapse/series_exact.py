@@ -7,14 +7,16 @@ whatever n. The cheaper is taken for each cluster, at its size of the moment.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.collapse.selection import draw_from_scores
-from cavity.core.arrays import declare
+from cavity.collapse.driver import Driver
+from cavity.core.arrays import declare, grown
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
+from cavity.models.selection import draw_from_scores
 from cavity.models.series.information import (
     add_information,
     describe,
@@ -23,7 +25,7 @@ from cavity.models.series.information import (
     joint_filter,
     start_information,
 )
-from cavity.models.series.state import VARIANCE, FactorSeries
+from cavity.models.series.state import DIAGONAL, FactorSeries
 from cavity.verbs import choose, insert, remove
 
 # Above this length the slots' T x T matrices are not kept, and only the filter is used.
@@ -37,7 +39,7 @@ class ExactSeries(NamedTuple):
     """State of the exact collapse."""
 
     model: FactorSeries
-    other: FactorSeries  # the same series with scratch space of its own
+    row: np.ndarray  # (ROWS, T) scratch for the other series, while one is being scored
     home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
     information: np.ndarray  # (slots, T + 1, T + 1 padded); one slot when only the filter is used
     constant: np.ndarray  # (n,) log density of each series at eta = 0
@@ -54,10 +56,11 @@ class ExactSeries(NamedTuple):
     route: int
 
 
+# All of it follows from labels and parameters: nothing needs to be saved.
 declare(
     ExactSeries,
-    slots={"information": 0, "evidence": 0, "joined": 0, "scores": 0, "mass": 0},
-    constant=("work", "products", "members", "paths", "square", "scores", "mass"),
+    slots={},
+    constant=tuple(name for name in ExactSeries._fields if name != "model"),
 )
 
 
@@ -75,7 +78,7 @@ def widest_filter(n: int, n_times: int, route: int) -> int:
 
 def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> ExactSeries:
     """State with every slot empty; ``rebuild`` fills it from the assignments."""
-    n, n_times = model.y.shape
+    n, n_times = model.cells.y.shape
     code = ROUTES[route]
     if n_times > LONGEST:
         code = FILTER
@@ -83,7 +86,7 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
     n_kept = 1 if code == FILTER else n_slots
     return ExactSeries(
         model=model,
-        other=model._replace(row=np.zeros_like(model.row)),
+        row=np.zeros_like(model.scratch.row),
         home=np.full(n, -1, dtype=np.int32),
         information=information_matrix(n_times, n_kept),
         constant=np.zeros(n),
@@ -115,7 +118,7 @@ def filter_is_cheaper(size, n_times):
 @jit(internal=True)
 def _by_filter(state, size):
     if state.route == 2:
-        return filter_is_cheaper(size, state.model.y.shape[1])
+        return filter_is_cheaper(size, state.model.cells.y.shape[1])
     return state.route == 0
 
 
@@ -136,10 +139,10 @@ def _cluster_evidence(state, k, extra):
     if n == 0:
         return 0.0
     if _by_filter(state, n):
-        return joint_filter(state.other, state.members, n, state.paths, state.square)
+        return joint_filter(state.model, state.row, state.members, n, state.paths, state.square)
     source = state.information[k]
     if extra >= 0:
-        add_information(state.model.row, state.work, source, 1.0, state.products)
+        add_information(state.model.scratch.row, state.work, source, 1.0, state.products)
     else:
         for t in range(source.shape[0]):
             for s in range(t + 1):
@@ -157,8 +160,8 @@ def _gather(state, k):
     start_information(slot)
     for j in range(state.home.shape[0]):
         if state.home[j] == k:
-            describe(state.other, j)
-            add_information(state.other.row, slot, slot, 1.0, state.products)
+            describe(state.model, state.row, j)
+            add_information(state.row, slot, slot, 1.0, state.products)
 
 
 @jit(internal=True)
@@ -169,19 +172,19 @@ def _take_out(state, k):
     that would matter the others are summed afresh.
     """
     largest = 0.0
-    for t in range(state.model.y.shape[1]):
-        largest = max(largest, state.model.row[VARIANCE, t])
+    for t in range(state.model.cells.y.shape[1]):
+        largest = max(largest, state.model.scratch.row[DIAGONAL, t])
     if largest > _STIFF:
         _gather(state, k)
     else:
         slot = state.information[k]
-        add_information(state.model.row, slot, slot, -1.0, state.products)
+        add_information(state.model.scratch.row, slot, slot, -1.0, state.products)
 
 
 @remove.register(ExactSeries)
 def _(state, z, counts, i, k):
     state.home[i] = -1
-    state.constant[i] = describe(state.model, i)
+    state.constant[i] = describe(state.model, state.model.scratch.row, i)
     if state.route != 0:
         if counts[k] == 0:
             start_information(state.information[k])
@@ -215,23 +218,64 @@ def _(state, i, weights, rng):
 def _(state, i, k):
     if state.route != 0:
         add_information(
-            state.model.row, state.information[k], state.information[k], 1.0, state.products
+            state.model.scratch.row, state.information[k], state.information[k], 1.0, state.products
         )
     state.evidence[k] = state.joined[k]
     state.home[i] = k
 
 
 @jit
-def rebuild(state, z):
+def gather_clusters(state, z):
     """Every cluster from its members, after parameters have changed."""
     if state.route != 0:
         for k in range(state.evidence.shape[0]):
             start_information(state.information[k])
     for i in range(z.shape[0]):
         state.home[i] = z[i]
-        state.constant[i] = describe(state.model, i)
+        state.constant[i] = describe(state.model, state.model.scratch.row, i)
         if state.route != 0:
             slot = state.information[z[i]]
-            add_information(state.model.row, slot, slot, 1.0, state.products)
+            add_information(state.model.scratch.row, slot, slot, 1.0, state.products)
     for k in range(state.evidence.shape[0]):
         state.evidence[k] = _cluster_evidence(state, k, -1)
+
+
+class ExactSeriesCollapse(Driver):
+    """Drives the exact collapse: labels with factors and states integrated out.
+
+    Parameters
+    ----------
+    model : FactorSeries
+    family, parameters : NamedTuple
+        Prior of a factor's path, and room for one draw of every cluster's.
+    route : {"auto", "information", "filter"}
+        How a cluster's likelihood is computed.
+    """
+
+    def __init__(self, model: FactorSeries, family: Any, parameters: Any, route: str) -> None:
+        self.route = route
+        state = exact_state(model, family.natural.shape[0], route)
+        super().__init__(state, family=family, parameters=parameters)
+
+    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
+        """The factors are drawn with the states, by the model's own update."""
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
+    ) -> None:
+        """Clusters under new parameters of the series."""
+        gather_clusters(self.state, z)
+
+    def _resize(self, n_slots: int) -> None:
+        home = self.state.home
+        model = grown(self.model, n_slots)
+        self.state = exact_state(model, n_slots, self.route)
+        self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
+        if home[0] >= 0:
+            gather_clusters(self.state, home)
+
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
+        """Continue from ``arrays``; the clusters follow from labels and parameters."""
+        self.state.home[:] = -1
+        super().restore(arrays, n_slots, z)
+        gather_clusters(self.state, z)

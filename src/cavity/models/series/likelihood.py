@@ -27,7 +27,7 @@ from cavity.models.series.kalman import (
     score_lanes,
     tilted_site,
 )
-from cavity.models.series.state import DRIFT, PULL, SHRINK, FactorSeries
+from cavity.models.series.state import DRIFT, PRECISION, SHIFT, FactorSeries
 from cavity.verbs import evidence, evidences, log_densities, log_density, project
 
 _V_MAX = 1.001  # a cavity's variance is the prior's, 1, or less; sites are kept in single precision
@@ -56,7 +56,7 @@ def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
 
 @jit(internal=True)
 def _all_scores(model, i, mean, variance, v_max, out):
-    prepare(model, i)
+    prepare(model, model.scratch.row, i)
     score_lanes(model, i, mean, variance, v_max, out)
     constant = observation_constant(model, i)
     for k in range(out.shape[0]):
@@ -75,8 +75,8 @@ def _(model, q, k, i):
 
 @jit(internal=True)
 def _project(model, natural, mean, variance, k, i, fraction):
-    prepare(model, i)
-    row = model.row
+    row = model.scratch.row
+    prepare(model, row, i)
     n_times = row.shape[1]
     # The likelihood to a power is, as a function of eta, that of a series whose loading and data
     # are both multiplied by the root of the power.
@@ -86,9 +86,9 @@ def _project(model, natural, mean, variance, k, i, fraction):
     for t in range(n_times):
         row[DRIFT, t] *= root
     filter_forward(row, dyn, mean, variance, k)
-    precision = row[SHRINK]
-    shift = row[PULL]
-    tilted_site(row, dyn, mean, variance, k, precision, shift)
+    tilted_site(row, dyn, mean, variance, k)
+    precision = row[PRECISION]
+    shift = row[SHIFT]
     for t in range(n_times):
         natural[k, t] += precision[t]
         natural[k, n_times + t] += shift[t]

@@ -21,7 +21,7 @@ class MixtureDraws(NamedTuple):
     whiten: np.ndarray  # (cluster, d, d), lower triangular
     log_norm: np.ndarray  # (cluster,)
     alpha: np.ndarray  # (cluster,), half the degrees of freedom; infinite for a Gaussian
-    target: np.ndarray  # (cluster,), the estimate's cluster that holds most of its members
+    target: np.ndarray  # (cluster,), the estimate's cluster it is matched to; -1 for none
 
 
 def spread_draws(n_total: int, n_kept: int = MAX_DRAWS) -> np.ndarray:
@@ -31,32 +31,43 @@ def spread_draws(n_total: int, n_kept: int = MAX_DRAWS) -> np.ndarray:
     return np.linspace(0, n_total - 1, n_kept).round().astype(int)
 
 
+def cholesky(covariance: np.ndarray) -> np.ndarray:
+    """Cholesky factors of many matrices, with a floor under the eigenvalues where one needs it.
+
+    A covariance that was drawn is positive definite; one whose axes differ by more than the
+    digits of a number may not look so.
+    """
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        floor = 1e-14 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        values = np.maximum(values, floor)
+        mended = np.einsum("...ij,...j,...kj->...ik", vectors, values, vectors)
+        jitter = 1e-13 * values[..., -1][..., None, None] * np.eye(covariance.shape[-1])
+        return np.linalg.cholesky(0.5 * (mended + np.swapaxes(mended, -1, -2)) + jitter)
+
+
 def mixture_draws(
-    labels: np.ndarray,
-    estimate: np.ndarray,
     weight: np.ndarray,
     mean: np.ndarray,
     covariance: np.ndarray,
     df: np.ndarray | None,
+    targets: np.ndarray,
 ) -> MixtureDraws:
     """Pack the occupied clusters of each draw.
 
     Parameters
     ----------
-    labels : array of int, shape (draw, n)
-    estimate : array of int, shape (n,)
-        The point estimate, 0..K-1.
     weight, mean, covariance, df : arrays, shape (draw, slot, ...)
         Parameters of the draws; NaN where a slot is empty.
+    targets : array of int, shape (draw, slot)
+        The estimate's cluster that each slot is matched to; -1 for none.
     """
-    n_slots, d = mean.shape[1:]
-    n_estimate = int(estimate.max()) + 1
+    d = mean.shape[2]
     use = np.isfinite(weight) & (weight > 0.0)
     start = np.concatenate([[0], np.cumsum(use.sum(axis=1))])
-    overlap = np.zeros((len(labels), n_slots, n_estimate), dtype=np.int64)
-    for s, z in enumerate(labels):
-        np.add.at(overlap[s], (z, estimate), 1)
-    root = np.linalg.cholesky(covariance[use])
+    root = cholesky(covariance[use])
     whiten = np.linalg.solve(root, np.broadcast_to(np.eye(d), root.shape))
     log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     alpha = np.full(len(root), np.inf) if df is None else 0.5 * df[use]
@@ -73,7 +84,7 @@ def mixture_draws(
         np.ascontiguousarray(whiten),
         log_norm,
         alpha,
-        overlap.argmax(axis=2)[use],
+        np.ascontiguousarray(targets[use]).astype(np.int64),
     )
 
 
@@ -127,6 +138,7 @@ def evaluate(draws, X, log_density, probability, scratch):
                     scratch[k] = math.exp(scratch[k] - top)
                     total += scratch[k]
                 for k in range(first, last):
+                    # The last column is that of clusters without a match: elsewhere.
                     probability[i, draws.target[k]] += scratch[k] / total
                 log_density[s, i] = top + math.log(total)
             else:
@@ -134,15 +146,35 @@ def evaluate(draws, X, log_density, probability, scratch):
 
 
 def predict(draws: MixtureDraws, X: np.ndarray, n_estimate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (draw, n) and mean membership probabilities (n, K)."""
+    """Log densities (draw, n) and mean membership probabilities (n, K + 1), the last elsewhere."""
     n_draws = draws.start.size - 1
     log_density = np.empty((n_draws, len(X)))
-    probability = np.zeros((len(X), n_estimate))
-    evaluate(draws, np.ascontiguousarray(X), log_density, probability, np.empty(draws.alpha.size))
+    probability = np.zeros((len(X), n_estimate + 1))
+    target = np.where(draws.target < 0, n_estimate, draws.target)
+    packed = draws._replace(target=target)
+    evaluate(packed, np.ascontiguousarray(X), log_density, probability, np.empty(draws.alpha.size))
     total = probability.sum(axis=1, keepdims=True)
     # Where every density underflows (absurdly far from all data) the weights alone decide.
-    shares = np.bincount(draws.target, np.exp(draws.log_weight), minlength=n_estimate)
+    shares = np.bincount(target, np.exp(draws.log_weight), minlength=n_estimate + 1)
     probability = np.where(
         total > 0.0, probability / np.where(total > 0.0, total, 1.0), shares / shares.sum()
     )
     return log_density, probability
+
+
+def replicate(
+    draws: MixtureDraws, s: int, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """N new rows from the mixture of draw s, in its own units, and where they came from."""
+    clusters = np.arange(draws.start[s], draws.start[s + 1])
+    weight = np.exp(draws.log_weight[clusters])
+    k = rng.choice(clusters, size=n, p=weight / weight.sum())
+    noise = rng.standard_normal((n, draws.mean.shape[1]))
+    alpha = draws.alpha[k]
+    heavy = np.isfinite(alpha)
+    scale = np.ones(n)
+    # A gamma of tiny shape can round to zero, and no row lies at infinity.
+    scale[heavy] = np.maximum(rng.gamma(alpha[heavy]) / alpha[heavy], 1e-200)
+    root = np.linalg.inv(draws.whiten)
+    rows = draws.mean[k] + np.einsum("nij,nj->ni", root[k], noise) / np.sqrt(scale)[:, None]
+    return rows, draws.target[k]

@@ -1,0 +1,164 @@
+"""The Gaussian, Student-t and scale mixtures under their collapses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.driver import Driver, Parts
+from cavity.collapse.ep import EPCollapse
+from cavity.collapse.naive import NaiveCollapse
+from cavity.collapse.registry import supports
+from cavity.core.lanes import whole_vectors
+from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
+from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
+from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
+from cavity.models.scaled_gaussian import scaled_gaussian
+from cavity.models.student_t import student_t
+from cavity.priors.cluster import NIWPrior
+from cavity.updates import Update
+
+
+@dataclass(frozen=True)
+class GaussianProblem:
+    """Rows in Gaussian clusters.
+
+    Attributes
+    ----------
+    y : array of shape (n, d)
+    prior : NIWPrior
+        Of each cluster's mean and covariance, or where a learned one starts.
+    updates : tuple of Update
+        What learns the prior.
+    """
+
+    y: np.ndarray
+    prior: NIWPrior
+    updates: tuple[Update, ...] = ()
+
+    model: ClassVar[str] = "gaussian"
+
+
+@dataclass(frozen=True)
+class StudentTProblem:
+    """Rows in Student-t clusters.
+
+    Attributes
+    ----------
+    y, prior, updates
+        As in `GaussianProblem`.
+    df : float
+        Degrees of freedom, or where learned ones start.
+    learn_df : {None, "shared", "each"}
+    df_prior : (float, float)
+        Shape and rate of learned ones' gamma prior.
+    """
+
+    y: np.ndarray
+    prior: NIWPrior
+    updates: tuple[Update, ...] = ()
+    df: float = 5.0
+    learn_df: str | None = None
+    df_prior: tuple[float, float] = (2.0, 0.1)
+
+    model: ClassVar[str] = "student-t"
+
+
+@dataclass(frozen=True)
+class ScaleMixtureProblem:
+    """Contaminated Gaussian observations in one dimension.
+
+    Attributes
+    ----------
+    y : array of shape (n,)
+    prior : (float, float)
+        Mean and variance of the normal prior of a cluster's mean.
+    variance, contamination, inflation : float
+    """
+
+    y: np.ndarray
+    prior: tuple[float, float]
+    variance: float = 1.0
+    contamination: float = 0.2
+    inflation: float = 5.0
+
+    model: ClassVar[str] = "scale-mixture"
+
+
+def _niw(problem: GaussianProblem | StudentTProblem, n_slots: int) -> tuple[Any, Any]:
+    family = normal_inverse_wishart(*problem.prior, n_slots)
+    return family, gaussian_parameters(problem.y.shape[1], n_slots)
+
+
+def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
+    driver: Any = collapse
+    return Parts(driver(model, *_niw(problem, n_slots)), problem.updates)
+
+
+@supports("gaussian", "collapsed")
+def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    return _gaussian(ConjugateCollapse, problem, n_slots)
+
+
+@supports("gaussian", "naive")
+def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    return _gaussian(NaiveCollapse, problem, n_slots)
+
+
+@supports("student-t", "ep")
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    fraction = options.get("fraction", 1.0)
+    model = student_t(problem.y, np.full(n_slots, 0.5 * problem.df), fraction)
+    tails = TailUpdate(problem.learn_df, *problem.df_prior, fraction=fraction)
+    driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
+    return Parts(driver, (tails, *problem.updates))
+
+
+def _augmented(collapse: type[Driver], problem: StudentTProblem, n_slots: int) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    model = scaled_gaussian(problem.y, np.full(n_slots, 0.5 * problem.df))
+    tails = TailUpdate(problem.learn_df, *problem.df_prior)
+    driver: Any = collapse
+    return Parts(driver(model, *_niw(problem, n_slots)), (tails, *problem.updates))
+
+
+@supports("student-t", "blocked")
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    return _augmented(ConjugateCollapse, problem, n_slots)
+
+
+@supports("student-t", "naive")
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    return _augmented(NaiveCollapse, problem, n_slots)
+
+
+def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:
+    mean, variance = problem.prior
+    family = diagonal_normal(np.array([mean]), np.array([variance]), n_slots)
+    return family, vector_parameters(1, n_slots)
+
+
+def _constants(problem: ScaleMixtureProblem) -> tuple[float, float, float]:
+    return float(problem.variance), float(problem.contamination), float(problem.inflation)
+
+
+@supports("scale-mixture", "ep")
+def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model = ScaleMixture(problem.y, *_constants(problem))
+    driver = EPCollapse(model, *_normal(problem, n_slots), n=len(problem.y), **options)
+    return Parts(driver)
+
+
+@supports("scale-mixture", "naive")
+def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n = len(problem.y)
+    model = SortedScaleMixture(problem.y, *_constants(problem), np.zeros(n), np.zeros(n_slots))
+    return Parts(NaiveCollapse(model, *_normal(problem, n_slots)), (IndicatorUpdate(),))

@@ -1,0 +1,51 @@
+"""Which collapses each model supports, and how each is put together: declared, one entry each.
+
+    @supports("student-t", "ep")
+    def _(problem, n_slots, options): ...
+
+A problem is a frozen description of model, data and priors; ``assemble`` looks its class's
+``model`` up here. ``options`` are those of the collapse, checked by the estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from cavity.collapse.driver import Parts
+
+
+class Problem(Protocol):
+    """What the registry needs to know of a problem: the name of its model."""
+
+    @property
+    def model(self) -> str:
+        """Name under which its collapses are registered."""
+
+
+Builder = Callable[[Any, int, Mapping[str, Any]], Parts]
+_BUILDERS: dict[tuple[str, str], Builder] = {}
+
+
+def supports(model: str, collapse: str) -> Callable[[Builder], Builder]:
+    """Declare that `model` can run under `collapse`, by a function that puts it together."""
+
+    def declare(builder: Builder) -> Builder:
+        if (model, collapse) in _BUILDERS:
+            raise ValueError(f"{model} already supports {collapse!r}")
+        _BUILDERS[model, collapse] = builder
+        return builder
+
+    return declare
+
+
+def collapses_of(model: str) -> tuple[str, ...]:
+    """Names of the collapses that a model supports, in the order of their declaration."""
+    return tuple(collapse for name, collapse in _BUILDERS if name == model)
+
+
+def assemble(
+    problem: Problem, collapse: str, n_slots: int, options: Mapping[str, Any] | None = None
+) -> Parts:
+    """A problem under a collapse, with room for `n_slots` clusters, ready for one chain."""
+    return _BUILDERS[problem.model, collapse](problem, n_slots, options or {})

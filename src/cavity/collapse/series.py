@@ -1,0 +1,46 @@
+"""The series model under its collapses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cavity.collapse.driver import Parts
+from cavity.collapse.ep import EPCollapse
+from cavity.collapse.naive import NaiveCollapse
+from cavity.collapse.registry import supports
+from cavity.collapse.series_exact import ExactSeriesCollapse
+from cavity.core.lanes import whole_vectors
+from cavity.models.series.likelihood import factor_family, factor_paths
+from cavity.models.series.problem import SeriesProblem
+
+
+def _room(problem: SeriesProblem, n_slots: int) -> tuple[Any, Any, Any]:
+    n_slots = whole_vectors(n_slots)
+    n_times = problem.data.cells.y.shape[1]
+    model = problem.likelihood(n_slots)
+    return model, factor_family(n_times, n_slots), factor_paths(n_times, n_slots)
+
+
+@supports("series", "ep")
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model, family, paths = _room(problem, n_slots)
+    # Sites in single precision: half the memory; the clusters' sums stay double.
+    driver = EPCollapse(model, family, paths, n=len(model.cells.y), site_type=np.float32, **options)
+    return Parts(driver, (problem.update(model, exact=False, approximate=True),))
+
+
+@supports("series", "collapsed")
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model, family, paths = _room(problem, n_slots)
+    driver = ExactSeriesCollapse(model, family, paths, options.get("route", "auto"))
+    return Parts(driver, (problem.update(model, exact=True, approximate=False),))
+
+
+@supports("series", "naive")
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model, family, paths = _room(problem, n_slots)
+    driver = NaiveCollapse(model, family, paths, conjugate=False)
+    return Parts(driver, (problem.update(model, exact=False, approximate=False),))

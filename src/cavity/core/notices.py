@@ -1,0 +1,13 @@
+"""Categories of warnings, so that each can be silenced by itself."""
+
+from __future__ import annotations
+
+
+class NotConvergedWarning(UserWarning):
+    """The chains of a fit are not shown to agree; the answer may change with more draws.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", NotConvergedWarning)
+    """

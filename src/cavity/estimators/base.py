@@ -1,0 +1,247 @@
+"""What every estimator is: settings of run and prior, the estimate, files, the report."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.collapse.registry import collapses_of
+from cavity.core.notices import NotConvergedWarning
+from cavity.estimators.fitting import RunSettings
+from cavity.estimators.validation import check_choice, check_count, check_number
+from cavity.posterior.partition import Partition
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import Described
+from cavity.priors.specifications import PartitionSpecification, specification
+
+if TYPE_CHECKING:
+    from cavity.posterior.diagnostics import Diagnostics
+
+# Name under which a saved run keeps its point estimate.
+ESTIMATE = "estimate"
+_ESTIMATORS: dict[str, type[Estimator]] = {}
+
+EP_OPTIONS = {
+    "fraction": (1e-3, 1.0),
+    "damping": (1e-3, 1.0),
+    "pass_every": (0, 10**9),
+}
+
+
+class Estimator(BaseEstimator):
+    """Base of the estimators; a subclass says how its problem is made and what it answers."""
+
+    # Set by the estimators' constructors.
+    n_clusters: int
+    collapse: str
+    prior: Any
+    concentration: Any
+    n_chains: int
+    n_warmup: int
+    n_draws: int
+    thin: int
+    init: Any
+    n_jobs: int | None
+    random_state: Any
+    progress: bool | None
+    checkpoint: Any
+    keep_warmup: bool
+    collapse_options: Any
+
+    posterior_: Posterior
+    partition_: Partition
+    labels_: np.ndarray
+    n_clusters_: int
+    converged_: bool
+
+    _model: ClassVar[str]  # its name in the registry of collapses
+    _starts: ClassVar[tuple[str, ...]]
+    _options: ClassVar[dict[str, tuple[str, ...]]] = {}  # of collapses, whose values are words
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "_model" in vars(cls):
+            _ESTIMATORS[cls.__name__] = cls
+
+    # ------------------------------------------------------------------ settings
+
+    def _specification(self) -> PartitionSpecification:
+        return specification(self.prior, self.concentration)
+
+    def _check_settings(self) -> None:
+        check_count("n_clusters", self.n_clusters, 1)
+        check_count("n_chains", self.n_chains, 1)
+        check_count("n_warmup", self.n_warmup, 0)
+        check_count("n_draws", self.n_draws, 1)
+        check_count("thin", self.thin, 1)
+        check_choice("collapse", self.collapse, collapses_of(self._model))
+        prior = self._specification()
+        prior.state(self.n_clusters, self.n_clusters, 1.0)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, self._starts)
+        self._collapse_options()
+
+    def _collapse_options(self) -> dict[str, Any]:
+        """Options of the collapse, checked; those of other collapses are refused."""
+        given = {} if self.collapse_options is None else self.collapse_options
+        if not hasattr(given, "items"):
+            raise ValueError(
+                f"collapse_options must be a dictionary of options by name, not {given!r}."
+            )
+        words = dict(self._options)
+        numbers = EP_OPTIONS if self.collapse == "ep" else {}
+        out: dict[str, Any] = {}
+        for name, value in given.items():
+            where = f"collapse_options[{name!r}]"
+            if name in words:
+                out[name] = check_choice(where, value, words[name])
+            elif name in numbers and name == "pass_every":
+                out[name] = check_count(where, value, 0)
+            elif name in numbers:
+                low, high = numbers[name]
+                out[name] = check_number(where, value, low, high, strict=False)
+            else:
+                known = ", ".join(map(repr, (*words, *numbers))) or "none"
+                raise ValueError(
+                    f"{where} is no option of collapse={self.collapse!r}; there are: {known}."
+                )
+        return out
+
+    def _run_settings(self) -> RunSettings:
+        return RunSettings(
+            **{name: getattr(self, name) for name in RunSettings.__dataclass_fields__}
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        """The constructor's parameters but for the checkpoint, which is no part of the answer."""
+        return {k: v for k, v in self.get_params(deep=False).items() if k != "checkpoint"}
+
+    # ------------------------------------------------------------------ the answer
+
+    def _finish(self, posterior: Posterior) -> None:
+        """Keep the draws, find the estimate, say whether the chains agree."""
+        self.posterior_ = posterior
+        try:
+            partition = posterior.partition("vi")
+        except KeyboardInterrupt:
+            partition = _best_draw(posterior)
+            warnings.warn(
+                "The search for the point estimate was stopped: labels_ is the draw of highest "
+                "log joint density. All draws are kept: posterior_.partition() searches again.",
+                UserWarning,
+                stacklevel=3,
+            )
+        posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
+        self._settle(partition)
+        found = self.diagnostics()
+        if not found.converged:
+            warnings.warn(
+                f"{found.sentences[0]} Filter cavity.NotConvergedWarning to silence this.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+
+    def _settle(self, partition: Partition) -> None:
+        """Set what follows from the posterior and its point estimate."""
+        self.partition_ = partition
+        self.labels_ = partition.labels.astype(np.int64)
+        self.n_clusters_ = int(partition.n_clusters)
+
+    def diagnostics(self) -> Diagnostics:
+        """Whether the chains agree: R-hat, effective draws and a verdict in words; print it."""
+        check_is_fitted(self, "posterior_")
+        found = self.posterior_.diagnostics()
+        self.converged_ = bool(found.converged)
+        return found
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fitted estimator to one NetCDF file; `load` gives it back.
+
+        The file holds numbers and text, no pickle, and other tools can read it.
+        """
+        check_is_fitted(self, "posterior_")
+        return self.posterior_.save(Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The fitted estimator that `save` (or a run of the command line) wrote."""
+        return cls._from_posterior(Posterior.load(Path(path)), str(path))
+
+    @classmethod
+    def _from_posterior(cls, posterior: Posterior, source: str) -> Self:
+        record = posterior.record
+        if record.model != cls.__name__:
+            raise ValueError(
+                f"{source} holds a fit of {record.model or 'an unknown model'}, not of "
+                f"{cls.__name__}."
+            )
+        estimator = cls()
+        known = estimator.get_params(deep=False)
+        estimator.set_params(
+            **{
+                name: value
+                for name, value in record.settings.items()
+                if name in known and not isinstance(value, Described)
+            }
+        )
+        estimator.posterior_ = posterior
+        estimator._restore(posterior)
+        labels = posterior.summaries.get(ESTIMATE)
+        partition = posterior.partition("vi") if labels is None else _known(posterior, labels)
+        estimator._settle(partition)
+        return estimator
+
+    def _restore(self, posterior: Posterior) -> None:
+        """Set what a fit would have set from the data."""
+
+
+def _best_draw(posterior: Posterior) -> Partition:
+    draws = posterior.flat_labels
+    best = 0 if posterior.log_joint is None else int(np.argmax(posterior.log_joint))
+    labels = np.unique(draws[best], return_inverse=True)[1].reshape(-1)
+    return _known(posterior, labels)
+
+
+def _known(posterior: Posterior, labels: np.ndarray) -> Partition:
+    from cavity.posterior.losses import expected_loss
+
+    draws = posterior.flat_labels
+    n = posterior.n_observations
+    top = int(labels.max(initial=-1))
+    if labels.shape != (n,) or not np.array_equal(np.unique(labels), np.arange(top + 1)):
+        raise ValueError("the point estimate in the file is not one of its observations.")
+    values = labels.astype(np.int64)
+    return Partition(values, expected_loss(values, draws), "vi", 1.0, draws)
+
+
+def load(path: str | os.PathLike[str]) -> Estimator:
+    """The fitted estimator of a file, whichever it was.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np
+    >>> from cavity import GaussianMixture
+    >>> X = np.random.default_rng(0).standard_normal((20, 1))
+    >>> m = GaussianMixture(1, n_chains=2, n_warmup=5, n_draws=20, random_state=0).fit(X)
+    >>> path = m.save(pathlib.Path(tempfile.mkdtemp()) / "run.nc")
+    >>> load(path)
+    GaussianMixture(n_chains=2, n_clusters=1, n_draws=20, n_warmup=5, random_state=0)
+    """
+    from cavity.estimators import mixtures, series  # noqa: F401  (each registers its own)
+
+    posterior = Posterior.load(Path(path))
+    name = posterior.record.model
+    if name not in _ESTIMATORS:
+        raise ValueError(
+            f"{path} holds draws of {name or 'an unknown model'}, which no estimator of cavity "
+            "answers for; read it with cavity.Posterior.load."
+        )
+    return _ESTIMATORS[name]._from_posterior(posterior, str(path))

@@ -1,0 +1,166 @@
+"""The one fit: from a checked problem to chains, whatever the model.
+
+Mixtures, series and likelihoods of a user's own all come through here: the settings of the run,
+the partition prior, the compile step, the chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cavity.collapse.driver import Parts
+from cavity.core.compile import cache_directory
+from cavity.core.progress import say
+from cavity.posterior.record import RunRecord, versions
+from cavity.priors.concentration import ConcentrationUpdate
+from cavity.priors.specifications import PartitionSpecification
+from cavity.sampling.chains import ChainRun, run_chains
+from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
+from cavity.updates import Update
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How long chains run, how many there are, and what becomes of them."""
+
+    n_chains: int = 4
+    n_warmup: int = 200
+    n_draws: int = 300
+    thin: int = 1
+    n_jobs: int | None = None
+    random_state: Any = None
+    progress: bool | None = None
+    checkpoint: Any = None
+    keep_warmup: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked problem and how chains over it are made.
+
+    Attributes
+    ----------
+    name : str
+        Of the estimator or model, for the progress bar and the record.
+    n : int
+        Observations.
+    n_clusters : int
+        Of a closed prior; where an open one starts.
+    assemble : callable
+        ``assemble(n_slots)``: the model under its collapse, afresh for each chain.
+    assemble_few : callable
+        The same for a few observations, to compile with: returns their number and the parts.
+    prior : specification
+        Of the partition prior.
+    concentration : float
+        Where it leaves the concentration open.
+    start : callable
+        ``start(rng)``: labels that a chain begins with, from 0.
+    n_start : int
+        How many clusters these may name.
+    fingerprint : mapping
+        What identifies the run, for its checkpoint.
+    describe, cluster_parameters, marginal
+        See `cavity.sampling.sampler.PartitionSampler`.
+    """
+
+    name: str
+    n: int
+    n_clusters: int
+    assemble: Callable[[int], Parts]
+    assemble_few: Callable[[int], tuple[int, Parts]]
+    prior: PartitionSpecification
+    concentration: float
+    start: Callable[[np.random.Generator], np.ndarray]
+    n_start: int
+    fingerprint: Mapping[str, Any]
+    describe: Describe | None = None
+    cluster_parameters: tuple[str, ...] = ()
+    marginal: bool = False
+
+    @property
+    def n_slots(self) -> int:
+        """Room that a chain begins with."""
+        if self.prior.is_open:
+            return slots_for(max(self.n_start, 1), True)
+        return self.n_clusters
+
+    @property
+    def max_clusters(self) -> int | None:
+        """Most clusters that the prior allows."""
+        return None if self.prior.is_open else self.n_clusters
+
+    def sampler(self, parts: Parts, z: np.ndarray, rng: np.random.Generator) -> PartitionSampler:
+        """A started chain."""
+        updates: tuple[Update, ...] = ()
+        if self.prior.learned:
+            updates = (ConcentrationUpdate(*self.prior.gamma),)  # type: ignore[union-attr]
+        n_slots = parts.collapse.family.natural.shape[0]
+        return PartitionSampler(
+            parts,
+            self.prior.state(self.n_clusters, n_slots, self.concentration),
+            z,
+            rng,
+            updates=updates,
+            describe=self.describe,
+            cluster_parameters=self.cluster_parameters,
+            marginal=self.marginal,
+        )
+
+    def record(self, run: ChainRun, **more: Any) -> RunRecord:
+        """How the run was made; `more` are the fields that the estimator knows."""
+        return RunRecord(
+            model=self.name,
+            max_clusters=self.max_clusters,
+            n_warmup=int(run.n_warmup),
+            thin=int(run.thin),
+            interrupted=bool(run.interrupted),
+            versions=versions(),
+            **more,
+        )
+
+
+def compile_kernels(plan: Plan) -> None:
+    """Run a sweep over a few observations, so that no chain's clock shows compilation."""
+    folder = cache_directory()
+    if folder is None or not any(folder.iterdir()):
+        say("compiling kernels: once on this machine, about 20 seconds")
+    rng = np.random.default_rng(0)
+    n, parts = plan.assemble_few(plan.n_slots)
+    sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng)
+    sampler.sweep(rng)
+    sampler.log_joint()
+    sampler.keep()
+    if hasattr(sampler.collapse, "staleness"):
+        sampler.collapse.staleness(sampler.z, sampler.counts)
+
+
+def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
+    """Compile, then run all chains to their end or an interrupt."""
+    from threadpoolctl import threadpool_limits
+
+    def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
+        z = plan.start(rng)
+        return plan.sampler(plan.assemble(plan.n_slots), z, rng)
+
+    # Chains are the threads: linear algebra that starts more of its own only waits for them.
+    with threadpool_limits(1, user_api="blas"):
+        compile_kernels(plan)
+        return run_chains(
+            make_sampler,
+            n_chains=settings.n_chains,
+            n_warmup=settings.n_warmup,
+            n_draws=settings.n_draws,
+            thin=settings.thin,
+            n_jobs=settings.n_jobs,
+            random_state=settings.random_state,
+            progress=settings.progress,
+            checkpoint=settings.checkpoint,
+            keep_warmup=settings.keep_warmup,
+            fingerprint=plan.fingerprint,
+            label=plan.name,
+        )

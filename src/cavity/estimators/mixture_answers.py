@@ -1,0 +1,344 @@
+"""What a fitted mixture answers: parameters of its clusters, new rows, checks of the fit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.validation import check_count
+from cavity.models.predictive import (
+    MAX_DRAWS,
+    MixtureDraws,
+    cholesky,
+    mixture_draws,
+    predict,
+    replicate,
+    spread_draws,
+)
+from cavity.posterior.partition import Partition
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.units import ColumnUnits
+from cavity.sampling.chains import seed_entropy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class MixtureAnswers:
+    """Methods of a fitted mixture."""
+
+    # Set by ``fit`` or ``load``.
+    posterior_: Posterior
+    partition_: Partition
+    labels_: np.ndarray
+    n_clusters_: int
+    means_: np.ndarray
+    covariances_: np.ndarray
+    weights_: np.ndarray
+
+    def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
+        raise TypeError("an estimator says how its data are checked")
+
+    @property
+    def _units(self) -> ColumnUnits:
+        units = self.posterior_.units
+        assert isinstance(units, ColumnUnits)
+        return units
+
+    # ------------------------------------------------------------------ clusters of the estimate
+
+    def _restore(self, posterior: Posterior) -> None:
+        """Set what a fit would have set from the data."""
+        record = posterior.record
+        self.n_features_in_ = len(record.columns)
+        if record.columns_named:
+            self.feature_names_in_ = np.array(record.columns, dtype=object)
+
+    def _settle(self, partition: Partition) -> None:
+        """Parameters of the point estimate's clusters, over the draws that have a match."""
+        super()._settle(partition)  # type: ignore[misc]
+        # Another estimate makes another mixture.
+        self.__dict__.pop("_mixtures", None)
+        posterior = self.posterior_
+        matched = posterior.relabel(partition)
+        in_model = {
+            name: _mean_over_draws(matched.select(_flat(posterior, name)))
+            for name in ("weight", "mean", "covariance")
+        }
+        self.weights_ = in_model["weight"] / in_model["weight"].sum()
+        self._standard = in_model["mean"], in_model["covariance"]
+        self.means_ = self._units.convert("mean", in_model["mean"])
+        self.covariances_ = self._units.convert("covariance", in_model["covariance"])
+        if "df" in posterior.drawn:
+            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df")))
+
+    @property
+    def cluster_centers_(self) -> np.ndarray:
+        """Posterior means of the clusters' locations: ``means_``."""
+        return self.means_
+
+    # ------------------------------------------------------------------ prediction
+
+    def _packed(self, chosen: np.ndarray) -> MixtureDraws:
+        """Mixtures of some draws in standardised units, whose squares are always numbers."""
+        posterior = self.posterior_
+        slots = posterior.relabel(self.partition_).slots[chosen]
+        weight = _flat(posterior, "weight")[chosen]
+        targets = np.full(weight.shape, -1, dtype=np.int64)
+        draw, cluster = np.nonzero(slots >= 0)
+        targets[draw, slots[draw, cluster]] = cluster
+        return mixture_draws(
+            weight,
+            _flat(posterior, "mean")[chosen],
+            _flat(posterior, "covariance")[chosen],
+            _flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
+            targets,
+        )
+
+    @cached_property
+    def _mixtures(self) -> MixtureDraws:
+        posterior = self.posterior_
+        return self._packed(spread_draws(posterior.n_chains * posterior.n_draws))
+
+    def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
+        check_is_fitted(self)
+        X = self._check_data(X, reset=False)
+        units = self._units
+        log_density, probability = predict(self._mixtures, units.standardise(X), self.n_clusters_)
+        return log_density - units.log_volume, probability
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most probable cluster of the point estimate for each row of X."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each cluster of the point estimate for each row of X, (n, K).
+
+        Averaged over (at most 200, evenly spread) draws. A draw's cluster that matches none of
+        the estimate's is left out and the rest made to sum to one: these are probabilities given
+        that the row is in one of these clusters. `membership` shows what was left out.
+        """
+        probability = self._evaluate(X)[1]
+        return _given_matched(probability)
+
+    def membership(self, X: Any) -> pd.DataFrame:
+        """Where each row of X belongs, by column of a table.
+
+        Returns
+        -------
+        DataFrame
+            ``cluster``, its ``probability``, ``elsewhere`` (the probability of a cluster that
+            matches none of the estimate's), ``tail_probability`` and ``log_density`` (see
+            `tail_probabilities` and `score_samples`), and ``p_0``, ``p_1``, ... These and
+            ``elsewhere`` sum to one.
+        """
+        import pandas as pd
+
+        log_density, probability = self._evaluate(X)
+        index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        cluster = probability[:, :-1].argmax(axis=1)
+        table = {
+            "cluster": cluster,
+            "probability": probability[np.arange(len(cluster)), cluster],
+            "elsewhere": probability[:, -1],
+            "tail_probability": self.tail_probabilities(X),
+            "log_density": _log_mean_exp(log_density),
+        }
+        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        return pd.DataFrame(table, index=index)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log posterior predictive density of each row of X, its cluster integrated out."""
+        return _log_mean_exp(self._evaluate(X)[0])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log posterior predictive density of the rows of X: a held-out log score."""
+        return float(self.score_samples(X).mean())
+
+    def tail_probabilities(self, X: Any) -> np.ndarray:
+        """Probability that a draw from the nearest cluster lies at least as far out as the row.
+
+        Small where a row lies far from every cluster: the rows worth checking in the source of
+        the data.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+            Rows of the fit, or new ones.
+
+        Returns
+        -------
+        array of shape (n,)
+            Under ``means_``, ``covariances_`` and ``df_``: the squared Mahalanobis distance over
+            d is then F(d, df), or chi-squared over d. The largest over the clusters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import StudentTMixture
+        >>> X = np.random.default_rng(0).standard_normal((60, 2))
+        >>> X[7] = 40.0
+        >>> m = StudentTMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
+        >>> int(m.tail_probabilities(X).argmin())
+        7
+        """
+        from scipy import stats
+
+        check_is_fitted(self)
+        X = self._check_data(X, reset=False)
+        standard = self._units.standardise(X)
+        d = standard.shape[1]
+        out = np.zeros(len(standard))
+        means, covariances = self._standard
+        for k in range(self.n_clusters_):
+            away = standard - means[k]
+            root = cholesky(covariances[k])
+            with np.errstate(over="ignore"):
+                distance = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
+            if hasattr(self, "df_"):
+                tail = stats.f.sf(distance / d, d, self.df_[k])
+            else:
+                tail = stats.chi2.sf(distance, d)
+            out = np.maximum(out, np.nan_to_num(tail))
+        return out
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows from the posterior predictive distribution.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        X : array of shape (n_samples, d)
+        labels : array of int
+            The cluster of the point estimate that each came from; -1 for one that matches none.
+        """
+        check_is_fitted(self)
+        check_count("n_samples", n_samples, 1)
+        rng = np.random.default_rng(seed_entropy(random_state))
+        draws = self._mixtures
+        which = rng.integers(draws.start.size - 1, size=n_samples)
+        rows = np.empty((n_samples, self.means_.shape[1]))
+        labels = np.empty(n_samples, dtype=np.int64)
+        for s in np.unique(which):
+            here = which == s
+            rows[here], labels[here] = replicate(draws, int(s), int(here.sum()), rng)
+        return self._units.convert("mean", rows), labels
+
+    # ------------------------------------------------------------------ checks
+
+    def loo(self, X: Any, **options: Any) -> Any:
+        """PSIS-LOO of the fitted data through ArviZ, each row's cluster integrated out.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data that the model was fitted to.
+        options
+            Passed to ``arviz.loo``, such as ``pointwise=True``.
+        """
+        check_is_fitted(self)
+        X = self._check_data(X, reset=False)
+        posterior = self.posterior_
+        if len(X) != posterior.n_observations:
+            raise ValueError(
+                f"X has {len(X)} rows, the fit had {posterior.n_observations}: leave-one-out needs "
+                "the data that the model was fitted to. For other rows use score_samples."
+            )
+        per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
+        chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
+        units = self._units
+        density = predict(self._packed(chosen.ravel()), units.standardise(X), self.n_clusters_)[0]
+        thinned = Posterior(
+            posterior.labels[:, per_chain],
+            point_log_lik=density.reshape(*chosen.shape, -1) - units.log_volume,
+        )
+        return thinned.loo(**options)
+
+    def predictive_check(
+        self, X: Any, n_replicates: int = 200, random_state: Any = 0
+    ) -> pd.DataFrame:
+        """Does replicated data look like the data? One row per column and statistic.
+
+        A posterior predictive p-value near 0 says that the model cannot produce what is in X:
+        the centre and spread of a column, its bulk (95% reach) or its farthest value, the last
+        two in units of the quartiles' spread.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data that the model was fitted to, or other data of the same kind.
+        n_replicates : int
+            Replicated data sets.
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        DataFrame
+            ``observed``, and ``mean``, ``lower``, ``upper`` of the replicates, and ``p``.
+        """
+        check_is_fitted(self)
+        check_count("n_replicates", n_replicates, 20)
+        X = self._check_data(X, reset=False)
+        units = self._units
+        table = predictive_check(
+            self._mixtures,
+            units.standardise(X),
+            list(self.posterior_.record.columns),
+            n_replicates,
+            random_state,
+        )
+        # Back to the data's units: medians move and scale, spreads scale, ratios stay.
+        shown = ["observed", "mean", "lower", "upper"]
+        values = np.array(table[shown]).reshape(X.shape[1], len(STATISTICS), len(shown))
+        values[:, :2] *= units.scale[:, None, None]
+        values[:, 0] += units.centre[:, None]
+        table[shown] = values.reshape(len(table), -1)
+        return table
+
+
+def _flat(posterior: Posterior, name: str) -> np.ndarray:
+    """Draws of a cluster parameter in the model's units, chains one after the other."""
+    values = posterior.drawn[name]
+    return values.reshape(-1, *values.shape[2:])
+
+
+def _mean_over_draws(values: np.ndarray) -> np.ndarray:
+    """Mean over the draws (the first axis) that have a match; some draw always has one.
+
+    A cluster of the estimate that no draw matches would have none: it then takes the mean of all
+    clusters, which is at least a number of the right kind.
+    """
+    present = np.isfinite(values).all(axis=tuple(range(2, values.ndim)))
+    count = present.sum(axis=0)
+    shape = (*present.shape, *(1,) * (values.ndim - 2))
+    total = np.where(present.reshape(shape), values, 0.0).sum(axis=0)
+    out = total / np.maximum(count, 1).reshape(-1, *(1,) * (values.ndim - 2))
+    if not count.all():
+        out[count == 0] = total.sum(axis=0) / max(int(count.sum()), 1)
+    return out
+
+
+def _given_matched(probability: np.ndarray) -> np.ndarray:
+    """Probabilities of the clusters given that it is one of them; equal where none is."""
+    inside = probability[:, :-1]
+    total = inside.sum(axis=1, keepdims=True)
+    even = np.full(inside.shape, 1.0 / inside.shape[1])
+    return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
+
+
+def _log_mean_exp(log_density: np.ndarray) -> np.ndarray:
+    """Logarithm of the mean density over draws."""
+    top = log_density.max(axis=0)
+    # So far out that no draw gives a density above zero, the answer is minus infinity.
+    lift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))

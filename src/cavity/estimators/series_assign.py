@@ -1,0 +1,180 @@
+"""New series put into the clusters of a fit, with probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.estimators.series_data import SeriesData, from_rows, from_wide
+from cavity.estimators.series_model import build_priors
+from cavity.estimators.validation import check_count
+from cavity.models.predictive import spread_draws
+from cavity.models.series.assignment import NewSeries, visit_draw
+from cavity.models.series.state import factor_series
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.units import SeriesUnits
+from cavity.priors.series import SeriesPrior
+from cavity.sampling.chains import seed_entropy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cavity.posterior.partition import Partition
+
+# Draws of the fit that are visited, and steps at the first of them before any is counted.
+MAX_DRAWS, BURN_IN, PER_DRAW = 100, 60, 3
+
+
+class SeriesAssignment:
+    """The verb that assigns new series."""
+
+    posterior_: Posterior
+    partition_: Partition
+    n_clusters_: int
+    priors: SeriesPrior | None
+    _data: SeriesData
+
+    def assign(
+        self,
+        Y: Any,
+        *,
+        series: str | None = None,
+        time: str | None = None,
+        value: str | None = None,
+        n_draws: int = MAX_DRAWS,
+        random_state: Any = 0,
+    ) -> pd.DataFrame:
+        """Cluster probabilities of series that were not in the fit.
+
+        The factors are those of the fit; a new series' own parameters (autoregression, loading,
+        noise, level) are drawn with its label, under their priors. New series do not change the
+        clusters.
+
+        Parameters
+        ----------
+        Y : array or DataFrame
+            As in `fit`: a wide table over the same times (an array has as many columns), or rows
+            in long form with `series`, `time` and `value`, all within the fit's times. Models
+            with covariates or an offset need a new fit.
+        series, time, value : str, optional
+            Columns of a long frame.
+        n_draws : int
+            Draws of the fit to average over.
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        DataFrame
+            One row per series: ``cluster``, its ``probability``, ``elsewhere`` (of a cluster that
+            matches none of the estimate's), and ``p_0``, ``p_1``, ...
+
+        Examples
+        --------
+        >>> from cavity import SeriesMixture
+        >>> from cavity.datasets import make_series
+        >>> Y, truth = make_series(31, 60, n_clusters=3, random_state=1)
+        >>> s = SeriesMixture(3, n_chains=2, n_warmup=40, n_draws=40, random_state=0).fit(Y[:30])
+        >>> found = s.assign(Y[30:])
+        >>> bool(truth.labels[:30][s.labels_ == found["cluster"][0]][0] == truth.labels[30])
+        True
+        """
+        import pandas as pd
+
+        check_is_fitted(self, "posterior_")
+        check_count("n_draws", n_draws, 1)
+        data = self._new_series(Y, series, time, value)
+        posterior = self.posterior_
+        units = posterior.units
+        assert isinstance(units, SeriesUnits)
+        new = self._start(data, units)
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
+        matched = posterior.relabel(self.partition_)
+        rng = np.random.default_rng(seed_entropy(random_state))
+
+        def flat(name: str) -> np.ndarray:
+            values = posterior.drawn[name]
+            return values.reshape(-1, *values.shape[2:])
+
+        factor, var_x = flat("factor"), flat("var_x")
+        has_beta = "beta" in posterior.drawn
+        count = np.zeros((len(data.y), self.n_clusters_ + 1))
+        for place, s in enumerate(chosen):
+            sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
+            paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
+            hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
+            new.set_draw(paths, sizes, float(var_x[s]), hyper)
+            steps = BURN_IN if place == 0 else PER_DRAW
+            z = visit_draw(new, steps, rng)
+            target = np.full(factor.shape[1] + 1, self.n_clusters_)
+            held = matched.slots[s] >= 0
+            target[matched.slots[s][held]] = np.flatnonzero(held)
+            count[np.arange(len(z)), target[z]] += 1.0
+        probability = count / len(chosen)
+        cluster = probability[:, :-1].argmax(axis=1)
+        table = {
+            "cluster": cluster,
+            "probability": probability[np.arange(len(cluster)), cluster],
+            "elsewhere": probability[:, -1],
+        }
+        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        return pd.DataFrame(table, index=data.series)
+
+    def _new_series(self, Y: Any, series: Any, time: Any, value: Any) -> SeriesData:
+        fitted = self._data
+        if fitted.covariate_names or fitted.offset_column is not None:
+            raise ValueError(
+                "assign takes series of values alone, and this model was fitted with covariates "
+                "or an offset. Fit the new series together with the others."
+            )
+        size = fitted.axis.size
+        if series is None and time is None and value is None:
+            if not hasattr(Y, "columns"):
+                data = from_wide(Y)
+                if data.y.shape[1] != size:
+                    raise ValueError(
+                        f"Y has {data.y.shape[1]} times, the fit had {size}: an array must cover "
+                        "the same times. Use NaN where nothing was observed."
+                    )
+                return data
+            data = from_wide(Y)
+            position = fitted.axis.locate(Y.columns)
+        else:
+            if series is None or time is None or value is None:
+                raise ValueError("a long frame needs series=, time= and value=.")
+            data = from_rows(Y, series, time, value)
+            position = fitted.axis.locate(data.axis.labels())
+        if position.max() >= size:
+            raise ValueError(
+                f"the new series reach beyond the fit's last time, {fitted.axis.labels()[-1]}. "
+                "Only times of the fit say which factor a series follows; drop the later ones."
+            )
+        y = np.full((len(data.y), size), np.nan)
+        count = np.zeros((len(data.y), size), dtype=data.count.dtype)
+        y[:, position] = data.y[:, : position.size]
+        count[:, position] = data.count[:, : position.size]
+        empty = np.zeros((len(y), size, 0))
+        return SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
+
+    def _start(self, data: SeriesData, units: SeriesUnits) -> NewSeries:
+        prior = SeriesPrior() if self.priors is None else self.priors
+        priors = build_priors(prior, int(units.intercept), units.intercept)
+        scatter = data.scatter / units.scale / units.scale
+        if units.intercept:
+            scatter = np.pad(scatter, ((0, 0), (1, 0), (1, 0)))
+        var_x0 = 1.0 if prior.var_x0 is None else prior.var_x0 / units.scale**2
+        model = factor_series(
+            data.y,
+            data.count,
+            scatter=scatter,
+            a=0.8,
+            loading=0.4,
+            var_x=0.05,
+            var_y=0.2,
+            var_x0=var_x0,
+            centre=units.centre,
+            scale=units.scale,
+            intercept=units.intercept,
+        )
+        return NewSeries(model, priors)

@@ -1,0 +1,87 @@
+"""Labels and parameters of new series, given the factors of one draw of a fit.
+
+Given the factors, new series are independent of the old ones and of each other: each is a small
+Gibbs sampler over its label and its own parameters, states integrated out of the label's draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.core.lanes import whole_vectors
+from cavity.models.selection import draw_from_scores
+from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.likelihood import FactorPaths, factor_paths
+from cavity.models.series.moves import state_sums
+from cavity.models.series.refresh import refresh_series
+from cavity.models.series.state import FactorSeries, own_copy
+from cavity.verbs import log_densities
+
+# The variance that all series share is the fit's.
+_OWN = Moving(True, True, False, True, False)
+
+
+@jit
+def draw_labels(model, paths, weights, scores, mass, z, rng):
+    """Draw every label given its series' parameters, in place."""
+    for i in range(z.shape[0]):
+        log_densities(model, paths, i, scores)
+        z[i] = draw_from_scores(weights, scores, mass, rng)
+
+
+class NewSeries:
+    """New series between two draws of the fit.
+
+    Parameters
+    ----------
+    model : FactorSeries
+        Their data and starting values.
+    priors : SeriesPriors
+    """
+
+    def __init__(self, model: FactorSeries, priors: SeriesPriors) -> None:
+        self.model = model
+        self.priors = priors
+        self.z = np.full(len(model.own.a), -1, dtype=np.int64)
+        self.paths: FactorPaths = factor_paths(model.cells.y.shape[1], 1)
+        self.weights = np.zeros(0)
+        p = model.own.beta.shape[1]
+        self.hyper = np.array([np.zeros(p), np.ones(p)])
+
+    def set_draw(
+        self, factors: np.ndarray, sizes: np.ndarray, var_x: float, hyper: np.ndarray | None
+    ) -> None:
+        """Take over a draw of the fit: factors (T, slots), cluster sizes, shared parameters."""
+        n_times, n_slots = factors.shape
+        width = whole_vectors(n_slots)
+        if self.model.scratch.lanes.shape[1] != width:
+            self.model = own_copy(self.model, width)
+        self.paths = factor_paths(n_times, width)
+        self.paths.value[:, :n_slots] = factors
+        self.weights = np.zeros(width)
+        self.weights[:n_slots] = sizes
+        self.model.own.var_x[0] = var_x
+        if hyper is not None:
+            self.hyper = hyper
+
+
+def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.ndarray:
+    """Some Gibbs steps at one draw of the fit; returns the labels they end with."""
+    model, paths = new.model, new.paths
+    n, n_times = model.cells.y.shape
+    width = new.weights.size
+    scores, mass = np.zeros(width), np.zeros(width)
+    p = model.own.beta.shape[1]
+    moving = _OWN._replace(beta=p > 0)
+    sums = state_sums(n_times, width)
+    hyper = new.hyper.copy()
+    for _ in range(n_steps):
+        draw_labels(model, paths, new.weights, scores, mass, new.z, rng)
+        refresh_series(
+            model, new.z, paths, hyper, new.priors, moving, np.empty(n_times + 1),
+            np.empty((p + 3, p + 1)), np.empty(n), np.empty((0, 0), dtype=np.float32), sums, rng,
+        )  # fmt: skip
+        # The regression's hyper-parameters are the fit's: what the step drew is discarded.
+        hyper[:] = new.hyper
+    return new.z
