@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from cavity import GaussianMixture, StudentTMixture
+from cavity.priors import Dirichlet, DirichletProcess, FixedWeights, PitmanYor
 
 SMALL = {"n_chains": 2, "n_warmup": 10, "n_draws": 20, "random_state": 0}
 
@@ -173,15 +174,18 @@ def test_integers_and_lists(kind):
         ({"n_clusters": 0}, "n_clusters must be an integer of at least 1, not 0"),
         ({"n_clusters": 2.5}, "n_clusters must be an integer of at least 1, not 2.5"),
         ({"collapse": "guess"}, "collapse must be one of .*, not 'guess'"),
-        ({"prior": "flat"}, "prior must be one of 'fixed', .*, not 'flat'"),
-        ({"prior": None}, "prior must be one of .* or a prior object from cavity.priors"),
+        ({"prior": "flat"}, "prior must be one of 'dirichlet', .*, not 'flat'"),
+        ({"prior": None}, "prior must be one of .* or a prior from cavity.priors"),
         ({"init": "best"}, "init must be one of .*, not 'best'"),
         ({"init": [0, 1]}, r"init has shape \(2,\), but X has 40 rows: give one label per row"),
         ({"init": np.arange(40)}, "init has 40 distinct labels, but n_clusters=2"),
         ({"init": np.zeros(40)}, "init must hold integer labels, one per row of X"),
-        ({"concentration": -1}, "concentration must be a number greater than 0, not -1"),
-        ({"concentration": "guess"}, "concentration must be a positive number or 'learn'"),
-        ({"concentration": "learn", "prior": "fixed"}, "needs a prior that has one, not 'fixed'"),
+        ({"concentration": -1}, "concentration must be a number between .* or 'learn', not -1"),
+        (
+            {"concentration": "guess"},
+            "concentration must be a number between .* or 'learn', not 'guess'",
+        ),
+        ({"concentration": "learn", "prior": "fixed"}, "has no concentration to give or to learn"),
         ({"n_chains": 0}, "n_chains must be an integer of at least 1, not 0"),
         ({"n_warmup": -1}, "n_warmup must be an integer of at least 0, not -1"),
         ({"n_draws": 0}, "n_draws must be an integer of at least 1, not 0"),
@@ -189,11 +193,11 @@ def test_integers_and_lists(kind):
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"random_state": "a"}, "random_state must be None, an int, a numpy Generator"),
         ({"random_state": -1}, "random_state must not be negative, not -1"),
-        ({"weights": [1, -1], "prior": "fixed"}, "weights must hold n_clusters=2 positive numbers"),
-        ({"discount": 1.5, "prior": "pitman-yor"}, "discount must be below 1, not 1.5"),
-        ({"mean_prior_strength": 0}, "mean_prior_strength must be a number greater than 0"),
+        ({"prior": FixedWeights([1, 1, 1])}, "weights of FixedWeights are 3, but n_clusters=2"),
+        ({"mean_prior_strength": 0}, "mean_prior_strength must be a number at least 1e-12"),
+        ({"covariance_prior_df": np.inf}, "covariance_prior_df must be a number greater than 0"),
         ({"covariance_prior_df": 2}, r"must exceed the number of columns plus 1 \(4\), not 2"),
-        ({"covariance_prior_scale": -1}, "covariance_prior_scale must be a number greater than 0"),
+        ({"covariance_prior_scale": -1}, "covariance_prior_scale must be a number at least"),
         ({"covariance_prior_scale": "guess"}, "covariance_prior_scale must be .*learn.*guess"),
         ({"covariance_prior_scale": None}, "covariance_prior_scale must be a number.*not None"),
     ],
@@ -209,12 +213,37 @@ def test_degrees_of_freedom_that_are_refused(X, df):
         StudentTMixture(2, df=df, **SMALL).fit(X)
 
 
-@pytest.mark.parametrize("name", ["ep_fraction", "ep_damping"])
-@pytest.mark.parametrize("value", [0.0, 1.5, "half"])
+@pytest.mark.parametrize("name", ["fraction", "damping"])
+@pytest.mark.parametrize("value", [0.0, 1e-9, 1.5, "half"])
 def test_ep_options_that_are_refused(X, name, value):
-    sentence = f"{name} must be a number greater than 0 and at most 1, not {value!r}"
+    sentence = rf"collapse_options\['{name}'\] must be a number at least 0.001 and at most 1"
     with pytest.raises(ValueError, match=sentence):
-        StudentTMixture(2, **SMALL, **{name: value}).fit(X)
+        StudentTMixture(2, **SMALL, collapse_options={name: value}).fit(X)
+
+
+def test_options_of_another_collapse(kind, X):
+    collapse = "blocked" if kind is StudentTMixture else "collapsed"
+    with pytest.raises(ValueError, match=f"is no option of collapse='{collapse}'; there are: none"):
+        kind(2, **SMALL, collapse=collapse, collapse_options={"damping": 0.5}).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FixedWeights([1, -1]), "weights must hold positive numbers, one per cluster"),
+        (lambda: PitmanYor(discount=1.5), "discount must be a number from 0 to below 1, not 1.5"),
+        (lambda: DirichletProcess(0.0), "concentration must be a number between"),
+        (lambda: Dirichlet(1e307), "concentration must be a number between"),
+    ],
+)
+def test_priors_that_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_priors_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        DirichletProcess(1.0).concentration = 2.0
 
 
 def test_unknown_options(kind):

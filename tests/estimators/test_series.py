@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import ClusterMixin, clone
 from sklearn.metrics import adjusted_rand_score
 
 from cavity import SeriesMixture
 from cavity.datasets import make_series
 from cavity.posterior.record import RunRecord
+from cavity.priors import FixedWeights, PitmanYor, SeriesPrior
 
 SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0, "progress": False}
 
@@ -177,7 +178,8 @@ def test_offset_is_given_back(wide):
 
 def test_held_parameters_are_held(wide):
     Y, truth = wide
-    s = SeriesMixture(3, a=0.95, loading=1.0, var_x=0.01, var_y=truth.var_y, **SHORT).fit(Y)
+    known = {"a": 0.95, "loading": 1.0, "var_x": 0.01, "var_y": truth.var_y}
+    s = SeriesMixture(3, hold=known, **SHORT).fit(Y)
     p = s.posterior_.parameters
     np.testing.assert_allclose(p["a"], 0.95, rtol=1e-6)
     np.testing.assert_allclose(p["loading"], 1.0, rtol=1e-6)
@@ -210,13 +212,13 @@ def test_open_number_of_clusters(wide, prior):
 
 def test_fixed_weights_and_given_start(wide):
     Y, truth = wide
-    s = SeriesMixture(3, prior="fixed", weights=[1, 1, 2], init=truth.labels, **SHORT).fit(Y)
+    s = SeriesMixture(3, prior=FixedWeights([1, 1, 2]), init=truth.labels, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) == 1.0
 
 
 def test_alternation_is_offered(wide):
     Y, truth = wide
-    s = SeriesMixture(3, draw="alternate", **SHORT).fit(Y)
+    s = SeriesMixture(3, collapse_options={"draw": "alternate"}, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
 
 
@@ -281,24 +283,31 @@ def test_long_gap_and_near_unit_root():
     [
         ({"n_clusters": 0}, "n_clusters must be an integer"),
         ({"collapse": "blocked"}, "collapse must be one of 'ep', 'collapsed', 'naive'"),
-        ({"draw": "both"}, "draw must be one of"),
-        ({"route": "scenic"}, "route must be one of"),
-        ({"collapse": "collapsed", "draw": "alternate"}, "draw='auto'"),
+        ({"collapse_options": {"draw": "both"}}, "draw'. must be one of"),
+        ({"collapse_options": {"route": "scenic"}}, "route'. must be one of"),
+        ({"collapse_options": {"route": "filter"}}, "collapse='collapsed' alone"),
+        ({"collapse_options": {"speed": 1}}, "is no option of collapse='ep'"),
+        ({"collapse_options": "fast"}, "must be a dictionary"),
+        (
+            {"collapse": "collapsed", "collapse_options": {"draw": "alternate"}},
+            "Use 'auto'",
+        ),
         ({"prior": "flat"}, "prior must be one of"),
-        ({"prior": 3}, "prior object"),
+        ({"prior": 3}, "a prior from cavity.priors"),
         ({"concentration": -1.0}, "concentration must be"),
         ({"concentration": "much"}, "concentration must be"),
-        ({"concentration": "learn", "prior": "fixed"}, "needs a prior that has one"),
+        ({"concentration": "learn", "prior": "fixed"}, "has no concentration"),
         ({"init": "kmeans"}, "init must be"),
         ({"init": [0, 1]}, "init has shape"),
-        ({"a": 1.0}, "a must lie between"),
-        ({"var_x0": -1.0}, "var_x0 must lie"),
-        ({"a_prior": (0.5,)}, "a_prior must hold 2 numbers"),
-        ({"var_y_prior": (1.0, -2.0)}, "var_y_prior must hold 2 numbers"),
-        ({"beta_prior": (1.0, 1.0)}, "beta_prior must hold 3 numbers"),
-        ({"prior": "pitman-yor", "discount": 1.0}, "discount must be below 1"),
-        ({"weights": [1.0, 2.0]}, "weights must hold n_clusters=3"),
-        ({"ep_fraction": 0.0}, "ep_fraction must be"),
+        ({"hold": {"a": 1.0}}, "a must be held between"),
+        ({"hold": {"loading": 1e10}}, "Check it, and the data for wild values"),
+        ({"hold": {"speed": 1.0}}, "hold must be a dictionary of values by name"),
+        ({"priors": (0.5, 0.1)}, "priors must be a cavity.priors.SeriesPrior"),
+        ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),
+        ({"prior": PitmanYor(1.0), "concentration": 2.0}, "given twice"),
+        ({"collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"random_state": "a"}, "random_state must be"),
         ({"n_draws": 0}, "n_draws must be"),
     ],
 )
@@ -326,13 +335,128 @@ def test_calls_that_are_refused(wide, fitted):
 
 
 def test_the_estimator_is_scikit_learns(wide):
-    s = SeriesMixture(4, a=0.5, draw="joint")
+    s = SeriesMixture(4, hold={"a": 0.5}, collapse_options={"draw": "joint"})
     assert clone(s).get_params() == s.get_params()
-    assert SeriesMixture(3, **SHORT).fit_predict(wide[0]).shape == (36,)
+    # Its predict gives values, not labels: it does not pose as one of scikit-learn's clusterers.
+    assert not isinstance(s, ClusterMixin)
 
 
 def test_power_ep_and_passes(wide):
     Y, truth = wide
-    s = SeriesMixture(3, ep_fraction=0.5, ep_damping=0.8, ep_pass_every=10, **SHORT).fit(Y)
+    options = {"fraction": 0.5, "damping": 0.8, "pass_every": 10}
+    s = SeriesMixture(3, collapse_options=options, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
     assert s.posterior_.events["invalid_cavities"].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"a": (0.5,)}, "prior of a must hold 2 numbers"),
+        ({"a": (0.5, 0.0)}, "prior of a must hold 2 numbers"),
+        ({"loading": (np.nan, 1.0)}, "prior of loading must hold 2 numbers"),
+        ({"var_y": (1.0, -2.0)}, "prior of var_y must hold 2 numbers"),
+        ({"beta": (1.0, 1.0)}, "prior of beta must hold 3 numbers"),
+        ({"var_x0": -1.0}, "var_x0 must be a positive number"),
+    ],
+)
+def test_priors_that_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SeriesPrior(**settings)
+
+
+def test_priors_cannot_be_changed():
+    prior = SeriesPrior(a=[0.5, 0.2])
+    assert prior.a == (0.5, 0.2)
+    with pytest.raises(AttributeError):
+        prior.a = (0.0, 1.0)
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_a_saved_fit_answers_as_the_fitted_one(fitted, long_fit, form, tmp_path):
+    s, rows = (fitted, None) if form == "wide" else (long_fit[0], long_fit[2])
+    again = SeriesMixture.load(s.save(tmp_path / "run.nc"))
+    np.testing.assert_array_equal(again.labels_, s.labels_)
+    for name in ("trends_", "factors_"):
+        for part in ("mean", "lower", "upper"):
+            pd.testing.assert_frame_equal(
+                getattr(getattr(again, name), part), getattr(getattr(s, name), part)
+            )
+    pd.testing.assert_frame_equal(again.forecast(5).upper, s.forecast(5).upper)
+    pd.testing.assert_frame_equal(again.series_, s.series_)
+    pd.testing.assert_frame_equal(again.typical_series(2), s.typical_series(2))
+    if rows is None:
+        rows = pd.DataFrame({"series": [0, 3], "time": [5, 70]})
+    pd.testing.assert_frame_equal(again.predict(rows), s.predict(rows))
+    if form == "wide":
+        new = np.full((1, 60), np.nan)
+        new[0, 5:50] = 1.0
+        pd.testing.assert_frame_equal(again.assign(new), s.assign(new))
+
+
+def test_new_series_find_their_clusters(wide):
+    """Thirty series are fitted, six are new: most go where their like went."""
+    Y, truth = wide
+    s = SeriesMixture(3, **SHORT).fit(Y[:30])
+    home = {k: np.bincount(truth.labels[:30][s.labels_ == k]).argmax() for k in range(3)}
+    found = s.assign(Y[30:])
+    right = [home[k] == t for k, t in zip(found["cluster"], truth.labels[30:], strict=True)]
+    assert sum(right) >= 5
+    columns = ["p_0", "p_1", "p_2", "elsewhere"]
+    np.testing.assert_allclose(found[columns].sum(axis=1), 1.0)
+    blank = np.full((2, 60), np.nan)
+    blank[1, 3] = 0.1
+    unsure = s.assign(blank)
+    assert unsure["probability"].max() < 0.7  # next to nothing is known of them
+
+
+def test_new_series_that_cannot_be_placed(fitted, long_fit):
+    with pytest.raises(ValueError, match="has 5 times, the fit had 60"):
+        fitted.assign(np.zeros((1, 5)))
+    with pytest.raises(ValueError, match="fitted with covariates"):
+        long_fit[0].assign(np.zeros((1, 60)))
+    rows = pd.DataFrame({"s": ["x", "x"], "t": [3, 75], "v": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="beyond the fit's last time"):
+        fitted.assign(rows, series="s", time="t", value="v")
+
+
+@pytest.mark.parametrize("level", [1e6, 1e8])
+def test_trends_keep_their_digits_far_from_zero(level):
+    """Unit noise about a high level: errors of rounding stay far below the noise."""
+    rng = np.random.default_rng(0)
+    Y = level + rng.standard_normal((6, 30)).cumsum(axis=1)
+    at_zero = SeriesMixture(2, **SHORT).fit(Y - level)
+    s = SeriesMixture(2, **SHORT).fit(Y)
+    error = np.abs(s.trends_.mean.to_numpy() - level - at_zero.trends_.mean.to_numpy())
+    assert error.max() < 1e-3
+    ahead = s.forecast(3).mean.to_numpy() - level - at_zero.forecast(3).mean.to_numpy()
+    assert np.abs(ahead).max() < 1e-3
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-60, 1e50, 1e120])
+def test_any_scale_that_is_promised_works(scale):
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((6, 30)).cumsum(axis=1)
+    plain, s = (SeriesMixture(2, **SHORT).fit(Y * c) for c in (1.0, scale))
+    for name in ("loading", "var_y", "var_x", "state_last"):
+        values = s.posterior_.parameters[name]
+        assert np.isfinite(values).all()
+        assert (values != 0).all()
+    np.testing.assert_allclose(s.trends_.upper / scale, plain.trends_.upper, rtol=1e-4, atol=1e-4)
+
+
+def test_bands_of_trends_that_are_known_very_precisely():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((4, 20)).cumsum(axis=1)
+    s = SeriesMixture(2, hold={"var_y": 1e-8}, **SHORT).fit(Y)
+    width = (s.trends_.upper - s.trends_.lower).to_numpy()
+    assert np.isfinite(width).all()
+    assert (width >= 0).all()
+
+
+@pytest.mark.timeout(60)
+def test_one_wild_value_and_a_held_variance_are_refused_not_endless():
+    Y = np.random.default_rng(0).standard_normal((5, 10))
+    Y[2, 3] = 1e20
+    with pytest.raises(ValueError, match=r"var_x is held at 1\.0, which is outside"):
+        SeriesMixture(2, hold={"var_x": 1.0}, **SHORT).fit(Y)

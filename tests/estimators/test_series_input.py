@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cavity.estimators.series_data import from_rows, from_wide, locate_rows
-from cavity.estimators.series_model import beta_in_users_units, build_model, find_units
+from cavity.estimators.series_model import build_model, find_units
 from cavity.estimators.series_time import time_axis
 
 
@@ -270,28 +270,31 @@ def test_coefficients_there_and_back():
     beta = np.array([[3.0, 0.5], [2.0, -1.0]])
     fixed = {"a": 0.5, "loading": 2.0, "var_x": 0.1, "var_y": [1.0, 2.0], "beta": beta}
     m = build_model(data, units, fixed, 0.3)
-    np.testing.assert_allclose(beta_in_users_units(m.beta, units), beta)
+    np.testing.assert_allclose(units.coefficients(m.own.beta), beta)
     # y - beta'u in the model's units, whichever way it is computed
-    got = (data.y[0, 0] - units.centre) / units.scale - m.beta[0] @ [1, m.covariates[0, 0, 0]]
+    got = (data.y[0, 0] - units.centre) / units.scale - m.own.beta[0] @ [
+        1,
+        m.cells.covariates[0, 0, 0],
+    ]
     assert got * units.scale == pytest.approx(3.0 - 3.0 - 0.5 * 2.0)
-    assert m.var_y[1] == pytest.approx(2.0 / units.scale**2)
-    assert m.var_x0 == pytest.approx(0.3 / units.scale**2)
+    assert m.own.var_y[1] == pytest.approx(2.0 / units.scale**2)
+    assert m.own.var_x0 == pytest.approx(0.3 / units.scale**2)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("a", 1.5, "a must lie between -1 and 1"),
-        ("a", "free", "a must be 'learn'"),
+        ("a", 1.5, "a must be held between -1 and 1"),
+        ("a", "free", "a must be held at a number"),
         ("var_y", [1.0], None),
         ("var_y", [1.0, 2.0, 3.0], "one number per series"),
-        ("var_x", -1.0, "var_x must lie between 0"),
-        ("beta", [1.0, 2.0, 3.0], "beta must be"),
+        ("var_x", -1.0, "var_x is held at -1.0, which is outside"),
+        ("beta", [1.0, 2.0, 3.0], "beta must be held at"),
     ],
 )
 def test_fixed_values_are_checked(name, value, message):
     data = read(rows(), covariates=("area",))
-    fixed = dict.fromkeys(("a", "loading", "var_x", "var_y", "beta"), "learn") | {name: value}
+    fixed = {name: value}
     if message is None:
         build_model(data, find_units(data, True), fixed, None)
     else:

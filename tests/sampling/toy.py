@@ -49,6 +49,9 @@ class RandomWalk:
     def events(self) -> dict[str, float]:
         return {"moves": float(self.n_moves)}
 
+    def summaries(self):
+        return {}
+
     def state(self) -> dict[str, np.ndarray]:
         return {
             "z": self.z.copy(),

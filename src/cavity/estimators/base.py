@@ -19,6 +19,7 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification
+from cavity.sampling.chains import check_seed, count_jobs
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
@@ -85,6 +86,8 @@ class Estimator(BaseEstimator):
         prior.state(self.n_clusters, self.n_clusters, 1.0)
         if isinstance(self.init, str):
             check_choice("init", self.init, self._starts)
+        count_jobs(self.n_jobs, self.n_chains)
+        check_seed(self.random_state)
         self._collapse_options()
 
     def _collapse_options(self) -> dict[str, Any]:

@@ -118,6 +118,7 @@ class Plan:
             max_clusters=self.max_clusters,
             n_warmup=int(run.n_warmup),
             thin=int(run.thin),
+            seed=run.entropy,
             interrupted=bool(run.interrupted),
             versions=versions(),
             **more,

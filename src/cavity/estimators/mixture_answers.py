@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +60,8 @@ class MixtureAnswers:
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
-        # Another estimate makes another mixture.
-        self.__dict__.pop("_mixtures", None)
+        # Filled when first asked for; another estimate makes another mixture.
+        self._cache: dict[str, MixtureDraws] = {}
         posterior = self.posterior_
         matched = posterior.relabel(partition)
         in_model = {
@@ -99,10 +98,13 @@ class MixtureAnswers:
             targets,
         )
 
-    @cached_property
+    @property
     def _mixtures(self) -> MixtureDraws:
-        posterior = self.posterior_
-        return self._packed(spread_draws(posterior.n_chains * posterior.n_draws))
+        if "mixtures" not in self._cache:
+            posterior = self.posterior_
+            chosen = spread_draws(posterior.n_chains * posterior.n_draws)
+            self._cache["mixtures"] = self._packed(chosen)
+        return self._cache["mixtures"]
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""

@@ -220,7 +220,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         data = self._read(Y, series, time, value, covariates, offset, freq)
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
-        moments = pool_trends([sampler.summaries() for sampler in run.samplers])
+        moments = pool_trends(run.summaries)
         self._data, self._moments = data, moments
         n_values = float(data.count.sum(dtype=float))
         posterior = Posterior(

@@ -56,6 +56,9 @@ class Sampler(Protocol):
     def events(self) -> dict[str, float]:
         """Counters since the chain began."""
 
+    def summaries(self) -> dict[str, np.ndarray]:
+        """Running summaries of the kept draws, by name."""
+
     def state(self) -> dict[str, np.ndarray]:
         """Copies of everything needed to continue bit for bit, counters and summaries included."""
 
@@ -85,6 +88,10 @@ class ChainRun:
     samplers : list of Sampler
         The chains at their end. After an interrupt some may have gone a few sweeps further than
         the draws, which are cut to the number that all chains have.
+    summaries : list of dict of arrays
+        Each chain's running summaries of its kept draws.
+    entropy : int
+        What the chains' generators were spawned from: the seed, drawn if none was given.
     interrupted : bool
         Whether the run was stopped before its end.
     n_warmup, thin : int
@@ -99,6 +106,8 @@ class ChainRun:
     cluster_parameters: tuple[str, ...]
     events: dict[str, np.ndarray]
     samplers: list[Sampler]
+    summaries: list[dict[str, np.ndarray]]
+    entropy: int
     interrupted: bool
     n_warmup: int
     thin: int
@@ -116,24 +125,31 @@ def seed_entropy(random_state: Any) -> int | None:
     >>> seed_entropy(7)
     7
     """
+    check_seed(random_state)
     if random_state is None:
         return None
-    if random_state is np.random:
-        random_state = np.random.mtrand._rand
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"random_state must not be negative, not {random_state}")
+    if isinstance(random_state, int | np.integer):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         words = random_state.integers(0, 2**32, size=4, dtype=np.uint64)
-    elif isinstance(random_state, np.random.RandomState):
-        words = random_state.randint(0, 2**32, size=4, dtype=np.uint64)
     else:
+        state = np.random.mtrand._rand if random_state is np.random else random_state
+        words = state.randint(0, 2**32, size=4, dtype=np.uint64)
+    return sum(int(word) << (32 * i) for i, word in enumerate(words))
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse what is no seed, without advancing one that is a generator."""
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    kinds = (np.random.Generator, np.random.RandomState)
+    known = random_state is None or random_state is np.random or isinstance(random_state, kinds)
+    if not known and not whole:
         raise ValueError(
             "random_state must be None, an int, a numpy Generator or a numpy RandomState, "
             f"not {random_state!r}"
         )
-    return sum(int(word) << (32 * i) for i, word in enumerate(words))
+    if whole and random_state < 0:
+        raise ValueError(f"random_state must not be negative, not {random_state}")
 
 
 def count_jobs(n_jobs: int | None, n_chains: int) -> int:
@@ -243,7 +259,7 @@ def run_chains(
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
     with reporting(progress, label, names, [schedule.n_sweeps] * n_chains) as reporter:
         interrupted = _drive(chains, n_threads, schedule, file, reporter)
-    return _collect(chains, schedule, interrupted, file)
+    return _collect(chains, schedule, interrupted, file, entropy)
 
 
 def _refuse_fewer_draws(
@@ -311,7 +327,11 @@ def _report(chains: Sequence[Chain], schedule: Schedule, reporter: Silent) -> No
 
 
 def _collect(
-    chains: Sequence[Chain], schedule: Schedule, interrupted: bool, file: Checkpoint | None
+    chains: Sequence[Chain],
+    schedule: Schedule,
+    interrupted: bool,
+    file: Checkpoint | None,
+    entropy: int,
 ) -> ChainRun:
     begun = [chain for chain in chains if chain.n_draws > 0]
     if interrupted:
@@ -341,7 +361,7 @@ def _collect(
     for chain in chains:
         # The arrays are handed over one by one, so that the draws are never in memory twice.
         chain.draws = chain.snapshot = None
-    return _assemble(samplers, arrays, schedule, n_draws, interrupted)
+    return _assemble(samplers, arrays, schedule, n_draws, interrupted, entropy)
 
 
 def _assemble(
@@ -350,6 +370,7 @@ def _assemble(
     schedule: Schedule,
     n_draws: int,
     interrupted: bool,
+    entropy: int,
 ) -> ChainRun:
     n_sweeps = schedule.n_warmup + n_draws * schedule.thin
     cluster_parameters = tuple(samplers[0].cluster_parameters)
@@ -375,6 +396,8 @@ def _assemble(
             name: np.array([float(event.get(name, 0.0)) for event in events]) for name in events[0]
         },
         samplers=samplers,
+        summaries=[sampler.summaries() for sampler in samplers],
+        entropy=entropy,
         interrupted=interrupted,
         n_warmup=schedule.n_warmup,
         thin=schedule.thin,
