@@ -36,8 +36,8 @@ def start_chain(n, n_clusters, d, collapse="ep", seed=0):
     kind = GaussianMixture if collapse == "collapsed" else StudentTMixture
     mixture = kind(n_clusters, collapse=collapse)
     rng = np.random.default_rng(seed)
-    prior = mixture._cluster_prior(y)
-    return y, mixture._sampler(y, prior, n_clusters, truth.labels, None, rng), rng
+    plan, _ = mixture._plan(y)
+    return y, plan.sampler(plan.assemble(plan.n_slots), truth.labels, rng), rng
 
 
 def whole_sweep(sampler, rng):

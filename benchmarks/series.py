@@ -16,14 +16,17 @@ import tracemalloc
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cavity.collapse.ep import full_pass, insert_all
+from cavity.collapse.ep import full_pass, insert_members
+from cavity.collapse.registry import assemble
+from cavity.collapse.series_exact import filter_is_cheaper, gather_clusters
 from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
-from cavity.models.series import exact, information, kalman
+from cavity.models.series import information, kalman
 from cavity.models.series.draws import Moving, SeriesPriors
-from cavity.models.series.sampler import SeriesSampler, Settings
+from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import factor_series
 from cavity.priors.partition import dirichlet
+from cavity.sampling.sampler import PartitionSampler
 from cavity.sampling.sweep import sweep
 
 NONE = np.zeros(0)
@@ -48,9 +51,9 @@ def chain(Y, n_clusters=20, collapse="ep", seed=0, labels=None, moving=ALL, **se
     model = factor_series(Y, **start | settings.pop("start", {}))
     if labels is None:
         labels = rng.integers(n_clusters, size=len(Y))
-    options = Settings(collapse=collapse, moving=moving, **settings)
-    prior = dirichlet(n_clusters)
-    return SeriesSampler(model, labels, prior, PRIORS, np.zeros((2, 0)), options, rng), rng
+    problem = SeriesProblem(model, PRIORS, np.zeros((2, 0)), moving, settings.pop("draw", "auto"))
+    parts = assemble(problem, collapse, n_clusters, settings)
+    return PartitionSampler(parts, dirichlet(n_clusters), labels, rng), rng
 
 
 def scan(sampler, rng):
@@ -151,8 +154,10 @@ def exact_times():
     for n in (2, 4, 8, 12, 16, 20, 30):
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
         members = np.arange(n)
-        seconds = fastest(lambda: information.joint_filter(m, m.scratch.row, members, n, y, square), 10)  # noqa: B023
-        print(f"  {n:3d} {seconds * 1e6:7.0f} {exact.filter_is_cheaper(n, 200)}")
+        seconds = fastest(
+            lambda: information.joint_filter(m, m.scratch.row, members, n, y, square), 10
+        )
+        print(f"  {n:3d} {seconds * 1e6:7.0f} {filter_is_cheaper(n, 200)}")
 
 
 def linear():
@@ -193,7 +198,7 @@ def mixing():
             start = time.thread_time()
             for _ in range(n_sweeps):
                 s.sweep(rng)
-                own = s.factors[:, s.z[0]] * np.sign(s.model.own.loading[0])
+                own = s.parameters.value[:, s.z[0]] * np.sign(s.model.own.loading[0])
                 m = s.model
                 trace.append([own[n_times // 2], abs(m.own.loading[0]), m.own.a[0], m.own.var_x[0]])
             seconds = time.thread_time() - start
@@ -247,10 +252,11 @@ def conditional(s, i, rng):
     s.counts[k] += 1
     if s.z[i] != k:
         s.z[i] = k
-        if s.settings.collapse == "collapsed":
-            exact.rebuild(state, s.z)
+        if hasattr(state, "information"):
+            gather_clusters(state, s.z)
         else:
-            compiled(insert_all, state)(state, s.z, np.arange(len(s.z)))
+            every = np.ones(s.counts.size, dtype=bool)
+            compiled(insert_members, state)(state, s.z, np.arange(len(s.z)), every)
             for _ in range(3):
                 compiled(full_pass, state)(state, s.z, s.counts, np.arange(len(s.z)))
     return p / p.sum()

@@ -21,9 +21,9 @@ LINEAR = (0.8, 1.2)
 # The paper's exact sampler filters all series of a cluster at once; ours can also sum up each
 # series' information about the factor, whose cost does not depend on the cluster's size.
 METHODS = {
-    "naive": ("naive", "auto"),
-    "ep": ("ep", "auto"),
-    "collapsed": ("collapsed", "auto"),
+    "naive": ("naive", None),
+    "ep": ("ep", None),
+    "collapsed": ("collapsed", None),
     "collapsed, joint filter": ("collapsed", "filter"),
 }
 LOOKS = {
@@ -61,7 +61,7 @@ def _chain(unit: Unit, Y: np.ndarray, labels: np.ndarray, n_sweeps: int) -> Any:
     return SeriesMixture(
         n_clusters=unit["n_clusters"],
         collapse=collapse,
-        route=route,
+        collapse_options={} if route is None else {"route": route},
         n_chains=1,
         n_warmup=0,
         n_draws=n_sweeps,

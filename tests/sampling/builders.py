@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.collapse import mixtures, series  # noqa: F401  (declares what models support)
 from cavity.collapse.mixtures import GaussianProblem, ScaleMixtureProblem, StudentTProblem
 from cavity.collapse.registry import assemble
 from cavity.models.series.draws import EVERYTHING

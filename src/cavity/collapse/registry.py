@@ -9,6 +9,7 @@ A problem is a frozen description of model, data and priors; ``assemble`` looks 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -23,6 +24,13 @@ class Problem(Protocol):
         """Name under which its collapses are registered."""
 
 
+# Where each model's collapses are declared; the module is imported when first asked for.
+HOMES = {
+    "gaussian": "cavity.collapse.mixtures",
+    "student-t": "cavity.collapse.mixtures",
+    "scale-mixture": "cavity.collapse.mixtures",
+    "series": "cavity.collapse.series",
+}
 Builder = Callable[[Any, int, Mapping[str, Any]], Parts]
 _BUILDERS: dict[tuple[str, str], Builder] = {}
 
@@ -40,7 +48,14 @@ def supports(model: str, collapse: str) -> Callable[[Builder], Builder]:
 
 
 def collapses_of(model: str) -> tuple[str, ...]:
-    """Names of the collapses that a model supports, in the order of their declaration."""
+    """Names of the collapses that a model supports, in the order of their declaration.
+
+    Examples
+    --------
+    >>> collapses_of("student-t")
+    ('ep', 'blocked', 'naive')
+    """
+    importlib.import_module(HOMES[model])
     return tuple(collapse for name, collapse in _BUILDERS if name == model)
 
 
@@ -48,4 +63,5 @@ def assemble(
     problem: Problem, collapse: str, n_slots: int, options: Mapping[str, Any] | None = None
 ) -> Parts:
     """A problem under a collapse, with room for `n_slots` clusters, ready for one chain."""
+    importlib.import_module(HOMES[problem.model])
     return _BUILDERS[problem.model, collapse](problem, n_slots, options or {})

@@ -107,12 +107,15 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         plan, units = self._plan(X)
         run = run_plan(plan, self._run_settings())
         columns = getattr(self, "feature_names_in_", None)
+        # Densities in the data's units; all else is converted when it is shown.
+        volume = len(X) * units.log_volume
+        likelihood = run.parameters["log_likelihood"] - volume
         posterior = Posterior(
             run.labels,
-            log_joint=run.log_joint - len(X) * units.log_volume,
+            log_joint=run.log_joint - volume,
             sweep_seconds=run.sweep_seconds,
             labels_warmup=run.labels_warmup,
-            parameters=run.parameters,
+            parameters={**run.parameters, "log_likelihood": likelihood},
             cluster_parameters=run.cluster_parameters,
             events=run.events,
             names=names,

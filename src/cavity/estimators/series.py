@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cavity.collapse import series as _  # noqa: F401  (declares what the model supports)
 from cavity.collapse.registry import assemble
 from cavity.collapse.series_exact import ROUTES
 from cavity.estimators.base import Estimator
@@ -222,13 +221,15 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         run = run_plan(plan, self._run_settings())
         moments = pool_trends(run.summaries)
         self._data, self._moments = data, moments
-        n_values = float(data.count.sum(dtype=float))
+        # Densities in the data's units; all else is converted when it is shown.
+        volume = float(data.count.sum(dtype=float)) * units.log_volume
+        likelihood = run.parameters["log_likelihood"] - volume
         posterior = Posterior(
             run.labels,
-            log_joint=run.log_joint - n_values * units.log_volume,
+            log_joint=run.log_joint - volume,
             sweep_seconds=run.sweep_seconds,
             labels_warmup=run.labels_warmup,
-            parameters=run.parameters,
+            parameters={**run.parameters, "log_likelihood": likelihood},
             cluster_parameters=run.cluster_parameters,
             events=run.events,
             names=[str(v) for v in data.series],

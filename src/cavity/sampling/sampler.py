@@ -81,6 +81,7 @@ class PartitionSampler:
             name for update in self.updates for name in update.cluster_parameters
         )
         self.marginal = marginal
+        self._log_likelihood = np.nan  # of the state that log_joint saw last
         self._changed = frozenset().union(*(update.changes for update in self.updates))
         self.collapse.start(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
@@ -166,16 +167,18 @@ class PartitionSampler:
         if self.marginal:
             total += self.collapse.log_evidence(self.z, self.counts)
         else:
-            total += self.log_likelihood()
+            self._log_likelihood = self.log_likelihood()
+            total += self._log_likelihood
             kernel = compiled(log_prior_of_parameters, (self.collapse.state, self.family))
             kept = np.empty(self.family.natural.shape[1])
             total += float(kernel(self.family, self.parameters, self.counts, kept))
         return total + sum(update.log_density(self) for update in self.updates)
 
     def record(self) -> dict[str, np.ndarray]:
-        """Cluster parameters, whatever the updates show, and the concentration if there is one.
+        """Cluster parameters, whatever the updates show, log likelihood and concentration.
 
-        Slots that are no cluster's are left out; those of empty clusters are NaN.
+        Slots that are no cluster's are left out; those of empty clusters are NaN. The log
+        likelihood is that of the state for which ``log_joint`` was last computed.
         """
         out = {} if self.describe is None else self.describe(self)
         for update in self.updates:
@@ -185,6 +188,8 @@ class PartitionSampler:
             values = np.array(out[name][:used])
             values[self.counts[:used] == 0] = np.nan
             out[name] = values
+        if not self.marginal:
+            out["log_likelihood"] = np.array(self._log_likelihood)
         if hasattr(self.prior, "concentration"):
             out["concentration"] = self.prior.concentration[0].copy()
         return out
