@@ -241,7 +241,8 @@ def run_chains(
         for i, seed in enumerate(np.random.SeedSequence(entropy).spawn(n_chains))
     ]
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
-    with reporting(progress, label, names, [schedule.n_sweeps] * n_chains) as reporter:
+    totals, done = [schedule.n_sweeps] * n_chains, [chain.n_sweeps for chain in chains]
+    with reporting(progress, label, names, totals, done=done) as reporter:
         interrupted = _drive(chains, n_threads, schedule, file, reporter)
     return _collect(chains, schedule, interrupted, file)
 
@@ -286,6 +287,8 @@ def _drive(
         interrupted = True
     finally:
         crew.stop()
+    if interrupted and crew.failure is None:
+        crew.begin_chains_with_draws()
     if crew.failure is not None:
         index, n_sweeps, error = crew.failure
         if file is not None and isinstance(error, StateError):
