@@ -47,6 +47,7 @@ class Chain:
         make_sampler: Callable[[int, np.random.Generator], Sampler],
         schedule: Schedule,
         saved: Snapshot | None,
+        check: Callable[[Sampler], None],
     ) -> None:
         self.index = index
         self.sampler: Sampler | None = None
@@ -58,6 +59,7 @@ class Chain:
         self._make_sampler = make_sampler
         self._schedule = schedule
         self._saved = saved
+        self._check = check
 
     @property
     def finished(self) -> bool:
@@ -78,6 +80,7 @@ class Chain:
         """Start the sampler, or take it over from a checkpoint."""
         schedule, saved = self._schedule, self._saved
         self.sampler = self._make_sampler(self.index, self._rng)
+        self._check(self.sampler)
         self.draws = Draws(
             len(self.sampler.labels()),
             n_warmup=schedule.n_warmup,
