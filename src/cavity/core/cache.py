@@ -16,6 +16,7 @@ modules outside it by a stamp of their text as well, so an edit anywhere invalid
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import logging
 import os
@@ -192,11 +193,11 @@ class _SealedFiles(caching.IndexDataCacheFile):
         base = self._index_name.removesuffix(".nbi")
         name = f"{base}.{hashlib.sha256(packed).hexdigest()[:24]}.nbc"
         write_sealed(self._data_path(name), packed)
-        entries = self._load_index()
-        before = entries.get(key)
-        self._save_index({**entries, key: name})
-        if before not in (None, name):
-            Path(self._data_path(before)).unlink(missing_ok=True)
+        entries = {**self._load_index(), key: name}
+        self._save_index(entries)
+        for path in Path(self._cache_path).glob(f"{glob.escape(base)}.*.nbc"):
+            if path.name not in entries.values():
+                path.unlink(missing_ok=True)  # its index was lost, or its code was damaged
 
     def load(self, key: Any) -> Any:
         """The entry of a key, or None; raises where a file is damaged or not ours alone."""
