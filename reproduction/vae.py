@@ -1,7 +1,7 @@
 """A variational autoencoder of handwritten digits, after Kingma and Welling (2014).
 
 One hidden layer of tanh units each way, Gaussian latent, Bernoulli pixels. Needs PyTorch
-(``pip install 'cavity[vae]'``) unless the embedding is already in the cache.
+(``pip install -r reproduction/requirements.txt``) unless the embedding is already in the cache.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _train(
         import torch
     except ImportError:
         raise ImportError(
-            "Training the autoencoder needs PyTorch: pip install 'cavity[vae]'."
+            "Training the autoencoder needs PyTorch: pip install -r reproduction/requirements.txt."
         ) from None
 
     # One thread: sums in one order give one embedding, and such small matrices gain nothing.

@@ -66,11 +66,31 @@ def test_slow_work_still_speaks(clock, capsys):
 
 
 def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
-    with bars.reporting(True, "fit", [""], [1000]) as reporter:
+    with bars.reporting(True, "fit", ["a", "b"], [1000, 1000], done=[900, 980]) as reporter:
         reporter.update(0, 900)
         clock.now += 10.0
         reporter.update(0, 910)
-    assert capsys.readouterr().err == "fit: 910 of 1,000 sweeps (91%), 1 min 30 s left\n"
+        reporter.update(1, 990)
+        clock.now += 10.0
+        reporter.update(0, 920)
+    assert capsys.readouterr().err.splitlines() == [
+        "fit: 1,890 of 2,000 sweeps (94%), 1 min 50 s left",
+        "fit: 1,910 of 2,000 sweeps (96%), 1 min 00 s left",
+    ]
+
+
+def test_a_bar_starts_where_an_earlier_run_ended(monkeypatch):
+    terminal = attach_terminal(monkeypatch)
+    with bars.reporting(None, "fit", ["a", "b"], [1000, 1000], done=[900, 950]) as reporter:
+        (a, b), rich = reporter._tasks, reporter._rich
+        assert [rich.tasks[t].completed for t in (a, b)] == [900, 950]
+        now = [100.0]
+        monkeypatch.setattr(rich, "get_time", lambda: now[0])
+        for step in range(1, 4):
+            now[0] += 1.0
+            reporter.update(0, 900 + 10 * step)
+        assert rich.tasks[a].speed == pytest.approx(10.0)
+    assert "900/1000" in terminal.getvalue() or "930/1000" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("progress", [None, False])

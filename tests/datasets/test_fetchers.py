@@ -6,6 +6,7 @@ No test reaches the network: downloads are replaced, and the files are made here
 import gzip
 import hashlib
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -134,12 +135,6 @@ def place_sources(folder, monkeypatch):
         "TRACTS_SOURCE",
         fetchers.TRACTS_SOURCE._replace(checksum=f"sha256:{sha256(tracts)}"),
     )
-    digest = sha256(rda)
-    monkeypatch.setattr(
-        fetchers,
-        "SALES_SOURCE",
-        fetchers.SALES_SOURCE._replace(checksum=f"sha256:{digest[:8]}…{digest[-4:]}"),
-    )
     return fetchers.build_seattle_sales(raw, TRACTS)
 
 
@@ -224,15 +219,39 @@ def test_missing_folder_and_missing_file(tmp_path, monkeypatch):
         fetch_mnist()
 
 
-def test_downloads_are_verified_even_with_a_partly_known_checksum(tmp_path, monkeypatch):
+def test_downloaded_sales_are_used_only_if_they_become_the_known_table(tmp_path, monkeypatch):
+    expected = place_sources(tmp_path, monkeypatch)
+    monkeypatch.setattr(pooch, "retrieve", lambda *a, fname, **k: str(tmp_path / fname))
+    with pytest.raises(ValueError, match=r"differs.*download is not trusted.*data_home=FOLDER"):
+        fetch_seattle_sales()
+    monkeypatch.setattr(fetchers, "SALES_DIGEST", table_digest(expected))
+    assert fetch_seattle_sales().equals(expected)
+
+
+def test_every_checksum_is_whole():
+    prepared = [fetchers.SALES_FILE, fetchers.TRACTS_FILE, fetchers.MNIST_FILE]
+    sources = [fetchers.TRACTS_SOURCE, *fetchers.MNIST_SOURCES]
+    for benchmark in benchmarks_module._BENCHMARKS.values():
+        prepared.append(benchmark.prepared)
+        sources.extend(benchmark.sources)
+        assert re.fullmatch("[0-9a-f]{64}", benchmark.digest)
+    assert re.fullmatch("[0-9a-f]{64}", fetchers.SALES_DIGEST)
+    for file in prepared:
+        assert re.fullmatch("[0-9a-f]{64}", file.sha256), file.name
+    for source in sources:
+        assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", source.checksum), source.name
+
+
+def test_downloads_are_verified(tmp_path, monkeypatch):
     file = tmp_path / "got"
     file.write_bytes(b"something else")
     monkeypatch.setattr(pooch, "retrieve", lambda *a, **k: str(file))
-    with pytest.raises(ValueError, match="expected e953dc1c…bbb1"):
-        obtain(fetchers.SALES_SOURCE, None)
     digest = sha256(file)
-    source = Source("got", "https://example.org/got", f"sha256:{digest[:8]}…{digest[-4:]}")
+    source = Source("got", "https://example.org/got", f"sha256:{digest}")
     assert obtain(source, None) == file
+    other = source._replace(checksum=f"sha256:{digest[:-1]}{(int(digest[-1], 16) + 1) % 16:x}")
+    with pytest.raises(ValueError, match="is not the file it should be"):
+        obtain(other, None)
     assert verify(file, f"md5:{hashlib.md5(file.read_bytes()).hexdigest()}") == file
 
 

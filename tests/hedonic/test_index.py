@@ -1,11 +1,14 @@
 """The estimator recovers the truth of simulated sales and refuses bad tables with a reason."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from cavity.hedonic import HedonicIndex
+from cavity.hedonic.plots import draw_index
 
 
 def simulate(n=3000, n_regions=8, seed=0):
@@ -80,16 +83,75 @@ def test_index_is_the_price_of_one_house():
     assert np.ptp(np.log(seasonal / index["price"].to_numpy()[:36])) > 0.03
 
 
-def test_a_region_never_seen_gets_the_mean_with_more_doubt():
-    model, sales, _, _ = fitted()
-    new = sales.head(20).assign(region="elsewhere")
-    assert np.isfinite(model.predict(new)).all()
+@pytest.mark.parametrize("answer", ["predict", "predict_interval"])
+def test_a_region_never_seen_is_refused_by_name(answer):
+    model, sales, _, _ = fitted("none")
+    new = sales.head(20).assign(region=["tract 1"] * 3 + ["elsewhere"] * 17)
+    message = r"Column 'region', row 3: no sales were seen in the region 'elsewhere'.*17 row"
+    with pytest.raises(ValueError, match=message):
+        getattr(model, answer)(new)
 
-    def width(table):
-        interval = model.predict_interval(table)
-        return np.log(interval[:, 1] / interval[:, 0])
 
-    assert (width(new) > width(sales.head(20))).all()
+def test_dates_that_cannot_be_known_are_refused():
+    model, sales, _, _ = fitted("none", horizon=2)
+    last = model.months_[-1]
+
+    def at(period):
+        return sales.head(2).assign(sale_date=[sales["sale_date"].iloc[0], period.to_timestamp()])
+
+    assert np.isfinite(model.predict(at(last + 2))).all()
+    with pytest.raises(ValueError, match=r"row 1: 2013-03 lies after 2013-02, horizon=2 months"):
+        model.predict(at(last + 3))
+    with pytest.raises(ValueError, match=r"row 1: 2009-12 lies before the first sale of the fit"):
+        model.predict(at(model.months_[0] - 1))
+    for horizon in (-1, 1.5, True):
+        with pytest.raises(ValueError, match="horizon must be a number of months"):
+            fitted("none", horizon=horizon)
+
+
+def test_an_index_goes_on_up_to_the_horizon():
+    model, _, _, _ = fitted("regression", horizon=3)
+    plain = model.price_index(["tract 0", "tract 1"])
+    longer = model.price_index(["tract 0", "tract 1"], steps=3)
+    assert longer["month"].iloc[-1] == model.months_[-1] + 3
+    merged = longer.merge(plain, on=["region", "month"])
+    assert np.array_equal(merged["price_x"], merged["price_y"])
+    for steps in (4, -1):
+        with pytest.raises(ValueError, match="steps must lie between 0 and horizon=3"):
+            model.price_index(steps=steps)
+
+
+def test_clusters_are_asked_of_clustered_models_only():
+    model, _, _, _ = fitted("regression")
+    for ask in (
+        lambda: model.labels_,
+        lambda: model.posterior_,
+        model.diagnostics,
+        model.region_clusters,
+        model.plot_clusters,
+    ):
+        with pytest.raises(AttributeError, match=r"local='regression', which has none; use local"):
+            ask()
+    with pytest.raises(NotFittedError):
+        HedonicIndex().labels_  # noqa: B018
+
+
+def test_a_picture_of_an_index():
+    model, _, _, _ = fitted("regression")
+    ax = model.plot_index(["tract 0", "tract 3"], steps=6)
+    index = model.price_index(["tract 3"], steps=6)
+    lines = {tuple(line.get_ydata()): line.get_linestyle() for line in ax.get_lines()}
+    assert lines[tuple(index["price"][:36])] == "-"
+    assert lines[tuple(index["price"][35:])] == ":"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["tract 0", "tract 3"]
+    band = ax.collections[1].get_paths()[0].vertices[:, 1]
+    assert band.min() == pytest.approx(index["lower"].min())
+    assert band.max() == pytest.approx(index["upper"].max())
+    again = model.plot_index(["tract 1"], ax=ax)
+    assert again is ax
+    plt.close(ax.figure)
+    with pytest.raises(ValueError, match="9 regions cannot be told apart"):
+        draw_index(pd.DataFrame({"region": list("abcdefghia")}), model.months_[-1])
 
 
 def test_estimator_can_be_cloned_and_repeated():
@@ -131,5 +193,7 @@ def test_bad_arguments_are_refused():
         model.predict_interval(sales, 1.0)
     with pytest.raises(ValueError, match=r"No sales were seen in the region\(s\) tract 99"):
         model.price_index(["tract 99"])
+    with pytest.raises(TypeError, match=r"a list of regions, such as \['tract 1'\]"):
+        model.price_index("tract 1")
     with pytest.raises(ValueError, match=r"unknown feature\(s\) rooms"):
         model.price_index(house={"rooms": 3})

@@ -32,7 +32,7 @@ def test_cached_embedding_needs_no_training(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert np.array_equal(embed(images, is_test, SMALL, folder=tmp_path).points, points)
     # Other data or settings are another embedding, and that needs training.
-    with pytest.raises(ImportError, match=r"cavity\[vae\]"):
+    with pytest.raises(ImportError, match=r"pip install -r reproduction/requirements.txt"):
         embed(images, is_test, SMALL._replace(seed=1), folder=tmp_path)
     with pytest.raises(ImportError, match="PyTorch"):
         embed(images[::-1], is_test, SMALL, folder=tmp_path)

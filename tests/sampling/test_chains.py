@@ -16,7 +16,7 @@ import pytest
 from toy import RandomWalk, assert_same_draws, make_walk
 
 from cavity.sampling.chains import count_jobs, run_chains, seed_entropy
-from cavity.sampling.draws import Draws, LabelRows, smallest_integer_type
+from cavity.sampling.draws import Draws, LabelRows, ParameterRows, smallest_integer_type
 
 QUIET = {"progress": False, "fingerprint": {}}
 SHORT = {"n_chains": 3, "n_warmup": 5, "n_draws": 8, "random_state": 1, **QUIET}
@@ -188,6 +188,29 @@ def test_views_stay_as_they_were():
     assert draws.arrays()["labels"].dtype == np.uint16
     for name, view in views.items():
         np.testing.assert_array_equal(view, copies[name], err_msg=name)
+
+
+def test_clusters_come_go_and_come_back():
+    """A sampler gives only the clusters in use: as few as none, later more than ever."""
+    counts = [0, 3, 1, 0, 4, 11, 2]
+    rows = ParameterRows("mean", len(counts), np.empty((0, 2)), has_clusters=True)
+    half = None
+    for draw, count in enumerate(counts):
+        rows.append(np.full((count, 2), float(draw)))
+        if draw == 3:
+            half = rows.written()
+            kept = half.copy()
+    written = rows.written()
+    assert written.shape == (7, 11, 2)
+    for draw, count in enumerate(counts):
+        assert (written[draw, :count] == draw).all()
+        assert np.isnan(written[draw, count:]).all()
+    np.testing.assert_array_equal(half, kept)
+    again = ParameterRows("mean", len(counts), half[0], has_clusters=True)
+    again.extend(half)
+    for draw, count in enumerate(counts[4:], start=4):
+        again.append(np.full((count, 2), float(draw)))
+    np.testing.assert_array_equal(again.written(), written)
 
 
 def test_records_that_change_shape_are_refused():

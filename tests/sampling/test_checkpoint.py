@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import dataclasses
 import errno
 import json
@@ -20,6 +21,7 @@ import pytest
 from kill_harness import kill, resumes_bit_for_bit
 from toy import RandomWalk, assert_same_draws, make_walk
 
+from cavity.core.progress import Silent
 from cavity.sampling import checkpoint as module
 from cavity.sampling.chains import run_chains
 from cavity.sampling.checkpoint import CheckpointError, checkpoint_seconds
@@ -114,6 +116,65 @@ def test_interrupted_then_continued(tmp_path, n_jobs, monkeypatch):
     drawn = (furthest - BASE["n_warmup"]) // BASE["thin"] + 20
     whole = run(None, n_draws=drawn)
     assert_same_draws(run(tmp_path / "a", n_draws=drawn), whole)
+
+
+def test_an_early_interrupt_keeps_the_draws_of_chains_not_yet_begun(tmp_path):
+    settings = {**BASE, "n_chains": 3, "n_jobs": 1}
+    first = run_chains(make_walk(growth=0.3), checkpoint=tmp_path / "a", **settings)
+    began = []
+
+    def make(chain, rng):
+        if not began:
+            _thread.interrupt_main()
+        began.append(chain)
+        return RandomWalk(40, rng, growth=0.3)
+
+    with pytest.warns(UserWarning, match=r"Stopped early: 20 of 10000 draws exist in each of 3 ch"):
+        part = run_chains(make, checkpoint=tmp_path / "a", **{**settings, "n_draws": 10_000})
+    assert sorted(began) == [0, 1, 2]
+    np.testing.assert_array_equal(part.labels, first.labels)
+    assert len(part.samplers) == 3
+    assert part.samplers[2].n_kept == 20
+    # Nothing of it is lost in the file either.
+    longer = run_chains(
+        make_walk(growth=0.3), checkpoint=tmp_path / "a", **{**settings, "n_draws": 30}
+    )
+    assert_same_draws(longer, run(None, n_chains=3, n_draws=30))
+
+
+def test_an_interrupt_with_a_state_that_does_not_fit_is_an_error(tmp_path):
+    settings = {**BASE, "n_jobs": 1}
+    run(tmp_path / "a", n_jobs=1)
+
+    class Other(RandomWalk):
+        def restore(self, state):
+            if self.chain == 1:
+                raise ValueError("it has other arrays")
+            super().restore(state)
+
+    def make(chain, rng):
+        if chain == 0:
+            _thread.interrupt_main()
+        walk = Other(40, rng, growth=0.3)
+        walk.chain = chain
+        return walk
+
+    with pytest.raises(CheckpointError, match=r"state of chain 2 does not fit.*other arrays"):
+        run_chains(make, checkpoint=tmp_path / "a", **{**settings, "n_draws": 10_000})
+
+
+def test_the_time_left_counts_new_sweeps_only(tmp_path, monkeypatch):
+    run(tmp_path / "a", n_draws=7)
+    seen = {}
+
+    @contextlib.contextmanager
+    def reporting(progress, label, names, totals, **options):
+        seen.update(options, totals=totals)
+        yield Silent()
+
+    monkeypatch.setattr("cavity.sampling.chains.reporting", reporting)
+    run(tmp_path / "a", n_draws=20)
+    assert seen == {"done": [20, 20], "totals": [46, 46]}
 
 
 @pytest.mark.parametrize(
@@ -265,6 +326,23 @@ def test_other_versions_are_refused(tmp_path, monkeypatch):
         run(tmp_path / "a")
 
 
+@pytest.mark.parametrize("version", ["0.1.9", "0.1.0rc1", "0.1.0.dev3"])
+def test_a_patch_of_the_version_may_differ(tmp_path, monkeypatch, version):
+    monkeypatch.setattr("cavity.__version__", "0.1.0")
+    first = run(tmp_path / "a")
+    monkeypatch.setattr("cavity.__version__", version)
+    assert_same_draws(run(tmp_path / "a"), first)
+
+
+@pytest.mark.parametrize("version", ["0.2.0", "1.1.0", "0.10.0"])
+def test_other_versions_of_the_package_are_refused(tmp_path, monkeypatch, version):
+    monkeypatch.setattr("cavity.__version__", "0.1.0")
+    run(tmp_path / "a")
+    monkeypatch.setattr("cavity.__version__", version)
+    with pytest.raises(CheckpointError, match=rf"by cavity 0.1.0, and this is cavity {version}"):
+        run(tmp_path / "a")
+
+
 # Places and disks
 
 
@@ -287,6 +365,51 @@ def test_bad_places_are_reported_before_any_work(tmp_path, place, error, message
         run_chains(no_work, checkpoint=tmp_path / place, **BASE)
 
 
+def test_a_pipe_is_refused_before_any_work(tmp_path):
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(OSError, match="a pipe or a device; give the path of a file"):
+        run_chains(no_work, checkpoint=tmp_path / "a", **BASE)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_link_stays_a_link_and_its_file_is_replaced(tmp_path, exists):
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    link, file = tmp_path / "here" / "link", tmp_path / "there" / "file"
+    if exists:
+        run(file, n_draws=5)
+    link.symlink_to(file)
+    whole = run(link)
+    assert link.is_symlink()
+    assert [p.name for p in link.parent.iterdir()] == ["link"]
+    assert [p.name for p in file.parent.iterdir()] == ["file"]
+    assert_same_draws(run(file), whole)
+
+
+def test_a_link_to_a_folder_that_is_not_there_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "missing" / "file")
+    with pytest.raises(FileNotFoundError, match="folder does not exist; make it first"):
+        run_chains(no_work, checkpoint=tmp_path / "link", **BASE)
+
+
+def test_runs_in_several_threads_may_share_a_checkpoint(tmp_path):
+    expected, results = run(None), []
+
+    def go():
+        for _ in range(5):
+            results.append(run(tmp_path / "a", checkpoint_every=0.0, n_jobs=1))
+
+    threads = [threading.Thread(target=go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 20
+    for result in results:
+        assert_same_draws(result, expected)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_unwritable_folder_is_reported_before_any_work(tmp_path, monkeypatch, exists):
     if exists:
@@ -296,7 +419,7 @@ def test_unwritable_folder_is_reported_before_any_work(tmp_path, monkeypatch, ex
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(module, "open", deny, raising=False)
-    monkeypatch.setattr(Path, "write_bytes", deny)
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", deny)
     with pytest.raises(PermissionError, match=r"cannot be read or written .Permission denied"):
         run_chains(no_work, checkpoint=tmp_path / "a", **BASE)
 

@@ -1,4 +1,4 @@
-"""The one way this package compiles code: flags, verbs and the cache in a single place.
+"""The one way this package compiles code: flags and verbs in a single place.
 
 Why each flag is what it is:
 
@@ -9,9 +9,7 @@ Why each flag is what it is:
 * no reference counts, unless a kernel allocates: reading one field of a NamedTuple would
   otherwise count every array in it, atomically, and cost ten times the arithmetic.
 
-Numba's own cache does not notice that a function called from another file has changed. The
-cache entries here carry a stamp that hashes every kernel source of the package, and of every
-module outside it whose functions are compiled, so an edit anywhere invalidates them all.
+Where compiled code is kept between processes is the business of ``core/cache.py``.
 """
 
 from __future__ import annotations
@@ -19,16 +17,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Set
-from pathlib import Path
 from typing import Any
 
 import numba
 from numba import _dynfunc
-from numba.core import caching, types
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -36,8 +31,15 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
+from cavity.core.cache import cache_directory, enable_cache
+
+if numba.config.DISABLE_JIT:
+    raise OSError(
+        "cavity cannot run with NUMBA_DISABLE_JIT=1, for its kernels exist in compiled form only; "
+        "unset that variable (or disable_jit in .numba_config.yaml) and start Python again."
+    )
+
 _FLAGS = {"contract", "nsz", "arcp"}
-_PACKAGE = Path(__file__).parent.parent
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -115,99 +117,6 @@ def _options(
     return options
 
 
-@functools.cache
-def _package_stamp() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        text = path.read_bytes()
-        if b"core.compile" in text or b"cavity.verbs" in text:
-            digest.update(path.name.encode())
-            digest.update(text)
-    return digest.hexdigest()[:16]
-
-
-@functools.cache
-def cache_directory() -> Path | None:
-    """Folder of the compiled code, or None where nothing can be written.
-
-    ``CAVITY_CACHE_DIR`` overrides the user's cache folder.
-    """
-    if os.environ.get("CAVITY_CACHE_DIR"):
-        base = Path(os.environ["CAVITY_CACHE_DIR"])
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cavity"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches" / "cavity"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
-    folder = base / "kernels" / _package_stamp()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError:
-        return None
-    return folder
-
-
-class _StampedLocator(caching._CacheLocator):
-    """Places a function's cache in our folder, stamped by all sources it may call."""
-
-    extra_stamp = ""
-
-    def __init__(self, py_func: Any, py_file: str) -> None:
-        self._py_file = py_file
-        self._name = f"{py_func.__module__}.{py_func.__qualname__}"
-
-    def get_cache_path(self) -> str:
-        return str(cache_directory())
-
-    def get_source_stamp(self) -> str:
-        return _package_stamp() + self.extra_stamp
-
-    def get_disambiguator(self) -> str:
-        return hashlib.sha256((self._name + self.extra_stamp).encode()).hexdigest()[:10]
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _StampedLocator:
-        return cls(py_func, py_file)
-
-
-def _is_foreign(kind: Any) -> bool:
-    """Whether a Numba type holds a NamedTuple defined outside the package."""
-    cls = getattr(kind, "instance_class", None)
-    if cls is not None and not (cls.__module__ + ".").startswith("cavity."):
-        return True
-    return any(_is_foreign(item) for item in getattr(kind, "types", ()))
-
-
-class _StampedCache(caching.FunctionCache):
-    """Keeps a user's own types out of the package's cache, where others could not read them."""
-
-    foreign = False
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if any(map(_is_foreign, sig)) and not self.foreign:
-            return None
-        try:
-            return super().load_overload(sig, target_context)
-        except (ImportError, AttributeError, EOFError, ValueError):
-            # A damaged file, or one that names a module that is gone: compile again.
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        if self.foreign or not any(map(_is_foreign, sig)):
-            super().save_overload(sig, data)
-
-
-def _enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
-    if cache_directory() is None:
-        return
-    locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
-    impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
-    cache = type("_Cache", (_StampedCache,), {"_impl_class": impl, "foreign": bool(extra_stamp)})
-    dispatcher._cache = cache(dispatcher.py_func)
-
-
 def jit(func: Callable | None = None, **options: Any) -> Any:
     """Compile a kernel with the package's flags and its stamped cache.
 
@@ -233,7 +142,7 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         dispatcher.__class__ = _Part
     # A function that is only ever inlined never needs a cache entry of its own.
     if not (options.get("forceinline") or options.get("internal")):
-        _enable_cache(dispatcher, _stamp(_foreign_text(func)))
+        enable_cache(dispatcher, _stamp(_foreign_text(func)))
     return dispatcher
 
 
@@ -336,7 +245,7 @@ def compiled(kernel: Callable, state: Any) -> Any:
     key = (kernel, stamp)
     if key not in _entries:
         dispatcher = numba.njit(**_options())(kernel)
-        _enable_cache(dispatcher, stamp)
+        enable_cache(dispatcher, stamp)
         _entries[key] = dispatcher
     return _entries[key]
 

@@ -40,21 +40,20 @@ class Silent:
 class Plain(Silent):
     """One line now and then: every 10 s or every tenth of the work, whichever is sooner."""
 
-    def __init__(self, label: str, totals: Sequence[float], unit: str) -> None:
+    def __init__(
+        self, label: str, totals: Sequence[float], unit: str, done: Sequence[float]
+    ) -> None:
         self._label, self._unit = label, unit
         self._total = float(sum(totals))
-        self._done = [0.0] * len(totals)
+        self._done = list(done)
         self._start = self._last_time = time.monotonic()
-        self._first: float | None = None
-        self._last_done = 0.0
+        # Work that an earlier run did must not make this one look fast.
+        self._first = self._last_done = float(sum(done))
 
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done, and print a line if it is time for one."""
         self._done[task] = done
         total_done, now = sum(self._done), time.monotonic()
-        if self._first is None:
-            # Work that an earlier run did must not make this one look fast.
-            self._first = self._last_done = total_done
         step = total_done - self._last_done
         finished = total_done >= self._total and step > 0
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
@@ -65,7 +64,7 @@ class Plain(Silent):
     def _line(self, done: float, seconds: float) -> str:
         share = done / self._total if self._total else 1.0
         line = f"{done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
-        new = done - (self._first or 0.0)
+        new = done - self._first
         if done >= self._total:
             return f"{line}, {_duration(seconds)}"
         if new > 0:
@@ -81,26 +80,26 @@ class Bar(Silent):
     """One bar per task with the time left, drawn by rich."""
 
     def __init__(
-        self, names: Sequence[str], totals: Sequence[float], unit: str, inside: Bar | None
+        self,
+        names: Sequence[str],
+        totals: Sequence[float],
+        unit: str,
+        done: Sequence[float],
+        inside: Bar | None,
     ) -> None:
         # A terminal has one live region: work inside work adds its bars to the one that is there.
         self._inside = inside
         self._rich: Any = inside._rich if inside is not None else _rich_progress()
         self._names = list(names)
         self._tasks = [
-            self._rich.add_task(name, total=total, unit=unit)
-            for name, total in zip(names, totals, strict=True)
+            self._rich.add_task(name, total=total, completed=before, unit=unit)
+            for name, total, before in zip(names, totals, done, strict=True)
         ]
-        self._unseen = set(range(len(self._tasks)))
         if inside is None:
             self._rich.start()
 
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done."""
-        if task in self._unseen:
-            # Work that an earlier run did must not make this one look fast.
-            self._unseen.remove(task)
-            self._rich.reset(self._tasks[task], completed=done)
         name = f"{self._names[task]} {note}" if note else self._names[task]
         self._rich.update(self._tasks[task], completed=done, description=name)
 
@@ -161,6 +160,7 @@ def reporting(
     names: Sequence[str],
     totals: Sequence[float],
     unit: str = "sweeps",
+    done: Sequence[float] | None = None,
 ) -> Iterator[Silent]:
     """Report on several tasks at once while the block runs.
 
@@ -174,7 +174,10 @@ def reporting(
         One name and one amount of work per task.
     unit : str
         What the amounts count.
+    done : sequence, optional
+        What an earlier run did of each task; it does not count as speed. None of it by default.
     """
+    done = [0.0] * len(totals) if done is None else list(done)
     reporter: Silent
     with _open_lock:
         if progress is False:
@@ -182,9 +185,9 @@ def reporting(
         elif _draws_bars():
             inside = next((r for r in reversed(_open) if isinstance(r, Bar)), None)
             full = [f"{label}: {name}" if label and name else label or name for name in names]
-            reporter = Bar(full, totals, unit, inside)
+            reporter = Bar(full, totals, unit, done, inside)
         elif progress:
-            reporter = Plain(label, totals, unit)
+            reporter = Plain(label, totals, unit, done)
         else:
             reporter = Silent()
         _open.append(reporter)

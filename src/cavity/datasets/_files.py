@@ -1,7 +1,7 @@
 """Where data files come from: a local folder, or public addresses through a user cache.
 
-Nothing is trusted by name: every file is compared with its checksum, and every table that is put
-together here with the digest of the table it should become.
+Nothing is trusted by name: every file is compared with its whole checksum, and every table that is
+put together here with the digest of the table it should become.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FOLDER_VARIABLE = "CAVITY_DATA"
 class Source(NamedTuple):
     """A public file: its name here, its address, and ``algorithm:hexadecimal`` checksum.
 
-    A checksum known only in part is written with an ellipsis in the middle.
+    Without a checksum on record (None) whoever reads the file compares what it becomes.
     """
 
     name: str
     url: str
-    checksum: str
+    checksum: str | None
 
 
 class Prepared(NamedTuple):
@@ -59,8 +59,7 @@ def verify(path: Path, expected: str) -> Path:
     """Return the path if the file has the expected checksum; raise ValueError otherwise."""
     algorithm, _, digest = expected.partition(":")
     found = checksum_of(path, algorithm)
-    head, _, tail = digest.partition("…")
-    if not (found.startswith(head) and found.endswith(tail)):
+    if found != digest:
         raise ValueError(
             f"{path} is not the file it should be: its {algorithm} is {found}, expected {digest}. "
             "It may be incomplete or a different version; delete it and fetch it again."
@@ -92,17 +91,15 @@ def obtain(source: Source, folder: Path | None, prepared: Prepared | None = None
                 f"{folder} holds no {either}. Place it there (public address: {source.url}), or "
                 f"leave out data_home and unset {FOLDER_VARIABLE} to download it."
             )
-        return verify(path, source.checksum)
+        return path if source.checksum is None else verify(path, source.checksum)
 
     import pooch
 
-    # pooch cannot check a partly known checksum; verify() below checks every one of them.
-    known = None if "…" in source.checksum else source.checksum
     try:
         path = Path(
             pooch.retrieve(
                 source.url,
-                known_hash=known,
+                known_hash=source.checksum,
                 fname=source.name,
                 path=pooch.os_cache("cavity") / "data",
             )
@@ -113,7 +110,7 @@ def obtain(source: Source, folder: Path | None, prepared: Prepared | None = None
             f"Without internet, place {either} in a folder and pass data_home=FOLDER, or set the "
             f"variable {FOLDER_VARIABLE}."
         ) from error
-    return verify(path, source.checksum)
+    return path if source.checksum is None else verify(path, source.checksum)
 
 
 def read_rda(path: Path) -> dict:
@@ -122,7 +119,7 @@ def read_rda(path: Path) -> dict:
         import rdata
     except ImportError:
         raise ImportError(
-            "Reading R data files needs the package rdata: pip install 'cavity[housing]'."
+            "Reading R data files needs the package rdata: pip install 'rdata>=0.11'."
         ) from None
     return rdata.read_rda(path)
 

@@ -40,7 +40,7 @@ SALES_SOURCE = Source(
     "seattle_sales.rda",
     "https://raw.githubusercontent.com/andykrause/hpiR/"
     "7accde538fdd8a3e70cd360d30b2931f9685d9b8/data/seattle_sales.rda",
-    "sha256:e953dc1c…bbb1",
+    None,  # never recorded in full: the digest of the table decides
 )
 TRACTS_SOURCE = Source(
     "census-tracts.geojson",
@@ -107,7 +107,9 @@ def fetch_seattle_sales(data_home: str | os.PathLike | None = None) -> pd.DataFr
 
     43,160 sales of single-family houses and townhouses in 115 tracts over 84 months. The public
     source is the ``seattle_sales`` table of the R package hpiR (county records), whose sales are
-    placed in tracts here; reading it needs ``pip install 'cavity[housing]'``.
+    placed in tracts here; reading it needs ``pip install rdata``. What is downloaded is used only
+    if it becomes exactly the table of the published results; sources that you place in a folder
+    may differ from it, with a warning.
 
     Parameters
     ----------
@@ -131,12 +133,18 @@ def fetch_seattle_sales(data_home: str | os.PathLike | None = None) -> pd.DataFr
     tracts = json.loads(obtain(TRACTS_SOURCE, folder).read_text())
     sales = build_seattle_sales(raw, tracts)
     if table_digest(sales) != SALES_DIGEST:
-        warnings.warn(
+        differs = (
             f"The table put together from the public sources ({len(sales):,} sales in "
             f"{sales['region'].nunique()} tracts) differs from the one the published results "
-            "used (43,160 in 115); expect small differences.",
-            stacklevel=2,
+            "used (43,160 in 115)"
         )
+        if folder is None:
+            raise ValueError(
+                f"{differs}, so the download is not trusted. If you trust {SALES_SOURCE.url}, "
+                f"place {SALES_SOURCE.name} and {TRACTS_SOURCE.name} in a folder yourself and "
+                "pass data_home=FOLDER."
+            )
+        warnings.warn(f"{differs}; expect small differences.", stacklevel=2)
     return sales
 
 

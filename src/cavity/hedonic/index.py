@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -14,19 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.hedonic.clusters import ClusteredTrends
 from cavity.hedonic.design import LogQuartileSplines, SeasonalTrend, month_labels, month_numbers
 from cavity.hedonic.local import LocalFit, NoLocal, RegionRegressions
+from cavity.hedonic.sales import Rows, check_prices, check_table, known_months, region_positions
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from cavity import Posterior
+    from cavity.posterior.diagnostics import Diagnostics
 
 LOCAL_MODELS = ("none", "regression", "clusters")
-
-
-class _Rows(NamedTuple):
-    """Sales in the form the local models take: one entry per sale."""
-
-    month: np.ndarray
-    region: np.ndarray
-    splines: np.ndarray
 
 
 class HedonicIndex(RegressorMixin, BaseEstimator):
@@ -59,6 +56,9 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         Chains, for ``local="clusters"``; one otherwise.
     n_warmup, n_draws : int
         Sweeps to discard and to keep.
+    horizon : int
+        Months after the last sale of the fit that may still be asked for. There the global trend
+        goes on as a straight line, and clustered trends are forecast.
     random_state : None or int
     progress : bool, optional
     series_options : mapping, optional
@@ -74,6 +74,12 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         The fitted local part, with its draws.
     global_sd_ : float
         Standard deviation of the log price about the global part.
+    n_sales_ : ndarray of int
+        Sales of each region.
+    labels_ : ndarray of int
+        Cluster of each region, in the order of `regions_`; with ``local="clusters"`` only.
+    posterior_ : Posterior
+        Draws of the clusters of the regions; with ``local="clusters"`` only.
 
     Examples
     --------
@@ -105,6 +111,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         n_chains: int = 4,
         n_warmup: int = 200,
         n_draws: int = 300,
+        horizon: int = 12,
         random_state: Any = None,
         progress: bool | None = None,
         series_options: Mapping[str, Any] | None = None,
@@ -119,6 +126,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
+        self.horizon = horizon
         self.random_state = random_state
         self.progress = progress
         self.series_options = series_options
@@ -135,16 +143,14 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         """
         if self.local not in LOCAL_MODELS:
             raise ValueError(f"local must be one of {LOCAL_MODELS}; got {self.local!r}.")
+        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int | np.integer):
+            raise ValueError(
+                f"horizon must be a number of months, 0 or more; got {self.horizon!r}."
+            )
+        if self.horizon < 0:
+            raise ValueError(f"horizon must be a number of months, 0 or more; got {self.horizon}.")
         table = self._table(X)
-        price = np.asarray(y, dtype=float)
-        if price.shape != (len(table),):
-            raise ValueError(f"y must have one price per sale: {len(table)}; got {price.shape}.")
-        bad = ~(np.isfinite(price) & (price > 0))
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(f"Prices must be positive and finite; row {row} is {price[row]}.")
-        if not len(table):
-            raise ValueError("There are no sales to fit.")
+        price = check_prices(y, len(table))
         months = month_numbers(table[self.date], self.date)
         self.regions_ = np.unique(table[self.region].astype(str))
         self.first_month_, self.last_month_ = int(months.min()), int(months.max())
@@ -153,6 +159,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         self.splines_ = LogQuartileSplines().fit(table[list(self.features)])
         # The slight ridge settles directions that the data leave open, such as a season seen once.
         rows = self._rows(table)
+        self.n_sales_ = np.bincount(rows.region, minlength=len(self.regions_))
         self.global_ = Ridge(alpha=1e-6).fit(self._global_design(rows), np.log(price))
         residual = np.log(price) - self._global_part(rows)
         self.global_sd_ = float(residual.std())
@@ -160,8 +167,53 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         self.local_: Any = self._fit_local(rows, residual)
         return self
 
+    @property
+    def labels_(self) -> np.ndarray:
+        """Cluster of each region in the partition nearest to all draws."""
+        return self._clusters("labels_").labels
+
+    @property
+    def posterior_(self) -> Posterior:
+        """Draws of the clusters of the regions."""
+        return self._clusters("posterior_").posterior
+
+    def diagnostics(self, **options: Any) -> Diagnostics:
+        """Whether the draws of the regions' clusters can be trusted; print it.
+
+        Parameters
+        ----------
+        **options
+            As in `Posterior.diagnostics`.
+        """
+        return self._clusters("diagnostics()").posterior.diagnostics(**options)
+
+    def region_clusters(self) -> pd.DataFrame:
+        """Cluster of each region, how certain that is, and its number of sales.
+
+        Returns
+        -------
+        table : DataFrame
+            region, cluster, certainty (mean probability of sharing a cluster with the others
+            there), n_sales.
+        """
+        import pandas as pd
+
+        clusters = self._clusters("region_clusters()")
+        return pd.DataFrame(
+            {
+                "region": self.regions_,
+                "cluster": clusters.labels,
+                "certainty": clusters.posterior.certainty()["certainty"].to_numpy(),
+                "n_sales": self.n_sales_,
+            }
+        )
+
     def predict(self, X: pd.DataFrame) -> np.ndarray:
-        """Price of each sale: the exponential of the posterior mean of its logarithm."""
+        """Price of each sale: the exponential of the posterior mean of its logarithm.
+
+        Regions without a sale in the fit are refused, and so are dates before its first month or
+        more than `horizon` months after its last.
+        """
         return np.exp(self._log_moments(X)[0])
 
     def predict_interval(self, X: pd.DataFrame, level: float = 0.9) -> np.ndarray:
@@ -184,6 +236,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         *,
         house: Mapping[str, float] | None = None,
         season: bool = False,
+        steps: int = 0,
     ) -> pd.DataFrame:
         """Price of one and the same house, region by region and month by month.
 
@@ -197,6 +250,8 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
             Feature values; by default the median of each.
         season : bool
             Keep the season in the index.
+        steps : int
+            Months to go on beyond the last of the fit, up to `horizon`.
 
         Returns
         -------
@@ -207,18 +262,27 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         import pandas as pd
 
         z = _quantile(level)
+        if isinstance(regions, str):
+            raise TypeError(f"regions must be a list of regions, such as [{regions!r}].")
         names = self.regions_ if regions is None else np.asarray([str(r) for r in regions])
         unknown = sorted(set(names) - set(self.regions_))
         if unknown:
-            raise ValueError(f"No sales were seen in the region(s) {', '.join(unknown)}.")
+            raise ValueError(
+                f"No sales were seen in the region(s) {', '.join(unknown)}; regions_ lists those "
+                "of the fit."
+            )
+        if not 0 <= steps <= self.horizon:
+            raise ValueError(
+                f"steps must lie between 0 and horizon={self.horizon} months; got {steps!r}."
+            )
         values = {**self.typical_house_, **(house or {})}
         extra = sorted(set(values) - set(self.features))
         if extra:
             raise ValueError(f"house has the unknown feature(s) {', '.join(extra)}.")
-        months = np.arange(self.first_month_, self.last_month_ + 1)
+        months = np.arange(self.first_month_, self.last_month_ + 1 + steps)
         house_splines = self.splines_.transform(pd.DataFrame([values])[list(self.features)])
         n = len(names) * len(months)
-        rows = _Rows(
+        rows = Rows(
             np.tile(months, len(names)),
             np.repeat(np.searchsorted(self.regions_, names), len(months)),
             np.broadcast_to(house_splines, (n, house_splines.shape[1])),
@@ -235,7 +299,45 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
             }
         )
 
-    def _fit_local(self, rows: _Rows, residual: np.ndarray) -> LocalFit:
+    def plot_index(self, regions: Sequence[str], *, ax: Any = None, **options: Any) -> Axes:
+        """Draw the index of some regions with their intervals; forecasts are dotted.
+
+        Parameters
+        ----------
+        regions : sequence of str
+            Up to eight regions.
+        ax : matplotlib axes, optional
+        **options
+            As in `price_index`.
+        """
+        from cavity.hedonic.plots import draw_index
+
+        index = self.price_index(regions, **options)
+        return draw_index(index, self.months_[-1], ax=ax)
+
+    def plot_clusters(self, *, ax: Any = None) -> list[Axes]:
+        """Draw the indices of each cluster's regions, 100 in the first month, and their mean.
+
+        Parameters
+        ----------
+        ax : axes or list of axes, optional
+            One per cluster; the largest twelve are drawn.
+        """
+        from cavity.hedonic.plots import draw_clusters
+
+        labels = self._clusters("plot_clusters()").labels
+        return draw_clusters(self.price_index(), labels, ax=ax)
+
+    def _clusters(self, what: str) -> ClusteredTrends:
+        check_is_fitted(self, "local_")
+        if not isinstance(self.local_, ClusteredTrends):
+            raise AttributeError(
+                f"{what} is about clusters of regions, and this model was fitted with "
+                f"local={self.local!r}, which has none; use local='clusters'."
+            )
+        return self.local_
+
+    def _fit_local(self, rows: Rows, residual: np.ndarray) -> LocalFit:
         if self.local == "none":
             return NoLocal(self.global_sd_)
         sampling = {
@@ -266,38 +368,21 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         mean, var = self.local_.effect(rows)
         return mean + self._global_part(rows), var + self.local_.noise(rows)
 
-    def _global_design(self, rows: _Rows, *, season: bool = True) -> np.ndarray:
+    def _global_design(self, rows: Rows, *, season: bool = True) -> np.ndarray:
         return np.hstack([self.trend_.transform(rows.month, season=season), rows.splines])
 
-    def _global_part(self, rows: _Rows, *, season: bool = True) -> np.ndarray:
+    def _global_part(self, rows: Rows, *, season: bool = True) -> np.ndarray:
         return self.global_.predict(self._global_design(rows, season=season))
 
-    def _rows(self, table: pd.DataFrame) -> _Rows:
-        names = table[self.region].astype(str).to_numpy()
-        position = np.searchsorted(self.regions_, names)
-        known = self.regions_[np.minimum(position, len(self.regions_) - 1)] == names
-        return _Rows(
-            month_numbers(table[self.date], self.date),
-            np.where(known, position, -1),
+    def _rows(self, table: pd.DataFrame) -> Rows:
+        return Rows(
+            known_months(table, self.date, self.first_month_, self.last_month_, self.horizon),
+            region_positions(table, self.region, self.regions_),
             self.splines_.transform(table[list(self.features)]),
         )
 
     def _table(self, X: Any) -> pd.DataFrame:
-        import pandas as pd
-
-        if not isinstance(X, pd.DataFrame):
-            raise TypeError(f"Sales must come as a pandas DataFrame; got {type(X).__name__}.")
-        wanted = [self.region, self.date, *self.features]
-        missing = [c for c in wanted if c not in X.columns]
-        if missing:
-            raise ValueError(
-                f"The sales lack the column(s) {', '.join(map(repr, missing))}; name yours by the "
-                "arguments region, date and features."
-            )
-        if X[self.region].isna().any():
-            row = int(np.argmax(X[self.region].isna().to_numpy()))
-            raise ValueError(f"Column {self.region!r} has no value in row {row}.")
-        return X
+        return check_table(X, self.region, self.date, self.features)
 
 
 def _quantile(level: float) -> float:

@@ -1,6 +1,6 @@
 """What a region adds to the global price: each local model gives means and variances of logs.
 
-In `rows`, ``region`` is a position among the regions of the fit, or -1 for one never seen.
+In `rows`, ``region`` is a position among the regions of the fit.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ class NoLocal:
 class RegionRegressions:
     """Regressions of the regions, from posterior draws.
 
-    A region never seen takes the coefficients' mean and variance between regions.
-
     Attributes
     ----------
     draws : RegressionDraws
@@ -50,13 +48,10 @@ class RegionRegressions:
     def __init__(self, draws: RegressionDraws, *, region_level: bool) -> None:
         self.draws = draws
         self.region_level = region_level
-        between = np.diag(draws.var.mean(axis=0))
-        centred = draws.beta - draws.beta.mean(axis=0)
-        within = np.einsum("dip,diq->ipq", centred, centred) / len(centred)
-        # The last entry stands for a region never seen (position -1).
-        self._mean = np.vstack([draws.beta.mean(axis=0), draws.mean.mean(axis=0)])
-        self._cov = np.concatenate([within, between[None]])
-        self._noise = np.append(draws.noise.mean(axis=0), draws.noise.mean())
+        self._mean = draws.beta.mean(axis=0)
+        centred = draws.beta - self._mean
+        self._cov = np.einsum("dip,diq->ipq", centred, centred) / len(centred)
+        self._noise = draws.noise.mean(axis=0)
 
     @classmethod
     def fit(

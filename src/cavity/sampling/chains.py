@@ -21,6 +21,7 @@ from cavity.core.progress import Silent, reporting
 from cavity.sampling.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
 from cavity.sampling.crew import TICK_SECONDS, Chain, Crew, Schedule
 from cavity.sampling.draws import stack_labels, stack_parameter
+from cavity.sampling.memory import MemoryCheck
 
 
 class Sampler(Protocol):
@@ -216,7 +217,7 @@ def run_chains(
     Notes
     -----
     Ctrl-C stops every chain after its current sweep; the draws that all chains have are returned
-    with a warning.
+    with a warning. Draws that would not fit in memory are refused before the first sweep.
     """
     for name, value, least in (
         ("n_chains", n_chains, 1),
@@ -252,12 +253,16 @@ def run_chains(
     if entropy is None:
         entropy = fresh_entropy()
 
+    check = MemoryCheck(int(n_chains), schedule)
     chains = [
-        Chain(i, np.random.Generator(np.random.PCG64(seed)), make_sampler, schedule, saved[i])
+        Chain(
+            i, np.random.Generator(np.random.PCG64(seed)), make_sampler, schedule, saved[i], check
+        )
         for i, seed in enumerate(np.random.SeedSequence(entropy).spawn(n_chains))
     ]
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
-    with reporting(progress, label, names, [schedule.n_sweeps] * n_chains) as reporter:
+    totals, done = [schedule.n_sweeps] * n_chains, [chain.n_sweeps for chain in chains]
+    with reporting(progress, label, names, totals, done=done) as reporter:
         interrupted = _drive(chains, n_threads, schedule, file, reporter)
     return _collect(chains, schedule, interrupted, file, entropy)
 
@@ -302,6 +307,8 @@ def _drive(
         interrupted = True
     finally:
         crew.stop()
+    if interrupted and crew.failure is None:
+        crew.begin_chains_with_draws()
     if crew.failure is not None:
         index, n_sweeps, error = crew.failure
         if file is not None and isinstance(error, StateError):

@@ -2,8 +2,9 @@
 
 The file is a ZIP archive (the layout of NumPy's ``.npz``) that holds
 
-* ``cavity.json``: the format, what the run is (model, settings, digest of the data, entropy of
-  the seed), and for every chain the number of sweeps and the state of its random generator;
+* ``cavity.json``: the format, the version of cavity, what the run is (model, settings, digest of
+  the data, entropy of the seed), and for every chain the number of sweeps and the state of its
+  random generator;
 * ``chain-3/state/NAME.npy``: the sampler's state, and ``chain-3/draws/NAME.npy``: all its draws.
 
 Nothing in it is ever unpickled. It is written beside its final place, flushed to the disk and
@@ -19,6 +20,7 @@ import io
 import json
 import os
 import struct
+import tempfile
 import time
 import warnings
 import zipfile
@@ -114,6 +116,7 @@ class Checkpoint:
         every: float | None = None,
     ) -> None:
         self.path = Path(path).expanduser()
+        self._place = resolved(path)  # a link stays a link, and what it points to is replaced
         self.fingerprint = flatten_fingerprint({**fingerprint, **settings})
         self._n_chains = int(settings["n_chains"])
         self._seconds = checkpoint_seconds(every)
@@ -130,7 +133,7 @@ class Checkpoint:
             One per chain; None for a chain that has not begun.
         """
         self._refuse_bad_place()
-        remove_leftovers(resolved(self.path))
+        remove_leftovers(self._place)
         snapshots: list[Snapshot | None] = [None] * self._n_chains
         try:
             if self.path.exists():
@@ -178,8 +181,8 @@ class Checkpoint:
     # Writing
 
     def _refuse_bad_place(self) -> None:
-        folder = self.path.parent
-        refuse_special(self.path)
+        folder = self._place.parent
+        refuse_special(self._place)
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
             raise FileNotFoundError(
@@ -187,14 +190,11 @@ class Checkpoint:
             )
 
     def _try_to_write(self) -> None:
-        probe = self.path.with_name(f".{self.path.name}.{os.getpid()}.try")
-        try:
-            probe.write_bytes(b"cavity")
-        finally:
-            probe.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=self._place.parent) as probe:
+            probe.write(b"cavity")
 
     def _replace(self, snapshots: Sequence[Snapshot | None]) -> None:
-        with replacing(self.path) as part, open(part, "wb") as file:
+        with replacing(self._place) as part, open(part, "wb") as file:
             self._write_archive(file, snapshots)
 
     def _write_archive(self, file: Any, snapshots: Sequence[Snapshot | None]) -> None:
@@ -254,6 +254,14 @@ class Checkpoint:
                 f"cavity {header['cavity']}); this version of cavity reads version {VERSION}. "
                 "Finish that run with the version that began it, or start afresh with another path."
             )
+        from cavity import __version__
+
+        if _release(header["cavity"]) != _release(__version__):
+            raise CheckpointError(
+                f"The checkpoint {self.path} was written by cavity {header['cavity']}, and this is "
+                f"cavity {__version__}, whose draws may differ. Finish that run with the version "
+                "that began it, or start afresh with another path."
+            )
         return header
 
     def _refuse_other_run(self, header: dict[str, Any]) -> None:
@@ -287,6 +295,11 @@ _DAMAGE = (
     OverflowError,
     MemoryError,
 )
+
+
+def _release(version: str) -> list[str]:
+    """What of a version must be equal: patches (the third number) never change draws."""
+    return version.split(".")[:2]
 
 
 def fresh_entropy() -> int:

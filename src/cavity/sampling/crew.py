@@ -47,6 +47,7 @@ class Chain:
         make_sampler: Callable[[int, np.random.Generator], Sampler],
         schedule: Schedule,
         saved: Snapshot | None,
+        check: Callable[[Sampler], None],
     ) -> None:
         self.index = index
         self.sampler: Sampler | None = None
@@ -58,6 +59,7 @@ class Chain:
         self._make_sampler = make_sampler
         self._schedule = schedule
         self._saved = saved
+        self._check = check
 
     @property
     def finished(self) -> bool:
@@ -69,10 +71,16 @@ class Chain:
         """Draws at hand."""
         return self.draws.n_draws if self.draws is not None else 0
 
+    @property
+    def has_saved_draws(self) -> bool:
+        """Whether a checkpoint holds draws of this chain that have not been taken over yet."""
+        return self._saved is not None and len(self._saved.draws.get("log_joint", ())) > 0
+
     def begin(self) -> None:
         """Start the sampler, or take it over from a checkpoint."""
         schedule, saved = self._schedule, self._saved
         self.sampler = self._make_sampler(self.index, self._rng)
+        self._check(self.sampler)
         self.draws = Draws(
             len(self.sampler.labels()),
             n_warmup=schedule.n_warmup,
@@ -150,6 +158,16 @@ class Crew:
             # Waiting in pieces lets a second Ctrl-C through on every system.
             while thread.is_alive():
                 thread.join(TICK_SECONDS)
+
+    def begin_chains_with_draws(self) -> None:
+        """Take over the draws of an earlier run where no thread had come to a chain yet."""
+        for chain in self._waiting:
+            if chain.sampler is None and chain.has_saved_draws:
+                try:
+                    chain.begin()
+                except Exception as error:
+                    self.failure = (chain.index, chain.n_sweeps, error)
+                    return
 
     def _next(self) -> Chain | None:
         with self._lock:

@@ -91,7 +91,7 @@ class ParameterRows:
         else:
             self._fit(len(value))
             self._buffer[self.n_written, : len(value)] = value
-            self._buffer[self.n_written, len(value) :] = np.nan
+            self._buffer[self.n_written, len(value) : self._n_clusters] = np.nan
         self.n_written += 1
 
     def extend(self, rows: np.ndarray) -> None:
@@ -102,21 +102,23 @@ class ParameterRows:
         else:
             self._fit(rows.shape[1])
             self._buffer[self.n_written : stop, : rows.shape[1]] = rows
-            self._buffer[self.n_written : stop, rows.shape[1] :] = np.nan
+            self._buffer[self.n_written : stop, rows.shape[1] : self._n_clusters] = np.nan
         self.n_written = stop
 
     def _fit(self, n_clusters: int) -> None:
-        self._n_clusters = max(self._n_clusters, n_clusters)
-        capacity = self._buffer.shape[1]
-        if n_clusters <= capacity:
+        before = self._n_clusters
+        if n_clusters <= before:
             return
-        # Grow by half again, so that clusters arriving one by one do not cost a copy each.
-        capacity = max(n_clusters, capacity + capacity // 2)
-        rows = self._buffer[: self.n_written]
-        wider = np.empty((len(self._buffer), capacity, *self._inner), dtype=self._buffer.dtype)
-        wider[: self.n_written, : rows.shape[1]] = rows
-        wider[: self.n_written, rows.shape[1] :] = np.nan
-        self._buffer = wider
+        self._n_clusters = n_clusters
+        capacity = self._buffer.shape[1]
+        if n_clusters > capacity:
+            # Grow by half again, so that clusters arriving one by one do not cost a copy each.
+            capacity = max(n_clusters, capacity + capacity // 2)
+            wider = np.empty((len(self._buffer), capacity, *self._inner), dtype=self._buffer.dtype)
+            wider[: self.n_written, :before] = self._buffer[: self.n_written, :before]
+            self._buffer = wider
+        # Room beyond the clusters is never touched, so the system need not provide it.
+        self._buffer[: self.n_written, before:n_clusters] = np.nan
 
     def written(self) -> np.ndarray:
         """View of the rows so far, as wide as the largest number of clusters."""
