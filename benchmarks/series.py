@@ -9,6 +9,7 @@ times are processor seconds, the least of several repetitions.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import tracemalloc
@@ -153,10 +154,8 @@ def exact_times():
     print("filter of n series, us (and whether it is chosen):")
     for n in (2, 4, 8, 12, 16, 20, 30):
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
-        members = np.arange(n)
-        seconds = fastest(
-            lambda: information.joint_filter(m, m.scratch.row, members, n, y, square), 10
-        )
+        some = (m, m.scratch.row, np.arange(n), n, y, square)
+        seconds = fastest(functools.partial(information.joint_filter, *some), 10)
         print(f"  {n:3d} {seconds * 1e6:7.0f} {filter_is_cheaper(n, 200)}")
 
 
