@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from report_cases import blobs, posterior
 
-from cavity.report import style
+from cavity.pictures import style
 from cavity.report.html import write_report
 
 pytestmark = pytest.mark.browser

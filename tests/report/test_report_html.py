@@ -14,11 +14,11 @@ import pytest
 from page_parts import Page
 from report_cases import blobs, posterior
 
+from cavity.pictures import style
 from cavity.posterior import Posterior
 from cavity.posterior.record import RunRecord
-from cavity.report import style, tables
+from cavity.report import tables
 from cavity.report.html import write_report
-from cavity.report.view import View
 
 DOUBTFUL = (3, 4, 10)
 NASTY = '<script>alert("1")</script> & $x$'
@@ -47,9 +47,9 @@ def page(text):
 
 def test_page_is_sound_and_needs_nothing_else(page):
     assert page.problems == []
-    for heading in ("In words", "Pictures", "Clusters", "Doubtful observations", "Diagnostics"):
+    for heading in ("In words", "Pictures", "Clusters", "Doubtful rows", "Diagnostics"):
         assert heading in page.text
-    assert len(page.all("img")) == 5
+    assert len(page.all("img")) == 6
     assert len(page.all("title")) == len(page.all("h1")) == len(page.all("main")) == 1
 
 
@@ -72,9 +72,9 @@ def test_a_broken_page_would_be_noticed(text, break_it, problem):
 
 
 def test_words_say_what_the_posterior_says(page):
-    assert "puts the 60 observations in 3 clusters, of 20, 20 and 20" in page.text
+    assert "puts the 60 rows in 3 clusters, of 20, 20 and 20" in page.text
     assert "Every draw has 3 clusters." in page.text
-    assert "3 observations (5%) are in doubt: bottle" in page.text
+    assert "3 rows (5%) are in doubt: bottle" in page.text
     assert re.search(r"bottle \d+ \(cluster \d, or \d\)", page.text)
 
 
@@ -124,17 +124,15 @@ def test_diagnostics_and_run_are_told(page, full):
 
 
 def test_run_facts_are_written_for_reading():
-    view = View.of(
-        Posterior.from_labels(
-            [[0, 0, 1]], record=RunRecord("", details={"a_b": {"scale": [0.123456, 2.0]}})
-        )
-    )
+    view = Posterior.from_labels(
+        [[0, 0, 1]], record=RunRecord("", details={"a_b": {"scale": [0.123456, 2.0]}})
+    ).view()
     facts = tables.run_facts(view)
     assert facts["a b: scale"] == "0.123, 2"
     assert facts["chains"] == "1"
-    long = View.of(
-        Posterior.from_labels([[0, 1]], record=RunRecord("", columns=tuple("abcdefghijklmn")))
-    )
+    long = Posterior.from_labels(
+        [[0, 1]], record=RunRecord("", columns=tuple("abcdefghijklmn"))
+    ).view()
     assert tables.run_facts(long)["columns"].endswith("k, l, … (14 in all)")
 
 
@@ -188,7 +186,7 @@ def test_extra_sections_take_figures_axes_and_markup(full, tmp_path):
     ]
     page = Page(write_report(tmp_path / "r.html", full[1], extra_sections=sections).read_text())
     assert page.problems == []
-    assert len(page.all("img")) == 4 + 2
+    assert len(page.all("img")) == 5 + 2
     assert page.text.count("Trends") == 2  # link and heading
     assert "the second" in page.text
     with pytest.raises(TypeError, match="ax must be matplotlib axes; got int"):
@@ -269,6 +267,6 @@ def test_unwritable_place_is_found_before_the_work(full, monkeypatch, tmp_path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    monkeypatch.setattr(Posterior, "certainty", lambda *_: pytest.fail("work was begun"))
+    monkeypatch.setattr(Posterior, "view", lambda *_: pytest.fail("work was begun"))
     with pytest.raises(PermissionError, match=r"cannot write a report to .*Permission denied"):
         write_report(tmp_path / "r.html", full[1])

@@ -63,7 +63,7 @@ def _groups(p: Posterior) -> dict[str, xr.Dataset]:
     observation = np.arange(p.n_observations) if p.names is None else p.names
     relabelling = p.relabel()
     posterior: dict[str, Any] = {
-        "n_clusters": (head, p.n_clusters),
+        "n_clusters": (head, p.n_occupied),
         "largest_cluster": (head, p.largest_cluster),
         "size_entropy": (head, p.size_entropy),
         "labels": ((*head, "observation"), relabelling.labels.reshape(p.labels.shape)),

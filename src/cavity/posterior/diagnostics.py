@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cavity.posterior.arviz import ess, rhat
+from cavity.posterior.quantities import label_free
 from cavity.posterior.similarity import similarity
 
 if TYPE_CHECKING:
@@ -106,19 +107,6 @@ def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.
         if i != j:
             found.add((min(i, j), max(i, j)))
     return np.array(sorted(found), np.int64).reshape(-1, 2)
-
-
-def _quantities(p: Posterior) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    if p.log_joint is not None:
-        found["log joint"] = np.asarray(p.log_joint, float)
-    found["number of clusters"] = p.n_clusters.astype(float)
-    found["largest cluster"] = p.largest_cluster.astype(float)
-    found["entropy of sizes"] = p.size_entropy
-    for name, values in p.parameters.items():
-        if name not in p.cluster_parameters and values.ndim == 2:
-            found[name] = np.asarray(values, float)
-    return found
 
 
 def _measure(values: np.ndarray) -> dict[str, float]:
@@ -275,7 +263,7 @@ def diagnose(
 
     ess_min = float(ESS_PER_CHAIN * p.n_chains if ess_min is None else ess_min)
     problems: list[str] = []
-    quantities = _quantities(p)
+    quantities = {name: np.asarray(v, float) for name, v in label_free(p).items()}
     for name in [name for name, v in quantities.items() if not np.isfinite(v).all()]:
         count = int((~np.isfinite(quantities.pop(name))).sum())
         problems.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ import numpy as np
 from cavity.posterior import _draws
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import Partition, find_partition
+from cavity.posterior.plots import Plots
 from cavity.posterior.record import RunRecord
 from cavity.posterior.units import Converted, Units
-from cavity.report.methods import Pictures
+from cavity.posterior.view import THRESHOLD, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ def _finite_shape(value: Any, name: str, head: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-class Posterior(Pictures):
+class Posterior(Plots):
     """Draws of partitions, with whatever else was drawn, and the answers they give.
 
     Parameters
@@ -136,7 +138,7 @@ class Posterior(Pictures):
         self.record = RunRecord("") if record is None else record
         self.summaries = {str(k): np.asarray(v) for k, v in (summaries or {}).items()}
         self._partitions: dict[tuple, Partition] = {}
-        self._relabelling: tuple[bytes, Relabelling] | None = None
+        self._views: dict[bytes, View] = {}
 
     def _check_cluster_parameters(self) -> None:
         top = int(self.labels.max())
@@ -225,7 +227,7 @@ class Posterior(Pictures):
         return n_clusters.reshape(head), largest.reshape(head), entropy.reshape(head)
 
     @property
-    def n_clusters(self) -> np.ndarray:
+    def n_occupied(self) -> np.ndarray:
         """Number of occupied clusters in each draw, (chain, draw)."""
         return self._sizes[0]
 
@@ -249,7 +251,7 @@ class Posterior(Pictures):
         """
         import pandas as pd
 
-        values, counts = np.unique(self.n_clusters, return_counts=True)
+        values, counts = np.unique(self.n_occupied, return_counts=True)
         index = pd.Index(values, name="n_clusters")
         return pd.Series(counts / counts.sum(), index=index, name="probability")
 
@@ -328,6 +330,24 @@ class Posterior(Pictures):
             return labels.astype(np.int64)
         return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
+    def view(self, partition: Any = None, threshold: float = THRESHOLD) -> View:
+        """What the draws say of a partition (the VI estimate by default), computed once.
+
+        Tables, pictures and reports read from it; see `cavity.posterior.view.View`.
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+        threshold : float
+            Which observations are in doubt: see `doubtful`.
+        """
+        c = self._estimate(partition)
+        key = c.tobytes()
+        view = self._views.pop(key, None) or View.of(self, c)
+        # The two latest are kept: the matched draws of each are as large as the draws.
+        self._views = {**dict(list(self._views.items())[-1:]), key: view}
+        return view if threshold == view.threshold else replace(view, threshold=threshold)
+
     def relabel(self, partition: Any = None) -> Relabelling:
         """Match every draw's clusters to those of a partition (the VI estimate by default).
 
@@ -335,15 +355,10 @@ class Posterior(Pictures):
         -------
         Relabelling
             ``labels`` (chain * draw, n) in the partition's names, -1 where a draw's cluster
-            matches none; ``slots`` the draw's own label of each cluster.
+            matches none; ``slots`` the draw's own label of each cluster; ``targets`` the cluster
+            of each of the draw's own labels.
         """
-        from cavity.posterior.relabel import relabel
-
-        c = self._estimate(partition)
-        key = c.tobytes()
-        if self._relabelling is None or self._relabelling[0] != key:
-            self._relabelling = (key, relabel(self.flat_labels, c))
-        return self._relabelling[1]
+        return self.view(partition).relabelling
 
     def allocation_probabilities(self, partition: Any = None) -> np.ndarray:
         """Probability of each observation in each cluster of a partition, (n, K).
@@ -351,20 +366,27 @@ class Posterior(Pictures):
         From relabelled draws; a row sums to less than one where some draws put the observation
         in a cluster that matches none.
         """
-        from cavity.posterior.certainty import allocation_probabilities
-
-        relabelling = self.relabel(partition)
-        return allocation_probabilities(relabelling.labels, relabelling.n_clusters)
+        return self.view(partition).relabelling.probabilities
 
     def parameter_summary(
-        self, name: str, partition: Any = None, *, probability: float = 0.95
+        self, name: str, partition: Any = None, *, level: float = 0.95
     ) -> dict[str, np.ndarray]:
         """Posterior mean, sd and interval of a cluster parameter, per cluster of a partition.
+
+        Parameters
+        ----------
+        name : str
+            One of `cluster_parameters`.
+        partition : Partition or labels, optional
+            The VI estimate by default.
+        level : float
+            Probability of the interval.
 
         Returns
         -------
         dict
-            ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...).
+            ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...), over the draws
+            in which the cluster has a match.
         """
         from cavity.posterior.relabel import relabelled_parameter
 
@@ -373,7 +395,7 @@ class Posterior(Pictures):
             raise KeyError(f"{name!r} is not a cluster parameter; there are: {known}")
         values = self.parameters[name]
         flat = values.reshape(-1, *values.shape[2:])
-        return relabelled_parameter(flat, self.relabel(partition), probability)
+        return relabelled_parameter(flat, self.relabel(partition), level)
 
     def certainty(self, partition: Any = None) -> pd.DataFrame:
         """How sure the posterior is of each observation's place.
@@ -381,11 +403,12 @@ class Posterior(Pictures):
         Returns
         -------
         DataFrame
-            One row per observation: ``cluster``; ``certainty``, the probability of sharing a
-            cluster with a member of its own cluster chosen at random (of being alone, for a
-            cluster of one); ``probability`` of its cluster in relabelled draws; ``alternative``,
-            the other cluster it is most similar to (-1: none), with ``alternative_similarity`` and
-            ``alternative_probability``.
+            One row per observation: ``cluster``; ``probability`` of that cluster, the share of
+            draws that put the observation in the draw's cluster matched to it; ``certainty``, the
+            probability of sharing a cluster with a member of its own cluster chosen at random (of
+            being alone, for a cluster of one); ``alternative``, the other cluster that most draws
+            put it in (-1: none does), with ``alternative_probability``; and ``elsewhere``, the
+            share of draws that put it in a cluster that matches none.
 
         Examples
         --------
@@ -393,38 +416,58 @@ class Posterior(Pictures):
         >>> p.certainty()["certainty"].round(2).tolist()
         [0.83, 0.83, 0.67, 1.0, 1.0]
         """
-        from cavity.posterior.summary import certainty_frame
+        from cavity.posterior.summary import certainty_table
 
-        return certainty_frame(self, self._estimate(partition))
+        return certainty_table(self.view(partition))
 
-    def doubtful(self, threshold: float = 0.8, partition: Any = None) -> pd.DataFrame:
-        """Observations whose place is in doubt, the least certain first, with the alternatives.
+    def doubtful(self, threshold: float = THRESHOLD, partition: Any = None) -> pd.DataFrame:
+        """Observations whose place is in doubt, the least probable first, with the alternatives.
+
+        An observation is in doubt if the probability of its own cluster, over matched draws, is
+        below the threshold.
 
         Parameters
         ----------
         threshold : float
-            Listed are observations whose probability of their cluster, or whose certainty relative
-            to that of the alternative, certainty / (certainty + alternative_similarity), is below.
         partition : Partition or labels, optional
             The VI estimate by default.
+
+        Returns
+        -------
+        DataFrame
+            Rows of `certainty`.
+
+        Examples
+        --------
+        >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+        >>> p.doubtful().index.tolist()
+        [2]
         """
-        from cavity.posterior.summary import doubtful_frame
+        from cavity.posterior.summary import doubtful_table
 
-        return doubtful_frame(self.certainty(partition), threshold)
+        return doubtful_table(self.view(partition, threshold))
 
-    def summary(self, partition: Any = None, *, probability: float = 0.95) -> pd.DataFrame:
+    def summary(self, partition: Any = None, *, level: float = 0.95) -> pd.DataFrame:
         """One row per cluster of a partition (the VI estimate by default).
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+        level : float
+            Probability of the intervals.
 
         Returns
         -------
         DataFrame
             ``size``, ``share``; ``certainty``, the mean over members; ``presence``, the share of
-            draws with a matching cluster; posterior mean and interval of the size; and of each
-            cluster parameter of up to 12 components (larger ones: `parameter_summary`).
+            draws with a matching cluster; over those draws the posterior mean and interval of the
+            match's size, and whether the interval holds the estimate's own size
+            (``size_in_interval``); and mean and interval of each cluster parameter of up to 12
+            components (larger ones: `parameter_summary`).
         """
-        from cavity.posterior.summary import cluster_frame
+        from cavity.posterior.summary import cluster_table
 
-        return cluster_frame(self, self._estimate(partition), probability)
+        return cluster_table(self.view(partition), level)
 
     cluster_summary = summary
 

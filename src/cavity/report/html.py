@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from cavity.core.files import replacing
-from cavity.report import markup, pictures, tables, words
-from cavity.report.view import View
+from cavity.core.words import count, plural
+from cavity.posterior.view import THRESHOLD, View
+from cavity.report import figures, markup, tables, words
 
 if TYPE_CHECKING:
+    from cavity.pictures.frame import Table
     from cavity.posterior import Posterior
     from cavity.posterior.diagnostics import Diagnostics
-    from cavity.report.frame import Table
 
 CHAINS_MAX = 12
 
@@ -37,7 +38,7 @@ def write_report(
     extra_sections: Iterable[tuple[str, Any, str]] = (),
     settings: Mapping[str, Any] | None = None,
     partition: Any = None,
-    threshold: float = 0.8,
+    threshold: float = THRESHOLD,
 ) -> Path:
     """Write a self-contained HTML page on a posterior.
 
@@ -79,7 +80,7 @@ def write_report(
     >>> write_report("report.html", p, title="Five things").name
     'report.html'
     """
-    from cavity.report.frame import as_table
+    from cavity.pictures.frame import as_table
 
     target = Path(path)
     with _replacing(target) as file:
@@ -88,7 +89,7 @@ def write_report(
             feature_names = _kept_names(posterior, X)
         if X is not None:
             data = as_table(X, posterior.n_observations, feature_names)
-        view = View.of(posterior, partition, threshold)
+        view = posterior.view(partition, threshold)
         page = _page(view, data, feature_names, title, list(extra_sections), settings)
         file.write(page)
     return target
@@ -141,7 +142,7 @@ def _page(
         sections.append((f"extra-{number}", heading, content))
     sections += [
         ("cluster-section", "Clusters", _clusters(view, data, names)),
-        ("doubt-section", "Doubtful observations", _doubtful(view)),
+        ("doubt-section", f"Doubtful {plural(view.noun)}", _doubtful(view)),
         ("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
         ("run", "How it was run", _run(view, settings)),
     ]
@@ -185,8 +186,8 @@ def _asset(name: str) -> str:
 def _subtitle(view: View) -> str:
     p = view.posterior
     model = p.record.model
-    parts = [model, words.count(p.n_observations, "observation")]
-    parts.append(f"{words.count(p.n_chains, 'chain')} of {words.count(p.n_draws, 'draw')}")
+    parts = [model, count(p.n_observations, view.noun)]
+    parts.append(f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}")
     parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
     return " · ".join(part for part in parts if part)
 
@@ -199,12 +200,13 @@ def _summary(view: View, diagnostics: Diagnostics) -> str:
 
 
 def _pictures(view: View, data: Table | None) -> str:
-    drawn = [] if data is None else [pictures.data(view, data)]
+    drawn = [] if data is None else [figures.data(view, data)]
     drawn += [
-        pictures.certainty(view),
-        pictures.similarity(view),
-        pictures.number(view),
-        pictures.trace(view),
+        figures.certainty(view),
+        figures.dendrogram(view),
+        figures.similarity(view),
+        figures.number(view),
+        figures.trace(view),
     ]
     return f'<div class="figures">\n{"".join(drawn)}</div>\n'
 
@@ -234,7 +236,7 @@ def _clusters(view: View, data: Table | None, names: Sequence[str] | None) -> st
 
 def _doubtful(view: View) -> str:
     if not len(view.in_doubt):
-        return "<p>No observation is in doubt.</p>\n"
+        return f"<p>{escape(words.doubt_sentence(view))}</p>\n"
     return tables.doubtful_table(view)
 
 
