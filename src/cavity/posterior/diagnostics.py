@@ -78,6 +78,11 @@ class Diagnostics:
         """Largest disagreement of two chains."""
         return float(self.disagreement.max())
 
+    def _repr_html_(self) -> str:
+        from cavity.posterior.notebook import diagnostics_html
+
+        return diagnostics_html(self)
+
     def __str__(self) -> str:
         parts = [self.verdict, self.table.to_string(float_format=lambda v: f"{v:.4g}")]
         if len(self.events):

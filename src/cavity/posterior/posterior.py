@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.core.words import count
 from cavity.posterior import _draws
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import Partition, find_partition
@@ -205,11 +206,21 @@ class Posterior(Plots):
         """Number of observations."""
         return self.labels.shape[2]
 
+    @property
+    def noun(self) -> str:
+        """What one observation is called: "row", "series", or "observation" if it is not known."""
+        return self.record.noun if self.record.model else "observation"
+
     def __repr__(self) -> str:
         return (
-            f"<Posterior: {self.n_chains} chain(s) of {self.n_draws} draw(s), "
-            f"{self.n_observations} observation(s)>"
+            f"<Posterior: {count(self.n_chains, 'chain')} of {count(self.n_draws, 'draw')}, "
+            f"{count(self.n_observations, self.noun)}>"
         )
+
+    def _repr_html_(self) -> str:
+        from cavity.posterior.notebook import posterior_html
+
+        return posterior_html(self)
 
     @property
     def flat_labels(self) -> np.ndarray:
@@ -316,6 +327,11 @@ class Posterior(Plots):
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
         return self._partitions[key]
+
+    @property
+    def has_partition(self) -> bool:
+        """Whether the default estimate was searched for already, so that `partition` is quick."""
+        return (as_loss("vi", 1.0), ("max_clusters", self.record.max_clusters)) in self._partitions
 
     def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
         """Labels of the partition asked about; the VI estimate by default."""
@@ -537,7 +553,16 @@ class Posterior(Plots):
         )
 
     def loo(self, **options: Any) -> Any:
-        """PSIS-LOO of the observations through ArviZ, from `point_log_lik`."""
+        """PSIS-LOO of the observations through ArviZ, from `point_log_lik`.
+
+        Few posteriors hold these log densities, which are as large as the labels times eight: an
+        estimator computes them when asked, with ``estimator.loo(X)``.
+
+        Parameters
+        ----------
+        **options
+            Of ArviZ's ``loo``.
+        """
         from cavity.posterior.arviz import loo
 
         return loo(self, **options)
@@ -547,6 +572,18 @@ class Posterior(Plots):
 
         Labels and cluster parameters are relabelled to the VI estimate, so that a cluster means
         the same in every draw.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            Groups: ``posterior``, what can be summarised and traced as it is, namely scalars that
+            do not depend on labels and parameters of up to 12 numbers that are there in every
+            draw; ``constants``, those of them that never change, for which ArviZ has no answer;
+            ``cluster_parameters``, all of them, NaN where a draw has no such cluster;
+            ``parameters``, what is large; ``partition``, the labels (-1: in a cluster that
+            matches none); ``sample_stats`` and ``log_likelihood``. Dimensions are ``cluster``,
+            ``column`` and ``observation``, for series ``series`` and ``time``, with names where
+            they are known.
         """
         from cavity.posterior.arviz import to_arviz
 

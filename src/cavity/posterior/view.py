@@ -109,9 +109,8 @@ class View:
 
     @property
     def noun(self) -> str:
-        """What one observation is called: "row", "series", or "observation" if it is not known."""
-        record = self.posterior.record
-        return record.noun if record.model else "observation"
+        """What one observation is called; see `Posterior.noun`."""
+        return self.posterior.noun
 
     def name(self, position: int) -> str:
         """Name of an observation; its position where there are no names."""
