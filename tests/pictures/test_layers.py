@@ -37,5 +37,4 @@ def test_nothing_is_imported_from_above(package):
         for module in imported(path)
         if module.startswith(tuple(f"cavity.{name}" for name in ABOVE[package]))
     ]
-    # A docstring's example is no import.
     assert found == []

@@ -119,7 +119,8 @@ def test_every_answer_exists_for_degenerate_draws(draws):
     assert len(p.doubtful()) == 0
     found = p.diagnostics()
     assert not found.converged
-    assert found.verdict
+    needed = "too few to judge" if p.n_draws < 4 else "run four" if p.n_chains == 1 else "effective"
+    assert needed in found.verdict
     if p.n_draws >= 8:
         assert found.table["rhat"].notna().all()
 

@@ -95,7 +95,7 @@ def test_page_opens_without_a_complaint(browser, report, width):
     images = browser.execute_script(
         "return Array.from(document.images, i => [i.complete, i.naturalWidth, i.clientWidth])"
     )
-    assert len(images) == 6
+    assert len(images) == 7
     for complete, natural, shown in images:
         assert complete
         assert natural > 0

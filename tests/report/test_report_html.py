@@ -74,7 +74,7 @@ def test_a_broken_page_would_be_noticed(text, break_it, problem):
 def test_words_say_what_the_posterior_says(page):
     assert "puts the 60 rows in 3 clusters, of 20, 20 and 20" in page.text
     assert "Every draw has 3 clusters." in page.text
-    assert "3 rows (5%) are in doubt: bottle" in page.text
+    assert "3 rows (5%) are in doubt, their cluster less probable than 0.8: bottle" in page.text
     assert re.search(r"bottle \d+ \(cluster \d, or \d\)", page.text)
 
 
@@ -121,6 +121,72 @@ def test_diagnostics_and_run_are_told(page, full):
     ]
     for fact in ("StudentTMixture", "median time of a sweep", "collapse", "by hand", "Versions"):
         assert fact in page.text
+
+
+def test_what_the_estimator_knows_is_told(full, tmp_path):
+    X, p = full
+    tail = np.full(60, 0.5)
+    tail[[7, 31]] = [1e-3, 1e-9]
+    tail[5] = np.nan
+    features = ["ash +3.0", f"{NASTY} −1", "near the median in all columns"]
+    path = write_report(tmp_path / "r.html", p, X, features=features, tail=tail)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.problems == []
+    assert page.tables["clusters"][0][-1] == "what sets it apart"
+    assert [row[-1] for row in page.tables["clusters"][1:]] == features
+    assert "Unusual rows" in page.text
+    assert "2 rows lie far from the rest of their cluster" in page.text
+    assert "Of 1 row it is not known." in page.text
+    head, *rows = page.tables["unusual"]
+    assert head[:3] == ["row", "cluster", "tail probability"]
+    assert [row[0] for row in rows] == ["bottle 31", "bottle 7"]
+    labels = p.partition().labels
+    assert [row[1] for row in rows] == [str(labels[31]), str(labels[7])]
+    assert rows[0][2] == "1e-09"
+    calm = Page(write_report(tmp_path / "r.html", p, X, tail=np.full(60, 0.5)).read_text())
+    assert "No row lies unusually far from its cluster." in calm.text
+    assert "unusual" not in calm.tables
+    bare = Page(write_report(tmp_path / "r.html", p, X).read_text())
+    assert "Unusual" not in bare.text
+    with pytest.raises(ValueError, match="features has 1 texts for 3 clusters"):
+        write_report(tmp_path / "r.html", p, X, features=["one"])
+    with pytest.raises(ValueError, match=r"tail has shape \(3,\) for 60 rows"):
+        write_report(tmp_path / "r.html", p, X, tail=[0.1, 0.2, 0.3])
+
+
+def test_series_are_called_series(tmp_path):
+    p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL, names=[f"shop {i}" for i in range(30)])
+    p.record = RunRecord("SeriesMixture", noun="series")
+    page = Page(
+        write_report(tmp_path / "r.html", p, title="Shops", tail=np.full(30, 0.5)).read_text()
+    )
+    assert "30 series" in page.text
+    assert "Doubtful series" in page.text
+    assert page.tables["doubtful"][0][0] == "series"
+    words = {word.strip(".,;:()").lower() for word in page.text.split()}
+    assert not words & {"row", "rows", "observation", "observations"}
+
+
+def test_rows_without_names_are_counted_as_asked(tmp_path):
+    p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL)
+    for first in (0, 1):
+        path = write_report(tmp_path / "r.html", p, count_from=first, tail=np.arange(30) / 60)
+        page = Page(path.read_text())
+        shown = [int(row[0]) for row in page.tables["doubtful"][1:]]
+        assert sorted(shown) == [i + first for i in DOUBTFUL]
+        assert page.tables["unusual"][1][0] == str(first)
+
+
+def test_sizes_outside_their_interval_are_marked(tmp_path):
+    apart = np.append(np.zeros(30, int), np.ones(10, int))
+    p = Posterior.from_labels(np.tile(apart, (2, 10, 1)))
+    odd = np.append(np.zeros(22, int), np.ones(18, int))
+    page = Page(write_report(tmp_path / "r.html", p, partition=odd).read_text())
+    assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30 *", "10 to 10 *"]
+    assert "does not hold the estimate’s own size" in page.text
+    page = Page(write_report(tmp_path / "r.html", p).read_text())
+    assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30", "10 to 10"]
+    assert "does not hold" not in page.text
 
 
 def test_run_facts_are_written_for_reading():

@@ -67,4 +67,4 @@ def test_one_chain_few_draws_and_a_stop_are_told():
 
 def test_names_of_the_doubtful():
     p = posterior(np.arange(12) % 2, doubtful=(5,), names=[f"site {i}" for i in range(12)])
-    assert "1 row (8%) is in doubt: site 5 (cluster" in said(p)
+    assert "1 row (8%) is in doubt, its cluster less probable than 0.8: site 5 (cluster" in said(p)

@@ -83,6 +83,30 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame(probabilities, table.index, names)], axis=1)
 
 
+def unusual(tail: Any) -> np.ndarray:
+    """Positions of the observations that lie unusually far out, the furthest first.
+
+    Parameters
+    ----------
+    tail : array, shape (n,)
+        Probability that a draw from an observation's cluster lies at least as far out as it does;
+        NaN where it is not known, which is never unusual.
+
+    Returns
+    -------
+    array of int
+        Those with a probability below 1 / n: under the model about one in a data set.
+
+    Examples
+    --------
+    >>> unusual([0.5, 0.01, 0.9, 0.001]).tolist()
+    [3, 1]
+    """
+    tail = np.asarray(tail, float)
+    chosen = np.flatnonzero(tail < 1.0 / len(tail))
+    return chosen[np.argsort(tail[chosen], kind="stable")]
+
+
 def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:
     """One row per cluster; see `Posterior.summary`."""
     import pandas as pd

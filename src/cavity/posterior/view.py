@@ -44,6 +44,8 @@ class View:
         Share of draws that put the observation in a cluster that matches none.
     threshold : float
         An observation is in doubt if the probability of its own cluster is below it.
+    count_from : int
+        Number of the first observation, where observations have no names.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class View:
     alternative_probability: np.ndarray
     elsewhere: np.ndarray
     threshold: float = THRESHOLD
+    count_from: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
@@ -113,9 +116,9 @@ class View:
         return self.posterior.noun
 
     def name(self, position: int) -> str:
-        """Name of an observation; its position where there are no names."""
+        """Name of an observation; its number where there are no names."""
         names = self.posterior.names
-        return str(position if names is None else names[position])
+        return str(self.count_from + position if names is None else names[position])
 
     def similarity_picture(self) -> np.ndarray:
         """Similarity in `order`, averaged over squares where there are more than 1,000."""

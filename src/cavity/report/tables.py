@@ -39,8 +39,8 @@ def _cluster_names(shown: int) -> Column:
     return Column("cluster", cells, list(range(shown)), markup=True)
 
 
-def cluster_table(view: View) -> str:
-    """One row per cluster."""
+def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
+    """One row per cluster; `features` says what sets each apart."""
     frame = summary.cluster_table(view)
     shown = _shown(view)
     frame = frame.head(shown)
@@ -72,11 +72,18 @@ def cluster_table(view: View) -> str:
         ),
         numeric("in doubt", doubtful, f"doubtful {plural(view.noun)}"),
     ]
+    if features is not None:
+        columns.append(Column("what sets it apart", [str(text) for text in features[:shown]]))
     caption = (
         "Clusters of the point estimate, the largest first. Certainty: mean probability that a "
         "member shares its cluster with another member. Presence: share of draws that have a "
         "matching cluster; the interval of the size is over these draws."
     )
+    if features is not None:
+        caption += (
+            " What sets it apart: where its centre differs most from the median of all, in units "
+            "of their spread."
+        )
     if not frame["size_in_interval"].all():
         caption += (
             " * The interval does not hold the estimate’s own size: the draws mostly have this "
@@ -207,6 +214,33 @@ def doubtful_table(view: View) -> str:
         + _cut(len(chosen), len(view.in_doubt), plural(view.noun))
     )
     return table("doubtful", caption, columns)
+
+
+def unusual_table(view: View, tail: np.ndarray) -> str:
+    """The observations far out of their cluster, the furthest first."""
+    every = summary.unusual(tail)
+    chosen = every[:ROWS_MAX]
+    row_numbers = view.posterior.names is None
+    columns = [
+        Column(
+            view.noun,
+            [view.name(int(i)) for i in chosen],
+            chosen.tolist() if row_numbers else None,
+        ),
+        numeric("cluster", view.labels[chosen]),
+        numeric(
+            "tail probability",
+            tail[chosen],
+            "probability that a draw from the cluster lies at least as far out",
+        ),
+        numeric("probability", view.probability[chosen], "of its cluster", form=probability),
+    ]
+    caption = (
+        "The furthest first. Tail probability: that a draw from the cluster lies at least as far "
+        f"out; listed are those below 1 in {view.n:,}."
+        + _cut(len(chosen), len(every), plural(view.noun))
+    )
+    return table("unusual", caption, columns)
 
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:

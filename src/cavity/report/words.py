@@ -91,8 +91,28 @@ def doubt_sentence(view: View) -> str:
     share = number / view.n
     share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
     text = f"{count(number, view.noun)} ({share_text}) {'is' if number == 1 else 'are'} in doubt"
+    text += f", {'its' if number == 1 else 'their'} cluster less probable than {view.threshold:g}"
     lead = ": " if number <= _NAMED else "; the least probable are "
     return text + lead + enumerate_words(named) + "."
+
+
+def unusual_sentence(view: View, tail: np.ndarray) -> str:
+    """Tell how many lie far out of their cluster, where the model expects about one."""
+    from cavity.posterior.summary import unusual
+
+    number, unknown = len(unusual(tail)), int(np.isnan(tail).sum())
+    if number:
+        verb = "lies" if number == 1 else "lie"
+        text = (
+            f"{count(number, view.noun)} {verb} far from the rest of "
+            f"{'its' if number == 1 else 'their'} cluster, where the model expects about one: "
+            "check for errors of measurement."
+        )
+    else:
+        text = f"No {view.noun} lies unusually far from its cluster."
+    if unknown:
+        text += f" Of {count(unknown, view.noun)} it is not known."
+    return text
 
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
