@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -190,4 +191,6 @@ def test_report_sections_hold_what_was_asked_for():
     ]
     assert sections[-1][1].axes[0].get_title(loc="left").startswith(r"shop \$ 5")
     assert "Dashed" in sections[0][2]
+    upright = dataclasses.replace(example(), signs=np.ones(9))
+    assert "Dashed" not in series_sections(upright)[0][2]
     assert plt.get_fignums() == []

@@ -121,7 +121,7 @@ def _x(times: Any) -> np.ndarray:
 def _panels(
     n: int, *, page: bool, height: float, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    columns = 1 if n == 1 else min(n, 3)
+    columns = 2 if n == 4 else min(n, 3)
     rows = -(-n // columns)
     make = style.page_figure if page else style.new_figure
     figure = make(3.7 * columns if n > 1 else 7.0, height * rows + (0.4 if n > 1 else 0.0))
@@ -248,7 +248,7 @@ def plot_clusters(
                 gid="turned" if turned[i] else "series",
             )
         if len(members) > 1:
-            one.plot(x, lines[members].mean(axis=0), color=style.INK, linewidth=2.0, gid="mean")
+            one.plot(x, lines[members].mean(axis=0), color=style.INK, linewidth=1.6, gid="mean")
         style.entitle(style.dress(one, grid="y"), title)
         _slant(one)
     value = f"{picture.value_name}, standardised" if standardised else picture.value_name
@@ -267,7 +267,7 @@ def _line_legend(ax: Axes, *, turned: bool) -> None:
         handles.append(
             Line2D([], [], color=colour, linewidth=0.9, linestyle=TURNED, label="one turned over")
         )
-    handles.append(Line2D([], [], color=style.INK, linewidth=2.0, label="mean of the cluster"))
+    handles.append(Line2D([], [], color=style.INK, linewidth=1.6, label="mean of the cluster"))
     ax.legend(
         handles=handles,
         fontsize=style.SMALL - 1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cavity.core.words import plural
 from cavity.posterior.arviz import ess, rhat
 from cavity.posterior.quantities import label_free
 from cavity.posterior.similarity import similarity
@@ -198,12 +199,12 @@ def _judge_table(p: Posterior, table: pd.DataFrame, ess_min: float, rhat_max: fl
     return problems
 
 
-def _judge_pairs(pairs: pd.DataFrame) -> list[str]:
+def _judge_pairs(pairs: pd.DataFrame, noun: str) -> list[str]:
     bad = pairs["rhat"] > PAIR_RHAT_MAX
     # One pair in twenty may exceed the bound by chance alone.
     if len(pairs) and bad.mean() > 0.05:
         return [
-            f"{bad.sum()} of {len(pairs)} checked pairs of observations are together in some "
+            f"{bad.sum()} of {len(pairs)} checked pairs of {plural(noun)} are together in some "
             "chains much more often than in others: the chains hold different clusterings."
         ]
     return []
@@ -304,7 +305,7 @@ def diagnose(
         problems += _judge_table(
             p, table.drop("pairs together (worst)", errors="ignore"), ess_min, rhat_max
         )
-        problems += _judge_pairs(pairs)
+        problems += _judge_pairs(pairs, p.noun)
     if p.n_chains == 1:
         problems.append(
             "There is one chain, so agreement between chains cannot be checked: run four."

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cavity.pictures import series as pictures
 from cavity.pictures.series import SeriesPicture
 
@@ -38,7 +40,7 @@ def series_sections(
             "Dark: their mean."
             + (
                 " Dashed: series that move against the others, turned over."
-                if picture.signs is not None
+                if picture.signs is not None and (np.asarray(picture.signs) < 0).any()
                 else ""
             ),
         ),
