@@ -50,6 +50,15 @@ def test_leaves_stand_in_the_tree_s_order_in_their_cluster_s_colour():
             assert labels[int(names[round((x - 5) / 10)].split()[1])] == k
 
 
+def test_names_that_have_no_room_are_left_out():
+    p = posterior(np.arange(40) % 3)
+    wide, narrow = style.page_figure(8, 4).subplots(), style.page_figure(3, 4).subplots()
+    assert len(p.plot_dendrogram(ax=wide).get_xticklabels()) == 40
+    assert len(p.plot_dendrogram(ax=narrow).get_xticklabels()) == 0
+    many = posterior(np.arange(90) % 3)
+    assert len(many.plot_dendrogram().get_xticklabels()) == 0
+
+
 def test_lines_of_one_cluster_have_its_colour_and_others_are_grey():
     p = Posterior.from_labels([[0, 0, 0, 1, 1]] * 3 + [[0, 0, 0, 0, 0]])
     ax = p.plot_dendrogram([0, 0, 0, 1, 1])

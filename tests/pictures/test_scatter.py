@@ -136,6 +136,19 @@ def test_outliers_stand_at_the_edge_and_are_counted():
     assert "beyond the frame (2)" in [t.get_text() for t in ax.get_legend().get_texts()]
 
 
+def test_pairs_count_their_outliers_and_say_that_they_are_a_sample(monkeypatch):
+    X, p = case(60, 3, 3)
+    X[7, 0], X[8, 2] = 1e6, -1e6
+    monkeypatch.setattr(scatter, "POINTS_MAX", 50)
+    grid = p.plot_clusters(X)
+    shown = np.random.default_rng(0).choice(60, 50, replace=False)
+    expected = int(np.isin([7, 8], shown).sum())
+    assert expected
+    texts = [t.get_text() for t in grid[0, -1].get_legend().get_texts()]
+    assert f"beyond the frame ({expected})" in texts
+    assert any("a random 50 of 60 rows" in t.get_text() for t in grid[0, 0].texts)
+
+
 def test_one_column_is_a_histogram_over_a_strip():
     X, p = case(60, 3, 1)
     for data in (X, X[:, 0], pd.DataFrame({"length": X[:, 0]})):

@@ -123,7 +123,7 @@ def test_phones_get_the_narrow_pictures(browser, report):
     wide = browser.execute_script(script)
     visit(browser, report, PHONE)
     narrow = browser.execute_script(script)
-    assert len(wide) == len(narrow) == 3
+    assert len(wide) == len(narrow) == 4
     assert all(a > b for a, b in zip(wide, narrow, strict=True))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LEAVES_MAX = 300
 NAMES_MAX = 60
+NAME_INCHES = 0.1
 
 
 def choose_leaves(labels: np.ndarray, most: int = LEAVES_MAX) -> np.ndarray:
@@ -86,7 +87,7 @@ def draw_dendrogram(
     ax.set_xlim(0.0, 10.0 * len(order))
     ax.set_ylim(-0.05, 1.03)
     ax.set_ylabel("probability of different clusters")
-    if len(order) <= NAMES_MAX:
+    if len(order) <= min(NAMES_MAX, _width(ax) / NAME_INCHES):
         names = [style.literal(style.shorten(view.name(int(leaves[i])), 18)) for i in order]
         ax.set_xticks(place, names, rotation=90)
         ax.tick_params(axis="x", length=0)
@@ -101,6 +102,11 @@ def draw_dendrogram(
         )
     add_legend(ax, cluster_entries(view), legend)
     return ax
+
+
+def _width(ax: Axes) -> float:
+    """Width of axes in inches."""
+    return ax.get_window_extent().width / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
 
 
 def _tree(similarity: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:

@@ -253,8 +253,14 @@ def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
                 ax.set_ylabel(names[r + 1])
     style.entitle(grid[0, 0], "Clusters of the point estimate")
     shown = _shown(view)
+    outside = np.zeros(view.n, bool)
+    for column in table.values.T:
+        low, high = sensible_limits(column)
+        outside |= (column < low) | (column > high)
     n_ringed = len(_ringed(view, shown, np.ones(view.n, bool)))
-    add_legend(grid[0, side - 1], legend_entries(view, n_ringed, 0), "corner")
+    entries = legend_entries(view, n_ringed, int(outside[shown].sum()))
+    add_legend(grid[0, side - 1], entries, "corner")
+    _sample_note(grid[0, 0], view)
     return grid
 
 

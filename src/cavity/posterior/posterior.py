@@ -350,8 +350,6 @@ class Posterior(KeptDraws, Plots):
 
         return cluster_table(self.view(partition), level)
 
-    cluster_summary = summary
-
     def agreement(self, labels: Any, partition: Any = None) -> pd.Series:
         """Agreement of a partition (the VI estimate by default) with given labels.
 
