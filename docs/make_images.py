@@ -13,7 +13,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cavity import SeriesMixture, StudentTMixture
-from cavity.cli.series import draw_clusters
 from cavity.datasets import add_outliers, make_series, make_student_t
 
 IMAGES = Path(__file__).parent / "images"
@@ -34,8 +33,7 @@ def series() -> None:
     """Sixty noisy series with gaps, by the factor that they share."""
     Y, _ = make_series(60, 72, n_clusters=4, var_y=0.5, missing=0.3, random_state=0)
     s = SeriesMixture(6, random_state=1).fit(Y)
-    figure = draw_clusters(s.trends_.mean, s.labels_, "time", "trend")
-    figure.savefig(IMAGES / "series.png", dpi=90)
+    s.plot_clusters(standardised=False)[0].figure.savefig(IMAGES / "series.png", dpi=90)
 
 
 README = Path(__file__).parents[1] / "README.md"

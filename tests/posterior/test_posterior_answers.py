@@ -12,8 +12,10 @@ from cavity.posterior import certainty as certainty_module
 from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
 from cavity.posterior._draws import canonical, distinct, size_summaries
-from cavity.posterior.certainty import cluster_similarity
+from cavity.posterior.certainty import own_certainty, places
+from cavity.posterior.record import RunRecord
 from cavity.posterior.relabel import relabel
+from cavity.posterior.summary import observation_table
 
 
 @pytest.fixture
@@ -190,23 +192,101 @@ def test_cluster_parameters_follow_the_relabelling():
         p.parameter_summary("scale")
 
 
-@pytest.mark.parametrize("dense_cells", [100_000_000, 0])
-def test_certainty_equals_its_twin(draws, monkeypatch, dense_cells):
-    monkeypatch.setattr(certainty_module, "_DENSE_CELLS", dense_cells)
+def test_targets_are_the_slots_turned_round(draws):
+    reference = Posterior.from_labels(draws).partition().labels
+    found = relabel(draws, reference)
+    targets = found.targets(6)
+    assert targets.shape == (40, 6)
+    for d, row in enumerate(draws):
+        np.testing.assert_array_equal(targets[d][row], found.labels[d])
+        assert (targets[d][np.setdiff1d(np.arange(6), row)] == -1).all()
+    with pytest.raises(ValueError, match="n_slots is 2, but a draw has a cluster of label 3"):
+        found.targets(2)
+
+
+def test_unmatched_clusters_are_elsewhere_in_every_answer():
+    """A draw that splits a cluster keeps its larger half; the other half matches none."""
+    whole, split = [0] * 6 + [1] * 4, [0] * 4 + [2] * 2 + [1] * 4
+    p = Posterior.from_labels([whole, whole, whole, split])
+    matched = p.relabel()
+    assert matched.targets(3).tolist() == [[0, 1, -1]] * 4
+    table = observation_table(p.view())
+    np.testing.assert_allclose(table["elsewhere"], [0, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0])
+    assert table["doubtful"].tolist() == [False] * 4 + [True] * 2 + [False] * 4
+    assert (table["alternative"] == -1).all()
+    assert p.doubtful().index.tolist() == [4, 5]
+
+
+def test_certainty_equals_its_twin(draws):
     c = Posterior.from_labels(draws).partition().labels.copy()
     c[4] = c.max() + 1
-    found = cluster_similarity(draws, c)
+    found = own_certainty(draws, c)
     together = twins.similarity(draws)
     for i in range(25):
-        others = np.arange(25) != i
-        share = {k: together[i, others & (c == k)].mean() for k in set(c) if k != c[i]}
-        best = max(share, key=share.get)
-        assert found.to_alternative[i] == pytest.approx(share[best], abs=1e-9)
-        assert share[found.alternative[i]] == pytest.approx(share[best], abs=1e-9)
-        own = others & (c == c[i])
+        own = (np.arange(25) != i) & (c == c[i])
         alone = np.mean([(row == row[i]).sum() == 1 for row in draws])
         truth = together[i, own].mean() if own.any() else alone
-        assert found.own[i] == pytest.approx(truth, abs=1e-9)
+        assert found[i] == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize("block", [4096, 7])
+def test_places_equal_counts_over_matched_draws(draws, monkeypatch, block):
+    monkeypatch.setattr(certainty_module, "_BLOCK", block)
+    c = Posterior.from_labels(draws).partition().labels
+    rows = relabel(draws, c).labels.copy()
+    rows[::7, ::3] = -1
+    n_clusters = int(c.max()) + 1
+    found = places(rows, c, n_clusters)
+    shares = np.array([[np.mean(rows[:, i] == k) for k in range(n_clusters)] for i in range(25)])
+    at = np.arange(25)
+    np.testing.assert_allclose(found.probability, shares[at, c])
+    np.testing.assert_allclose(found.elsewhere, (rows == -1).mean(axis=0))
+    shares[at, c] = -1
+    best = shares.argmax(axis=1)
+    np.testing.assert_allclose(found.alternative_probability, np.maximum(shares[at, best], 0))
+    np.testing.assert_array_equal(found.alternative, np.where(shares[at, best] > 0, best, -1))
+
+
+def test_observation_table_is_consistent_and_complete(draws):
+    p = Posterior.from_labels(draws, names=[f"row {i}" for i in range(25)])
+    view = p.view()
+    table = observation_table(view, tail=np.linspace(0, 1, 25))
+    every = [f"p_{k}" for k in range(view.n_clusters)]
+    assert list(table.columns) == [
+        "cluster", "probability", "certainty", "alternative", "alternative_probability",
+        "elsewhere", "doubtful", "tail_probability", *every,
+    ]  # fmt: skip
+    np.testing.assert_allclose(table[[*every, "elsewhere"]].sum(axis=1), 1.0, rtol=0, atol=1e-14)
+    own = table[every].to_numpy()[np.arange(25), table["cluster"]]
+    np.testing.assert_array_equal(own, table["probability"])
+    np.testing.assert_array_equal(table["doubtful"], table["probability"] < 0.8)
+    assert list(table.index) == [f"row {i}" for i in range(25)]
+    assert table["doubtful"].sum() == len(p.doubtful())
+    with pytest.raises(ValueError, match=r"tail has shape \(3,\) for 25"):
+        observation_table(view, tail=[0.1, 0.2, 0.3])
+
+
+def test_views_are_kept_by_partition(draws, monkeypatch):
+    from cavity.posterior import view as view_module
+
+    p = Posterior.from_labels(draws)
+    calls = []
+
+    def counted(*args):
+        calls.append(1)
+        return relabel(*args)
+
+    monkeypatch.setattr(view_module, "relabel", counted)
+    p.certainty(), p.doubtful(), p.doubtful(0.5), p.summary(), p.relabel()
+    p.allocation_probabilities(p.partition().labels)
+    assert len(calls) == 1
+    p.certainty(np.arange(25) % 2)
+    p.certainty()
+    assert len(calls) == 2
+    assert p.view(threshold=0.5).relabelling is p.view().relabelling
+    assert p.view(threshold=0.5).threshold == 0.5
+    # Another partition is not answered from the first one's.
+    assert p.certainty(np.arange(25) % 2)["cluster"].tolist() == (np.arange(25) % 2).tolist()
 
 
 def test_doubtful_lists_the_torn_observation_first():
@@ -219,13 +299,55 @@ def test_doubtful_lists_the_torn_observation_first():
     row = torn.iloc[0]
     assert row["probability"] == pytest.approx(21 / 41)
     assert row["alternative_probability"] == pytest.approx(20 / 41)
-    assert row["alternative"] == 1 - row["cluster"] or row["alternative"] in (0, 1)
+    assert row["alternative"] == 1 - row["cluster"]
     assert len(p.doubtful(0.0)) == 0
     probabilities = p.allocation_probabilities()
     assert probabilities.shape == (21, 2)
     np.testing.assert_allclose(probabilities.sum(1), 1.0)
     with pytest.raises(ValueError, match="threshold"):
         p.doubtful(1.5)
+
+
+def test_a_tiny_ambiguous_cluster_casts_no_doubt_on_its_neighbours():
+    """Two rows half with a cluster of forty: these are in their own cluster in every draw."""
+    apart = np.append(np.zeros(40, int), [1, 1])
+    draws = np.array([apart] * 60 + [np.zeros(42, int)] * 40)
+    p = Posterior.from_labels(draws)
+    frame = p.certainty(apart)
+    assert (frame["probability"][:40] == 1).all()
+    # By similarity the tiny cluster resembles the large one: 0.4 against 1.
+    assert p.similarity()[0, 40] == pytest.approx(0.4)
+    assert p.doubtful(partition=apart).index.tolist() == [40, 41]
+
+
+def test_sizes_are_of_the_draws_with_a_match():
+    """Half the draws lack the small cluster: its size there is not zero, it is not there."""
+    apart = np.append(np.zeros(30, int), np.ones(10, int))
+    draws = np.array([apart] * 10 + [np.zeros(40, int)] * 10)
+    table = Posterior.from_labels(draws).summary(apart)
+    assert table["presence"].tolist() == [1.0, 0.5]
+    assert table.loc[1, ["size_mean", "size_lower", "size_upper"]].tolist() == [10, 10, 10]
+    assert table["size_in_interval"].all()
+    # An estimate whose cluster is smaller than in any draw says so.
+    odd = np.append(np.zeros(20, int), np.ones(20, int))
+    assert not Posterior.from_labels(draws).summary(odd)["size_in_interval"].any()
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        Posterior.from_labels(draws).summary(level=95)
+
+
+def test_sizes_by_draw_are_counts(draws):
+    matched = Posterior.from_labels(draws).relabel()
+    for d in range(40):
+        assert matched.sizes[d].tolist() == [
+            int((matched.labels[d] == k).sum()) for k in range(matched.n_clusters)
+        ]
+
+
+def test_tables_call_series_series():
+    draws = [[0, 0, 1], [0, 1, 1]]
+    p = Posterior.from_labels(draws, record=RunRecord("SeriesMixture", noun="series"))
+    assert p.certainty().index.name == "series"
+    assert Posterior.from_labels(draws).certainty().index.name == "observation"
 
 
 def test_other_partitions_can_be_asked_about(draws):

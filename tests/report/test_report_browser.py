@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from report_cases import blobs, posterior
 
-from cavity.report import style
+from cavity.pictures import style
 from cavity.report.html import write_report
 
 pytestmark = pytest.mark.browser
@@ -95,7 +95,7 @@ def test_page_opens_without_a_complaint(browser, report, width):
     images = browser.execute_script(
         "return Array.from(document.images, i => [i.complete, i.naturalWidth, i.clientWidth])"
     )
-    assert len(images) == 6
+    assert len(images) == 7
     for complete, natural, shown in images:
         assert complete
         assert natural > 0
@@ -123,7 +123,7 @@ def test_phones_get_the_narrow_pictures(browser, report):
     wide = browser.execute_script(script)
     visit(browser, report, PHONE)
     narrow = browser.execute_script(script)
-    assert len(wide) == len(narrow) == 3
+    assert len(wide) == len(narrow) == 4
     assert all(a > b for a, b in zip(wide, narrow, strict=True))
 
 

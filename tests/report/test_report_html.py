@@ -14,11 +14,11 @@ import pytest
 from page_parts import Page
 from report_cases import blobs, posterior
 
+from cavity.pictures import style
 from cavity.posterior import Posterior
 from cavity.posterior.record import RunRecord
-from cavity.report import style, tables
+from cavity.report import tables
 from cavity.report.html import write_report
-from cavity.report.view import View
 
 DOUBTFUL = (3, 4, 10)
 NASTY = '<script>alert("1")</script> & $x$'
@@ -47,9 +47,9 @@ def page(text):
 
 def test_page_is_sound_and_needs_nothing_else(page):
     assert page.problems == []
-    for heading in ("In words", "Pictures", "Clusters", "Doubtful observations", "Diagnostics"):
+    for heading in ("In words", "Pictures", "Clusters", "Doubtful rows", "Diagnostics"):
         assert heading in page.text
-    assert len(page.all("img")) == 5
+    assert len(page.all("img")) == 6
     assert len(page.all("title")) == len(page.all("h1")) == len(page.all("main")) == 1
 
 
@@ -72,9 +72,9 @@ def test_a_broken_page_would_be_noticed(text, break_it, problem):
 
 
 def test_words_say_what_the_posterior_says(page):
-    assert "puts the 60 observations in 3 clusters, of 20, 20 and 20" in page.text
+    assert "puts the 60 rows in 3 clusters, of 20, 20 and 20" in page.text
     assert "Every draw has 3 clusters." in page.text
-    assert "3 observations (5%) are in doubt: bottle" in page.text
+    assert "3 rows (5%) are in doubt, their cluster less probable than 0.8: bottle" in page.text
     assert re.search(r"bottle \d+ \(cluster \d, or \d\)", page.text)
 
 
@@ -123,18 +123,82 @@ def test_diagnostics_and_run_are_told(page, full):
         assert fact in page.text
 
 
-def test_run_facts_are_written_for_reading():
-    view = View.of(
-        Posterior.from_labels(
-            [[0, 0, 1]], record=RunRecord("", details={"a_b": {"scale": [0.123456, 2.0]}})
-        )
+def test_what_the_estimator_knows_is_told(full, tmp_path):
+    X, p = full
+    tail = np.full(60, 0.5)
+    tail[[7, 31]] = [1e-3, 1e-9]
+    tail[5] = np.nan
+    features = ["ash +3.0", f"{NASTY} −1", "near the median in all columns"]
+    path = write_report(tmp_path / "r.html", p, X, features=features, tail=tail)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.problems == []
+    assert page.tables["clusters"][0][-1] == "what sets it apart"
+    assert [row[-1] for row in page.tables["clusters"][1:]] == features
+    assert "Unusual rows" in page.text
+    assert "2 rows lie far from the rest of their cluster" in page.text
+    assert "Of 1 row it is not known." in page.text
+    head, *rows = page.tables["unusual"]
+    assert head[:3] == ["row", "cluster", "tail probability"]
+    assert [row[0] for row in rows] == ["bottle 31", "bottle 7"]
+    labels = p.partition().labels
+    assert [row[1] for row in rows] == [str(labels[31]), str(labels[7])]
+    assert rows[0][2] == "1e-09"
+    calm = Page(write_report(tmp_path / "r.html", p, X, tail=np.full(60, 0.5)).read_text())
+    assert "No row lies unusually far from its cluster." in calm.text
+    assert "unusual" not in calm.tables
+    bare = Page(write_report(tmp_path / "r.html", p, X).read_text())
+    assert "Unusual" not in bare.text
+    with pytest.raises(ValueError, match="features has 1 texts for 3 clusters"):
+        write_report(tmp_path / "r.html", p, X, features=["one"])
+    with pytest.raises(ValueError, match=r"tail has shape \(3,\) for 60 rows"):
+        write_report(tmp_path / "r.html", p, X, tail=[0.1, 0.2, 0.3])
+
+
+def test_series_are_called_series(tmp_path):
+    p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL, names=[f"shop {i}" for i in range(30)])
+    p.record = RunRecord("SeriesMixture", noun="series")
+    page = Page(
+        write_report(tmp_path / "r.html", p, title="Shops", tail=np.full(30, 0.5)).read_text()
     )
+    assert "30 series" in page.text
+    assert "Doubtful series" in page.text
+    assert page.tables["doubtful"][0][0] == "series"
+    words = {word.strip(".,;:()").lower() for word in page.text.split()}
+    assert not words & {"row", "rows", "observation", "observations"}
+
+
+def test_rows_without_names_are_counted_as_asked(tmp_path):
+    p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL)
+    for first in (0, 1):
+        path = write_report(tmp_path / "r.html", p, count_from=first, tail=np.arange(30) / 60)
+        page = Page(path.read_text())
+        shown = [int(row[0]) for row in page.tables["doubtful"][1:]]
+        assert sorted(shown) == [i + first for i in DOUBTFUL]
+        assert page.tables["unusual"][1][0] == str(first)
+
+
+def test_sizes_outside_their_interval_are_marked(tmp_path):
+    apart = np.append(np.zeros(30, int), np.ones(10, int))
+    p = Posterior.from_labels(np.tile(apart, (2, 10, 1)))
+    odd = np.append(np.zeros(22, int), np.ones(18, int))
+    page = Page(write_report(tmp_path / "r.html", p, partition=odd).read_text())
+    assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30 *", "10 to 10 *"]
+    assert "does not hold the estimate’s own size" in page.text
+    page = Page(write_report(tmp_path / "r.html", p).read_text())
+    assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30", "10 to 10"]
+    assert "does not hold" not in page.text
+
+
+def test_run_facts_are_written_for_reading():
+    view = Posterior.from_labels(
+        [[0, 0, 1]], record=RunRecord("", details={"a_b": {"scale": [0.123456, 2.0]}})
+    ).view()
     facts = tables.run_facts(view)
     assert facts["a b: scale"] == "0.123, 2"
     assert facts["chains"] == "1"
-    long = View.of(
-        Posterior.from_labels([[0, 1]], record=RunRecord("", columns=tuple("abcdefghijklmn")))
-    )
+    long = Posterior.from_labels(
+        [[0, 1]], record=RunRecord("", columns=tuple("abcdefghijklmn"))
+    ).view()
     assert tables.run_facts(long)["columns"].endswith("k, l, … (14 in all)")
 
 
@@ -188,7 +252,7 @@ def test_extra_sections_take_figures_axes_and_markup(full, tmp_path):
     ]
     page = Page(write_report(tmp_path / "r.html", full[1], extra_sections=sections).read_text())
     assert page.problems == []
-    assert len(page.all("img")) == 4 + 2
+    assert len(page.all("img")) == 5 + 2
     assert page.text.count("Trends") == 2  # link and heading
     assert "the second" in page.text
     with pytest.raises(TypeError, match="ax must be matplotlib axes; got int"):
@@ -269,6 +333,6 @@ def test_unwritable_place_is_found_before_the_work(full, monkeypatch, tmp_path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    monkeypatch.setattr(Posterior, "certainty", lambda *_: pytest.fail("work was begun"))
+    monkeypatch.setattr(Posterior, "view", lambda *_: pytest.fail("work was begun"))
     with pytest.raises(PermissionError, match=r"cannot write a report to .*Permission denied"):
         write_report(tmp_path / "r.html", full[1])

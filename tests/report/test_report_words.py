@@ -9,11 +9,10 @@ from report_cases import posterior
 from cavity.posterior import Posterior
 from cavity.posterior.record import RunRecord
 from cavity.report import words
-from cavity.report.view import View
 
 
 def said(p):
-    return " ".join(words.summary_sentences(View.of(p), p.diagnostics()))
+    return " ".join(words.summary_sentences(p.view(), p.diagnostics()))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +67,4 @@ def test_one_chain_few_draws_and_a_stop_are_told():
 
 def test_names_of_the_doubtful():
     p = posterior(np.arange(12) % 2, doubtful=(5,), names=[f"site {i}" for i in range(12)])
-    assert "1 observation (8%) is in doubt: site 5 (cluster" in said(p)
+    assert "1 row (8%) is in doubt, its cluster less probable than 0.8: site 5 (cluster" in said(p)

@@ -150,19 +150,11 @@ def labels_table(
     posterior: Posterior, labels: Any, id_name: str, tail: Any = None, threshold: float = 0.8
 ) -> pd.DataFrame:
     """One row per observation: its cluster, how sure that is, and every cluster's probability."""
-    from cavity.posterior.summary import doubtful_frame
+    from cavity.posterior.summary import observation_table
 
-    certain = posterior.certainty(labels).reset_index(drop=True)
-    doubtful = doubtful_frame(certain, threshold).index
-    table = certain.copy()
+    table = observation_table(posterior.view(labels, threshold), tail=tail).reset_index(drop=True)
     names = posterior.names
     if id_name in table.columns:
         id_name = f"{id_name} (row)"
     table.insert(0, id_name, range(1, len(table) + 1) if names is None else names)
-    table["doubtful"] = table.index.isin(doubtful)
-    if tail is not None:
-        table["tail_probability"] = tail
-    probabilities = posterior.allocation_probabilities(labels)
-    for k in range(probabilities.shape[1]):
-        table[f"p_{k}"] = probabilities[:, k]
     return table

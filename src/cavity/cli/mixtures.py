@@ -168,10 +168,9 @@ def draw(out: Path, posterior: Any, table: Any, record: dict[str, Any], labels: 
     import matplotlib.pyplot as plt
 
     from cavity.report.html import write_report
-    from cavity.report.plots import plot_clusters
 
     if table is not None:
-        files.save_picture(out / files.PICTURE, plot_clusters(posterior, table, labels))
+        files.save_picture(out / files.PICTURE, posterior.plot_clusters(table, labels))
         plt.close("all")
     source = Path(record["data"]["path"]).name
     write_report(

@@ -217,7 +217,7 @@ def draw_clusters(trends: pd.DataFrame, labels: Any, time: str, value: str) -> A
     import numpy as np
     import pandas as pd
 
-    from cavity.report import style
+    from cavity.pictures import style
 
     times = trends.columns
     if isinstance(times, pd.PeriodIndex):

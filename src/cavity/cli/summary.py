@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cavity.posterior import Posterior
 
 MAX_CLUSTERS = 30
@@ -87,9 +85,8 @@ def plural(noun: str, count: int) -> str:
 
 
 def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
-    frame = p.certainty(labels)
-    size = np.bincount(labels)
-    certain = np.bincount(labels, weights=frame["certainty"].to_numpy()) / size
+    view = p.view(labels)
+    size, certain = view.sizes, view.cluster_certainty
     head = ["cluster", plural(noun, 2), "share", "certainty"]
     rows = [head + (["what sets it apart"] if features else [])]
     for k in range(min(len(size), MAX_CLUSTERS)):
@@ -121,31 +118,26 @@ def _name(p: Posterior, position: int) -> str:
 
 
 def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
-    from cavity.posterior.summary import doubtful_frame
-
-    frame: pd.DataFrame = p.certainty(labels).reset_index(drop=True)
-    doubtful = doubtful_frame(frame, THRESHOLD)
-    n = len(doubtful)
+    view = p.view(labels, THRESHOLD)
+    n = len(view.in_doubt)
     if not n:
         return (
             f"No {noun} is in doubt: each is in its cluster with probability {THRESHOLD} or more."
         )
     rows = [[noun, "cluster", "probability", "could be", "probability"]]
-    for position, row in doubtful.head(MAX_ROWS).iterrows():
-        other = int(row["alternative"])
+    for i in view.in_doubt[:MAX_ROWS].tolist():
+        other = int(view.alternative[i])
         rows.append(
             [
-                _name(p, int(str(position))),
-                str(int(row["cluster"])),
-                f"{row['probability']:.2f}",
+                _name(p, i),
+                str(view.labels[i]),
+                f"{view.probability[i]:.2f}",
                 "-" if other < 0 else str(other),
-                "-" if other < 0 else f"{row['alternative_probability']:.2f}",
+                "-" if other < 0 else f"{view.alternative_probability[i]:.2f}",
             ]
         )
-    head = (
-        f"{n:,} of {len(frame):,} {plural(noun, len(frame))} {'is' if n == 1 else 'are'} in doubt"
-    )
-    lines = [f"{head}, the least certain first:", ""]
+    head = f"{n:,} of {view.n:,} {plural(noun, view.n)} {'is' if n == 1 else 'are'} in doubt"
+    lines = [f"{head}, the least probable first:", ""]
     lines += format_table(rows, {1, 2, 3, 4})
     if n > MAX_ROWS:
         lines.append(f"  ... and {n - MAX_ROWS:,} more, marked in labels.csv")

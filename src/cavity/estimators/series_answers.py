@@ -25,6 +25,7 @@ from cavity.posterior.units import SeriesUnits
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.pictures.series import SeriesPicture
     from cavity.posterior.partition import Partition
 
 
@@ -144,25 +145,43 @@ class SeriesAnswers:
     # ------------------------------------------------------------------ pictures
 
     def plot_clusters(self, **options: Any) -> Any:
-        """Draw the series of each cluster with their factor; see `report.series_plots`."""
-        from cavity.report.series_plots import plot_clusters
+        """Draw the series of each cluster and their mean; see `cavity.pictures.series`."""
+        from cavity.pictures.series import plot_clusters
 
-        check_is_fitted(self)
-        return plot_clusters(self, **options)
+        return plot_clusters(self._picture(), **options)
 
     def plot_factors(self, **options: Any) -> Any:
-        """Draw the factors with their intervals; see `report.series_plots`."""
-        from cavity.report.series_plots import plot_factors
+        """Draw the factors with their intervals; see `cavity.pictures.series`."""
+        from cavity.pictures.series import plot_factors
+
+        return plot_factors(self._picture(), **options)
+
+    def plot_series(self, name: Any, *, steps: int = 0, **options: Any) -> Any:
+        """Draw one series with data, trend, interval, gaps and a forecast of `steps` times."""
+        from cavity.pictures.series import plot_series
+
+        return plot_series(self._picture(steps), name, **options)
+
+    def _picture(self, steps: int = 0) -> SeriesPicture:
+        """What the pictures are drawn from; data as their trend is, at the covariates' mean."""
+        import pandas as pd
+
+        from cavity.pictures.series import SeriesPicture
 
         check_is_fitted(self)
-        return plot_factors(self, **options)
-
-    def plot_series(self, name: Any, **options: Any) -> Any:
-        """Draw one series with data, trend, interval, gaps and forecast."""
-        from cavity.report.series_plots import plot_series
-
-        check_is_fitted(self)
-        return plot_series(self, name, **options)
+        data, units, trends = self._data, self._units, self.trends_
+        y = np.where(data.count > 0, data.y, np.nan).astype(float)
+        if data.covariates.shape[2]:
+            slopes = self._flat("beta")[:, :, int(units.intercept) :].mean(0)
+            y -= np.einsum("itc,ic->it", data.covariates - units.covariate_centre, slopes)
+        return SeriesPicture(
+            trends,
+            self.labels_,
+            factors=self.factors_,
+            signs=np.sign(self._align().loading),
+            observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
+            forecast=self.forecast(steps) if steps else None,
+        )
 
     # ------------------------------------------------------------------ prediction
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,14 @@ def import_arviz() -> Any:
     return arviz
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to ourselves what ArviZ says of chains that hardly move; its answer tells it too."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def rhat(values: np.ndarray) -> float:
     """Rank-normalised split R-hat of (chain, draw) values; one chain is compared by its halves.
 
@@ -36,7 +46,8 @@ def rhat(values: np.ndarray) -> float:
         return 1.0
     if not np.ptp(values, axis=1).any():
         return float("inf")
-    return float(import_arviz().rhat(values))
+    with _quiet():
+        return float(import_arviz().rhat(values))
 
 
 def ess(values: np.ndarray, method: str = "bulk") -> float:
@@ -52,38 +63,92 @@ def ess(values: np.ndarray, method: str = "bulk") -> float:
     if not np.ptp(values, axis=1).any():
         return float(len(values))
     options = {"prob": (0.05, 0.95)} if method == "tail" else {}
-    return float(import_arviz().ess(values, method=method, **options))
+    with _quiet():
+        return float(import_arviz().ess(values, method=method, **options))
+
+
+_SMALL = 12
+
+
+def _axes(p: Posterior, name: str, shape: tuple[int, ...]) -> list[str]:
+    """Names of a parameter's axes after chain, draw and cluster."""
+    columns, series = len(p.record.columns), p.record.noun == "series"
+    each = "series" if series else "observation"
+    found: list[str] = []
+    for axis, size in enumerate(shape):
+        # What clusters have, single observations have not; rows as many as columns are columns.
+        per_observation = name not in p.cluster_parameters and (series or size != columns)
+        if per_observation and size == p.n_observations and each not in found:
+            found.append(each)
+        elif series and size == p.record.details.get("n_times") and "time" not in found:
+            found.append("time")
+        elif columns and size == columns:
+            # A covariance has columns twice, which xarray wants to be told apart.
+            found.append("column" if "column" not in found else "column_2")
+        else:
+            found.append(f"{name}_dim_{axis}")
+    return found
+
+
+def _dataset(p: Posterior, variables: dict[str, tuple[tuple[str, ...], np.ndarray]]) -> xr.Dataset:
+    """A dataset with the coordinates that its dimensions have."""
+    import xarray as xr
+
+    known: dict[str, Any] = {
+        "chain": np.arange(p.n_chains),
+        "draw": np.arange(p.n_draws),
+        "observation": np.arange(p.n_observations) if p.names is None else p.names,
+        "column": list(p.record.columns),
+        "column_2": list(p.record.columns),
+    }
+    known["series"] = known["observation"]
+    used = {name for dims, _ in variables.values() for name in dims} | {"chain", "draw"}
+    sizes = {n: s for dims, v in variables.values() for n, s in zip(dims, v.shape, strict=True)}
+    if "cluster" in used:
+        known["cluster"] = np.arange(sizes["cluster"])
+    return xr.Dataset(variables, coords={k: v for k, v in known.items() if k in used})
+
+
+def _scalars(p: Posterior) -> dict[str, np.ndarray]:
+    """Label-free scalars by the names that ArviZ's users would write."""
+    found = {"n_clusters": p.n_occupied, "largest_cluster": p.largest_cluster}
+    found["size_entropy"] = p.size_entropy
+    return found if p.log_joint is None else {"log_joint": p.log_joint, **found}
 
 
 def _groups(p: Posterior) -> dict[str, xr.Dataset]:
-    import xarray as xr
-
     head = ("chain", "draw")
-    coords: dict[str, Any] = {"chain": np.arange(p.n_chains), "draw": np.arange(p.n_draws)}
-    observation = np.arange(p.n_observations) if p.names is None else p.names
+    small: dict[str, Any] = {name: (head, v) for name, v in _scalars(p).items()}
+    clusters: dict[str, Any] = {}
+    large: dict[str, Any] = {}
     relabelling = p.relabel()
-    posterior: dict[str, Any] = {
-        "n_clusters": (head, p.n_clusters),
-        "largest_cluster": (head, p.largest_cluster),
-        "size_entropy": (head, p.size_entropy),
-        "labels": ((*head, "observation"), relabelling.labels.reshape(p.labels.shape)),
-    }
     for name, values in p.parameters.items():
-        dims = tuple(f"{name}_dim_{axis}" for axis in range(values.ndim - 2))
         if name in p.cluster_parameters:
             flat = relabelling.select(values.reshape(-1, *values.shape[2:]))
             values = flat.reshape(*values.shape[:2], *flat.shape[1:])
-            dims = ("cluster", *dims[1:])
-        posterior[name] = ((*head, *dims), values)
-    groups = {"posterior": xr.Dataset(posterior, coords={**coords, "observation": observation})}
+            dims = (*head, "cluster", *_axes(p, name, values.shape[3:]))
+            clusters[name] = (dims, values)
+        else:
+            dims = (*head, *_axes(p, name, values.shape[2:]))
+        if values[0, 0].size <= _SMALL and np.isfinite(values).all():
+            small[name] = (dims, values)
+        elif name not in clusters:
+            large[name] = (dims, values)
+    moving = {k: v for k, v in small.items() if (v[1] != v[1][:1, :1]).any()}
+    labels = relabelling.labels.reshape(p.labels.shape)
+    each = (*head, "series" if p.record.noun == "series" else "observation")
+    groups = {
+        "posterior": moving,
+        "constants": {k: v for k, v in small.items() if k not in moving},
+        "cluster_parameters": clusters,
+        "parameters": large,
+        "partition": {"labels": (each, labels)},
+    }
     if p.log_joint is not None:
-        groups["sample_stats"] = xr.Dataset({"lp": (head, p.log_joint)}, coords=coords)
+        groups["sample_stats"] = {"lp": (head, p.log_joint)}
     if p.point_log_lik is not None:
-        groups["log_likelihood"] = xr.Dataset(
-            {"observations": ((*head, "observation"), p.point_log_lik)},
-            coords={**coords, "observation": observation},
-        )
-    return groups
+        groups["log_likelihood"] = {"observations": (each, p.point_log_lik)}
+    return {k: _dataset(p, v) for k, v in groups.items() if v or k == "posterior"}
 
 
 def _container(groups: dict[str, xr.Dataset]) -> Any:
@@ -107,15 +172,23 @@ def loo(p: Posterior, **options: Any) -> Any:
     """PSIS-LOO of the observations; see `Posterior.loo`."""
     if p.point_log_lik is None:
         raise ValueError(
-            "loo needs the log density of each observation in each draw (point_log_lik), which "
-            "this posterior has not"
+            "this posterior does not hold the log density of each observation in each draw "
+            "(point_log_lik); call loo of the fitted estimator with its data, estimator.loo(X), "
+            "which computes them"
         )
     if not np.isfinite(p.point_log_lik).all():
         raise ValueError("loo: point_log_lik holds values that are not finite")
     if p.n_chains * p.n_draws < 2:
         raise ValueError("loo needs at least two draws")
     groups = _groups(p)
-    # ArviZ takes the relative efficiency of the draws from every posterior variable; labels and
-    # parameters of clusters that come and go would spoil it.
-    groups["posterior"] = groups["posterior"][["n_clusters", "largest_cluster", "size_entropy"]]
-    return import_arviz().loo(_container(groups), var_name="observations", **options)
+    needed = {name: groups[name] for name in ("posterior", "log_likelihood")}
+    # ArviZ would take the relative efficiency of the draws from every posterior variable.
+    options.setdefault("reff", _relative_efficiency(p))
+    return import_arviz().loo(_container(needed), var_name="observations", **options)
+
+
+def _relative_efficiency(p: Posterior) -> float:
+    """Effective draws per draw, the mean over the label-free quantities that move."""
+    found = [ess(v, "mean") for v in _scalars(p).values() if np.ptp(v) > 0 and np.isfinite(v).all()]
+    known = [v for v in found if np.isfinite(v)]
+    return float(np.mean(known)) / (p.n_chains * p.n_draws) if known else 1.0

@@ -118,7 +118,7 @@ def compare(first: Posterior, second: Posterior, n_rows: int = 500) -> Compariso
     table = pd.DataFrame(
         {
             "clusters": [a.n_clusters, b.n_clusters],
-            "mean_clusters": [first.n_clusters.mean(), second.n_clusters.mean()],
+            "mean_clusters": [first.n_occupied.mean(), second.n_occupied.mean()],
             "expected_vi_own": [a.expected_loss, b.expected_loss],
             "expected_vi_other": [
                 _mean_loss(second, a.labels, "vi"),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cavity.core.words import plural
 from cavity.posterior.arviz import ess, rhat
+from cavity.posterior.quantities import label_free
 from cavity.posterior.similarity import similarity
 
 if TYPE_CHECKING:
@@ -77,6 +79,11 @@ class Diagnostics:
         """Largest disagreement of two chains."""
         return float(self.disagreement.max())
 
+    def _repr_html_(self) -> str:
+        from cavity.posterior.notebook import diagnostics_html
+
+        return diagnostics_html(self)
+
     def __str__(self) -> str:
         parts = [self.verdict, self.table.to_string(float_format=lambda v: f"{v:.4g}")]
         if len(self.events):
@@ -106,19 +113,6 @@ def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.
         if i != j:
             found.add((min(i, j), max(i, j)))
     return np.array(sorted(found), np.int64).reshape(-1, 2)
-
-
-def _quantities(p: Posterior) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    if p.log_joint is not None:
-        found["log joint"] = np.asarray(p.log_joint, float)
-    found["number of clusters"] = p.n_clusters.astype(float)
-    found["largest cluster"] = p.largest_cluster.astype(float)
-    found["entropy of sizes"] = p.size_entropy
-    for name, values in p.parameters.items():
-        if name not in p.cluster_parameters and values.ndim == 2:
-            found[name] = np.asarray(values, float)
-    return found
 
 
 def _measure(values: np.ndarray) -> dict[str, float]:
@@ -205,12 +199,12 @@ def _judge_table(p: Posterior, table: pd.DataFrame, ess_min: float, rhat_max: fl
     return problems
 
 
-def _judge_pairs(pairs: pd.DataFrame) -> list[str]:
+def _judge_pairs(pairs: pd.DataFrame, noun: str) -> list[str]:
     bad = pairs["rhat"] > PAIR_RHAT_MAX
     # One pair in twenty may exceed the bound by chance alone.
     if len(pairs) and bad.mean() > 0.05:
         return [
-            f"{bad.sum()} of {len(pairs)} checked pairs of observations are together in some "
+            f"{bad.sum()} of {len(pairs)} checked pairs of {plural(noun)} are together in some "
             "chains much more often than in others: the chains hold different clusterings."
         ]
     return []
@@ -275,7 +269,7 @@ def diagnose(
 
     ess_min = float(ESS_PER_CHAIN * p.n_chains if ess_min is None else ess_min)
     problems: list[str] = []
-    quantities = _quantities(p)
+    quantities = {name: np.asarray(v, float) for name, v in label_free(p).items()}
     for name in [name for name, v in quantities.items() if not np.isfinite(v).all()]:
         count = int((~np.isfinite(quantities.pop(name))).sum())
         problems.append(
@@ -311,7 +305,7 @@ def diagnose(
         problems += _judge_table(
             p, table.drop("pairs together (worst)", errors="ignore"), ess_min, rhat_max
         )
-        problems += _judge_pairs(pairs)
+        problems += _judge_pairs(pairs, p.noun)
     if p.n_chains == 1:
         problems.append(
             "There is one chain, so agreement between chains cannot be checked: run four."

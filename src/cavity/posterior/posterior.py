@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.core.words import count
 from cavity.posterior import _draws
+from cavity.posterior.kept import KeptDraws
 from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import Partition, find_partition
-from cavity.posterior.record import RunRecord
-from cavity.posterior.units import Converted, Units
-from cavity.report.methods import Pictures
+from cavity.posterior.plots import Plots
+from cavity.posterior.view import THRESHOLD, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +25,7 @@ if TYPE_CHECKING:
     from cavity.posterior.relabel import Relabelling
 
 
-def _finite_shape(value: Any, name: str, head: tuple[int, ...]) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be numeric, got {array.dtype}")
-    if array.shape[: len(head)] != head:
-        raise ValueError(f"{name} must start with shape {head} as the labels do; got {array.shape}")
-    return array
-
-
-class Posterior(Pictures):
+class Posterior(KeptDraws, Plots):
     """Draws of partitions, with whatever else was drawn, and the answers they give.
 
     Parameters
@@ -80,90 +72,6 @@ class Posterior(Pictures):
     [1.0, 1.0, 0.33000001311302185, 0.0]
     """
 
-    def __init__(
-        self,
-        labels: Any,
-        *,
-        log_joint: Any = None,
-        sweep_seconds: Any = None,
-        labels_warmup: Any = None,
-        parameters: Mapping[str, Any] | None = None,
-        cluster_parameters: Iterable[str] = (),
-        events: Mapping[str, Any] | None = None,
-        point_log_lik: Any = None,
-        names: Sequence[Any] | np.ndarray | None = None,
-        record: RunRecord | None = None,
-        units: Units | None = None,
-        summaries: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.labels = _draws.as_labels(labels, ndim=(3,))
-        chains, draws, n = self.labels.shape
-        head = (chains, draws)
-        self.log_joint = None if log_joint is None else _finite_shape(log_joint, "log_joint", head)
-        if self.log_joint is not None and self.log_joint.shape != head:
-            raise ValueError(f"log_joint must have shape {head}; got {self.log_joint.shape}")
-        self.sweep_seconds = (
-            None
-            if sweep_seconds is None
-            else _finite_shape(sweep_seconds, "sweep_seconds", (chains,))
-        )
-        self.labels_warmup = None
-        if labels_warmup is not None and np.size(labels_warmup):
-            self.labels_warmup = _draws.as_labels(labels_warmup, ndim=(3,), what="labels_warmup")
-            if self.labels_warmup.shape[::2] != (chains, n):
-                raise ValueError(
-                    f"labels_warmup must have shape ({chains}, warm-up sweep, {n}); "
-                    f"got {self.labels_warmup.shape}"
-                )
-        self.drawn = {
-            str(name): _finite_shape(value, f"parameters[{name!r}]", head)
-            for name, value in (parameters or {}).items()
-        }
-        self.units = units
-        self.parameters: Mapping[str, np.ndarray] = Converted(self.drawn, units)
-        self.cluster_parameters = tuple(cluster_parameters)
-        self._check_cluster_parameters()
-        self.events = {
-            str(name): _finite_shape(value, f"events[{name!r}]", (chains,))
-            for name, value in (events or {}).items()
-        }
-        self.point_log_lik = (
-            None
-            if point_log_lik is None
-            else _finite_shape(point_log_lik, "point_log_lik", (chains, draws, n))
-        )
-        self.names = self._check_names(names, n)
-        self.record = RunRecord("") if record is None else record
-        self.summaries = {str(k): np.asarray(v) for k, v in (summaries or {}).items()}
-        self._partitions: dict[tuple, Partition] = {}
-        self._relabelling: tuple[bytes, Relabelling] | None = None
-
-    def _check_cluster_parameters(self) -> None:
-        top = int(self.labels.max())
-        for name in self.cluster_parameters:
-            if name not in self.drawn:
-                raise ValueError(f"cluster_parameters names {name!r}, which parameters has not")
-            shape = self.drawn[name].shape
-            if len(shape) < 3 or shape[2] <= top:
-                raise ValueError(
-                    f"parameters[{name!r}] has shape {shape}; its third axis must be the cluster "
-                    f"slot and reach the largest label, {top}"
-                )
-
-    @staticmethod
-    def _check_names(names: Any, n: int) -> np.ndarray | None:
-        if names is None:
-            return None
-        array = np.asarray(names)
-        if array.ndim != 1:
-            # Rows named by tuples (a pandas MultiIndex) become text.
-            array = np.array([str(name) for name in names])
-        if array.dtype.kind not in "iu":
-            array = np.array([str(name) for name in array.tolist()])
-        if len(array) != n:
-            raise ValueError(f"names has {len(array)} entries for {n} observations")
-        return array
-
     @classmethod
     def from_labels(cls, draws: Any, **other: Any) -> Posterior:
         """Take the draws of any sampler.
@@ -188,56 +96,26 @@ class Posterior(Pictures):
         labels = _draws.as_labels(draws, ndim=(2, 3), what="draws")
         return cls(labels[None] if labels.ndim == 2 else labels, **other)
 
-    @property
-    def n_chains(self) -> int:
-        """Number of chains."""
-        return self.labels.shape[0]
-
-    @property
-    def n_draws(self) -> int:
-        """Number of kept draws of each chain."""
-        return self.labels.shape[1]
-
-    @property
-    def n_observations(self) -> int:
-        """Number of observations."""
-        return self.labels.shape[2]
-
     def __repr__(self) -> str:
         return (
-            f"<Posterior: {self.n_chains} chain(s) of {self.n_draws} draw(s), "
-            f"{self.n_observations} observation(s)>"
+            f"<Posterior: {count(self.n_chains, 'chain')} of {count(self.n_draws, 'draw')}, "
+            f"{count(self.n_observations, self.noun)}>"
         )
 
-    @property
-    def flat_labels(self) -> np.ndarray:
-        """Labels of all chains' draws, one after the other: (chain * draw, n)."""
-        return self.labels.reshape(-1, self.n_observations)
+    def _repr_html_(self) -> str:
+        from cavity.posterior.notebook import posterior_html
 
-    def canonical_labels(self) -> np.ndarray:
-        """Labels renamed in each draw by first appearance, so that equal partitions are equal."""
-        return _draws.canonical(self.labels)
+        return posterior_html(self)
 
     @cached_property
-    def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        head = self.labels.shape[:2]
-        n_clusters, largest, entropy = _draws.size_summaries(self.flat_labels)
-        return n_clusters.reshape(head), largest.reshape(head), entropy.reshape(head)
+    def _partitions(self) -> dict[tuple, Partition]:
+        """Estimates found so far, by what was asked."""
+        return {}
 
-    @property
-    def n_clusters(self) -> np.ndarray:
-        """Number of occupied clusters in each draw, (chain, draw)."""
-        return self._sizes[0]
-
-    @property
-    def largest_cluster(self) -> np.ndarray:
-        """Size of the largest cluster in each draw, (chain, draw)."""
-        return self._sizes[1]
-
-    @property
-    def size_entropy(self) -> np.ndarray:
-        """Entropy of the cluster sizes in each draw (nats), (chain, draw)."""
-        return self._sizes[2]
+    @cached_property
+    def _views(self) -> dict[bytes, View]:
+        """The latest views, by their labels."""
+        return {}
 
     def n_clusters_posterior(self) -> pd.Series:
         """Posterior probability of each number of occupied clusters.
@@ -249,7 +127,7 @@ class Posterior(Pictures):
         """
         import pandas as pd
 
-        values, counts = np.unique(self.n_clusters, return_counts=True)
+        values, counts = np.unique(self.n_occupied, return_counts=True)
         index = pd.Index(values, name="n_clusters")
         return pd.Series(counts / counts.sum(), index=index, name="probability")
 
@@ -315,6 +193,11 @@ class Posterior(Pictures):
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
         return self._partitions[key]
 
+    @property
+    def has_partition(self) -> bool:
+        """Whether the default estimate was searched for already, so that `partition` is quick."""
+        return (as_loss("vi", 1.0), ("max_clusters", self.record.max_clusters)) in self._partitions
+
     def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
         """Labels of the partition asked about; the VI estimate by default."""
         if partition is None:
@@ -328,6 +211,24 @@ class Posterior(Pictures):
             return labels.astype(np.int64)
         return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
+    def view(self, partition: Any = None, threshold: float = THRESHOLD) -> View:
+        """What the draws say of a partition (the VI estimate by default), computed once.
+
+        Tables, pictures and reports read from it; see `cavity.posterior.view.View`.
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+        threshold : float
+            Which observations are in doubt: see `doubtful`.
+        """
+        c = self._estimate(partition)
+        key = c.tobytes()
+        view = self._views.pop(key, None) or View.of(self, c)
+        # The two latest are kept: the matched draws of each are as large as the draws.
+        self._views = {**dict(list(self._views.items())[-1:]), key: view}
+        return view if threshold == view.threshold else replace(view, threshold=threshold)
+
     def relabel(self, partition: Any = None) -> Relabelling:
         """Match every draw's clusters to those of a partition (the VI estimate by default).
 
@@ -335,15 +236,10 @@ class Posterior(Pictures):
         -------
         Relabelling
             ``labels`` (chain * draw, n) in the partition's names, -1 where a draw's cluster
-            matches none; ``slots`` the draw's own label of each cluster.
+            matches none; ``slots`` the draw's own label of each cluster; ``targets`` the cluster
+            of each of the draw's own labels.
         """
-        from cavity.posterior.relabel import relabel
-
-        c = self._estimate(partition)
-        key = c.tobytes()
-        if self._relabelling is None or self._relabelling[0] != key:
-            self._relabelling = (key, relabel(self.flat_labels, c))
-        return self._relabelling[1]
+        return self.view(partition).relabelling
 
     def allocation_probabilities(self, partition: Any = None) -> np.ndarray:
         """Probability of each observation in each cluster of a partition, (n, K).
@@ -351,20 +247,27 @@ class Posterior(Pictures):
         From relabelled draws; a row sums to less than one where some draws put the observation
         in a cluster that matches none.
         """
-        from cavity.posterior.certainty import allocation_probabilities
-
-        relabelling = self.relabel(partition)
-        return allocation_probabilities(relabelling.labels, relabelling.n_clusters)
+        return self.view(partition).relabelling.probabilities
 
     def parameter_summary(
-        self, name: str, partition: Any = None, *, probability: float = 0.95
+        self, name: str, partition: Any = None, *, level: float = 0.95
     ) -> dict[str, np.ndarray]:
         """Posterior mean, sd and interval of a cluster parameter, per cluster of a partition.
+
+        Parameters
+        ----------
+        name : str
+            One of `cluster_parameters`.
+        partition : Partition or labels, optional
+            The VI estimate by default.
+        level : float
+            Probability of the interval.
 
         Returns
         -------
         dict
-            ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...).
+            ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...), over the draws
+            in which the cluster has a match.
         """
         from cavity.posterior.relabel import relabelled_parameter
 
@@ -373,7 +276,7 @@ class Posterior(Pictures):
             raise KeyError(f"{name!r} is not a cluster parameter; there are: {known}")
         values = self.parameters[name]
         flat = values.reshape(-1, *values.shape[2:])
-        return relabelled_parameter(flat, self.relabel(partition), probability)
+        return relabelled_parameter(flat, self.relabel(partition), level)
 
     def certainty(self, partition: Any = None) -> pd.DataFrame:
         """How sure the posterior is of each observation's place.
@@ -381,11 +284,12 @@ class Posterior(Pictures):
         Returns
         -------
         DataFrame
-            One row per observation: ``cluster``; ``certainty``, the probability of sharing a
-            cluster with a member of its own cluster chosen at random (of being alone, for a
-            cluster of one); ``probability`` of its cluster in relabelled draws; ``alternative``,
-            the other cluster it is most similar to (-1: none), with ``alternative_similarity`` and
-            ``alternative_probability``.
+            One row per observation: ``cluster``; ``probability`` of that cluster, the share of
+            draws that put the observation in the draw's cluster matched to it; ``certainty``, the
+            probability of sharing a cluster with a member of its own cluster chosen at random (of
+            being alone, for a cluster of one); ``alternative``, the other cluster that most draws
+            put it in (-1: none does), with ``alternative_probability``; and ``elsewhere``, the
+            share of draws that put it in a cluster that matches none.
 
         Examples
         --------
@@ -393,40 +297,58 @@ class Posterior(Pictures):
         >>> p.certainty()["certainty"].round(2).tolist()
         [0.83, 0.83, 0.67, 1.0, 1.0]
         """
-        from cavity.posterior.summary import certainty_frame
+        from cavity.posterior.summary import certainty_table
 
-        return certainty_frame(self, self._estimate(partition))
+        return certainty_table(self.view(partition))
 
-    def doubtful(self, threshold: float = 0.8, partition: Any = None) -> pd.DataFrame:
-        """Observations whose place is in doubt, the least certain first, with the alternatives.
+    def doubtful(self, threshold: float = THRESHOLD, partition: Any = None) -> pd.DataFrame:
+        """Observations whose place is in doubt, the least probable first, with the alternatives.
+
+        An observation is in doubt if the probability of its own cluster, over matched draws, is
+        below the threshold.
 
         Parameters
         ----------
         threshold : float
-            Listed are observations whose probability of their cluster, or whose certainty relative
-            to that of the alternative, certainty / (certainty + alternative_similarity), is below.
         partition : Partition or labels, optional
             The VI estimate by default.
+
+        Returns
+        -------
+        DataFrame
+            Rows of `certainty`.
+
+        Examples
+        --------
+        >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+        >>> p.doubtful().index.tolist()
+        [2]
         """
-        from cavity.posterior.summary import doubtful_frame
+        from cavity.posterior.summary import doubtful_table
 
-        return doubtful_frame(self.certainty(partition), threshold)
+        return doubtful_table(self.view(partition, threshold))
 
-    def summary(self, partition: Any = None, *, probability: float = 0.95) -> pd.DataFrame:
+    def summary(self, partition: Any = None, *, level: float = 0.95) -> pd.DataFrame:
         """One row per cluster of a partition (the VI estimate by default).
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+        level : float
+            Probability of the intervals.
 
         Returns
         -------
         DataFrame
             ``size``, ``share``; ``certainty``, the mean over members; ``presence``, the share of
-            draws with a matching cluster; posterior mean and interval of the size; and of each
-            cluster parameter of up to 12 components (larger ones: `parameter_summary`).
+            draws with a matching cluster; over those draws the posterior mean and interval of the
+            match's size, and whether the interval holds the estimate's own size
+            (``size_in_interval``); and mean and interval of each cluster parameter of up to 12
+            components (larger ones: `parameter_summary`).
         """
-        from cavity.posterior.summary import cluster_frame
+        from cavity.posterior.summary import cluster_table
 
-        return cluster_frame(self, self._estimate(partition), probability)
-
-    cluster_summary = summary
+        return cluster_table(self.view(partition), level)
 
     def agreement(self, labels: Any, partition: Any = None) -> pd.Series:
         """Agreement of a partition (the VI estimate by default) with given labels.
@@ -494,7 +416,16 @@ class Posterior(Pictures):
         )
 
     def loo(self, **options: Any) -> Any:
-        """PSIS-LOO of the observations through ArviZ, from `point_log_lik`."""
+        """PSIS-LOO of the observations through ArviZ, from `point_log_lik`.
+
+        Few posteriors hold these log densities, which are as large as the labels times eight: an
+        estimator computes them when asked, with ``estimator.loo(X)``.
+
+        Parameters
+        ----------
+        **options
+            Of ArviZ's ``loo``.
+        """
         from cavity.posterior.arviz import loo
 
         return loo(self, **options)
@@ -504,6 +435,18 @@ class Posterior(Pictures):
 
         Labels and cluster parameters are relabelled to the VI estimate, so that a cluster means
         the same in every draw.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            Groups: ``posterior``, what can be summarised and traced as it is, namely scalars that
+            do not depend on labels and parameters of up to 12 numbers that are there in every
+            draw; ``constants``, those of them that never change, for which ArviZ has no answer;
+            ``cluster_parameters``, all of them, NaN where a draw has no such cluster;
+            ``parameters``, what is large; ``partition``, the labels (-1: in a cluster that
+            matches none); ``sample_stats`` and ``log_likelihood``. Dimensions are ``cluster``,
+            ``column`` and ``observation``, for series ``series`` and ``time``, with names where
+            they are known.
         """
         from cavity.posterior.arviz import to_arviz
 

@@ -8,6 +8,7 @@ For every draw the one-to-one matching that shares most observations with the re
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from cavity.posterior._draws import as_labels, iter_canonical
 _DENSE_CELLS = 250_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relabelling:
     """How the clusters of each draw correspond to the reference partition.
 
@@ -28,6 +29,12 @@ class Relabelling:
         Each draw in the reference's names; -1 where the draw's cluster matches none.
     slots : array of int, shape (draw, cluster)
         The draw's own label of each reference cluster, -1 where it has none.
+
+    Examples
+    --------
+    >>> matched = relabel([[4, 4, 0, 1], [1, 1, 1, 0]], [0, 0, 1, 1])
+    >>> matched.targets(5).tolist()
+    [[1, -1, -1, -1, 0], [1, 0, -1, -1, -1]]
     """
 
     reference: np.ndarray
@@ -38,6 +45,44 @@ class Relabelling:
     def n_clusters(self) -> int:
         """Clusters of the reference."""
         return self.slots.shape[1]
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Observations in each reference cluster's match, (draw, cluster); 0 where it has none."""
+        out = np.zeros(self.slots.shape, np.int64)
+        for d, row in enumerate(self.labels):
+            out[d] = np.bincount(row.astype(np.int64) + 1, minlength=self.n_clusters + 1)[1:]
+        return out
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """Share of draws that put each observation in each cluster, (n, cluster).
+
+        A row sums to less than one where some draws put the observation in a cluster without a
+        match, elsewhere.
+        """
+        n_draws, n = self.labels.shape
+        out = np.empty((n, self.n_clusters))
+        for k in range(self.n_clusters):
+            out[:, k] = np.count_nonzero(self.labels == k, axis=0)
+        return out / n_draws
+
+    def targets(self, n_slots: int) -> np.ndarray:
+        """The reference's cluster of each slot of each draw, (draw, slot); -1 where it has none.
+
+        Parameters
+        ----------
+        n_slots : int
+            Slots that parameters of the draws have; at least the largest label plus one.
+        """
+        if n_slots <= self.slots.max():
+            raise ValueError(
+                f"n_slots is {n_slots}, but a draw has a cluster of label {self.slots.max()}"
+            )
+        out = np.full((len(self.slots), n_slots), -1, np.int64)
+        draw, cluster = np.nonzero(self.slots >= 0)
+        out[draw, self.slots[draw, cluster]] = cluster
+        return out
 
     def select(self, values: np.ndarray) -> np.ndarray:
         """Values of shape (draw, slot, ...) reordered to (draw, cluster, ...), NaN if absent."""
@@ -114,8 +159,15 @@ def relabel(draws: Any, reference: Any) -> Relabelling:
     return Relabelling(c, labels, slots)
 
 
+def check_level(level: float) -> float:
+    """Refuse what is no probability of an interval."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1; got {level}")
+    return level
+
+
 def relabelled_parameter(
-    values: np.ndarray, relabelling: Relabelling, probability: float = 0.95
+    values: np.ndarray, relabelling: Relabelling, level: float = 0.95
 ) -> dict[str, np.ndarray]:
     """Posterior mean, standard deviation and equal-tailed interval per cluster.
 
@@ -123,8 +175,8 @@ def relabelled_parameter(
     ----------
     values : array, shape (draw, slot, ...)
     relabelling : Relabelling
-    probability : float
-        Coverage of the interval.
+    level : float
+        Probability of the interval.
 
     Returns
     -------
@@ -132,11 +184,9 @@ def relabelled_parameter(
         ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...), over the draws in
         which the cluster has a match.
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must lie strictly between 0 and 1; got {probability}")
+    tail = 0.5 * (1 - check_level(level))
     chosen = relabelling.select(values)
     out = {key: np.full(chosen.shape[1:], np.nan) for key in ("mean", "sd", "lower", "upper")}
-    tail = 0.5 * (1 - probability)
     for k in range(chosen.shape[1]):
         present = chosen[relabelling.slots[:, k] >= 0, k]
         present = present[np.isfinite(present).all(axis=tuple(range(1, present.ndim)))]

@@ -1,92 +1,145 @@
-"""Tables: clusters, observations and the doubtful among them."""
+"""Tables: clusters, observations and the doubtful among them. All are read from a `View`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.certainty import cluster_similarity
+from cavity.posterior.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.posterior.posterior import Posterior
-
 _MAX_COMPONENTS = 12
 
 
-def _row_index(p: Posterior) -> pd.Index:
+def _row_index(view: View) -> pd.Index:
     import pandas as pd
 
-    if p.names is None:
-        return pd.RangeIndex(p.n_observations, name="observation")
-    return pd.Index(p.names, name="observation")
+    names = view.posterior.names
+    if names is None:
+        return pd.RangeIndex(view.n, name=view.noun)
+    return pd.Index(names, name=view.noun)
 
 
-def certainty_frame(p: Posterior, c: np.ndarray) -> pd.DataFrame:
+def certainty_table(view: View) -> pd.DataFrame:
     """One row per observation; see `Posterior.certainty`."""
     import pandas as pd
 
-    similar = cluster_similarity(p.flat_labels, c)
-    relabelled = p.relabel(c).labels
-    probability = np.zeros(len(c))
-    alternative = np.zeros(len(c))
-    for row in relabelled:
-        probability += row == c
-        alternative += (row == similar.alternative) & (row >= 0)
-    return pd.DataFrame(
-        {
-            "cluster": c,
-            "certainty": similar.own,
-            "probability": probability / len(relabelled),
-            "alternative": similar.alternative,
-            "alternative_similarity": similar.to_alternative,
-            "alternative_probability": alternative / len(relabelled),
-        },
-        index=_row_index(p),
-    )
+    columns = {
+        "cluster": view.labels,
+        "probability": view.probability,
+        "certainty": view.certainty,
+        "alternative": view.alternative,
+        "alternative_probability": view.alternative_probability,
+        "elsewhere": view.elsewhere,
+    }
+    return pd.DataFrame(columns, index=_row_index(view))
 
 
-def doubtful_frame(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """The rows of `certainty_frame` that are in doubt, the least certain first."""
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must lie in [0, 1]; got {threshold}")
-    both = frame["certainty"] + frame["alternative_similarity"]
-    relative = (frame["certainty"] / both.where(both > 0)).fillna(0.0)
-    doubt = np.minimum(frame["probability"], relative)
-    chosen = frame.assign(_doubt=doubt)[doubt < threshold]
-    return chosen.sort_values("_doubt", kind="stable").drop(columns="_doubt")
+def doubtful_table(view: View) -> pd.DataFrame:
+    """The rows of `certainty_table` that are in doubt, the least probable first."""
+    return certainty_table(view).iloc[view.in_doubt]
 
 
-def cluster_frame(p: Posterior, c: np.ndarray, probability: float) -> pd.DataFrame:
+def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
+    """Everything on each observation, a row each: what a file of labels should hold.
+
+    Parameters
+    ----------
+    view : View
+    tail : array, shape (n,), optional
+        Tail probability of each observation in its own cluster, if the model has one.
+
+    Returns
+    -------
+    DataFrame
+        ``cluster``, ``probability``, ``certainty``, ``alternative``, ``alternative_probability``,
+        ``elsewhere``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``,
+        the probabilities of all clusters: with ``elsewhere`` they sum to one.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> p = Posterior.from_labels([[0, 0, 1], [0, 0, 1], [0, 1, 1]])
+    >>> observation_table(p.view())[["cluster", "doubtful", "p_0", "p_1"]].round(2)
+                 cluster  doubtful   p_0   p_1
+    observation
+    0                  0     False  1.00  0.00
+    1                  0      True  0.67  0.33
+    2                  1     False  0.00  1.00
+    """
+    import pandas as pd
+
+    table = certainty_table(view)
+    table["doubtful"] = view.probability < view.threshold
+    if tail is not None:
+        if np.shape(tail) != (view.n,):
+            raise ValueError(f"tail has shape {np.shape(tail)} for {view.n} observations")
+        table["tail_probability"] = np.asarray(tail, float)
+    probabilities = view.relabelling.probabilities
+    names = [f"p_{k}" for k in range(view.n_clusters)]
+    return pd.concat([table, pd.DataFrame(probabilities, table.index, names)], axis=1)
+
+
+def unusual(tail: Any) -> np.ndarray:
+    """Positions of the observations that lie unusually far out, the furthest first.
+
+    Parameters
+    ----------
+    tail : array, shape (n,)
+        Probability that a draw from an observation's cluster lies at least as far out as it does;
+        NaN where it is not known, which is never unusual.
+
+    Returns
+    -------
+    array of int
+        Those with a probability below 1 / n: under the model about one in a data set.
+
+    Examples
+    --------
+    >>> unusual([0.5, 0.01, 0.9, 0.001]).tolist()
+    [3, 1]
+    """
+    tail = np.asarray(tail, float)
+    chosen = np.flatnonzero(tail < 1.0 / len(tail))
+    return chosen[np.argsort(tail[chosen], kind="stable")]
+
+
+def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:
     """One row per cluster; see `Posterior.summary`."""
     import pandas as pd
 
-    size = np.bincount(c)
-    own = cluster_similarity(p.flat_labels, c).own
-    relabelling = p.relabel(c)
-    sizes = np.zeros((len(relabelling.labels), len(size)))
-    for d, row in enumerate(relabelling.labels):
-        sizes[d] = np.bincount(row.astype(np.int64) + 1, minlength=len(size) + 1)[1:]
-    tail = 0.5 * (1 - probability)
-    lower, upper = np.quantile(sizes, [tail, 1 - tail], axis=0)
+    from cavity.posterior.relabel import check_level
+
+    tail = 0.5 * (1 - check_level(level))
+    present = view.relabelling.slots >= 0
+    drawn = view.relabelling.sizes
+    mean, lower, upper = (np.full(view.n_clusters, np.nan) for _ in range(3))
+    for k in range(view.n_clusters):
+        own = drawn[present[:, k], k]
+        if len(own):
+            mean[k] = own.mean()
+            lower[k], upper[k] = np.quantile(own, [tail, 1 - tail])
     columns: dict[str, np.ndarray] = {
-        "size": size,
-        "share": size / len(c),
-        "certainty": np.bincount(c, weights=own) / size,
-        "presence": (relabelling.slots >= 0).mean(axis=0),
-        "size_mean": sizes.mean(axis=0),
+        "size": view.sizes,
+        "share": view.sizes / view.n,
+        "certainty": view.cluster_certainty,
+        "presence": present.mean(axis=0),
+        "size_mean": mean,
         "size_lower": lower,
         "size_upper": upper,
+        "size_in_interval": (lower <= view.sizes) & (view.sizes <= upper),
     }
+    p = view.posterior
     for name in p.cluster_parameters:
-        components = int(np.prod(p.parameters[name].shape[3:]))
-        if components > _MAX_COMPONENTS:
+        shape = p.parameters[name].shape[3:]
+        if int(np.prod(shape)) > _MAX_COMPONENTS:
             continue
-        summary = p.parameter_summary(name, c, probability=probability)
-        for index in np.ndindex(p.parameters[name].shape[3:]):
+        summary = p.parameter_summary(name, view.labels, level=level)
+        for index in np.ndindex(shape):
             place = f"{name}[{', '.join(map(str, index))}]" if index else name
             for key, suffix in (("mean", ""), ("lower", "_lower"), ("upper", "_upper")):
                 columns[place + suffix] = summary[key][(slice(None), *index)]
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(size), name="cluster"))
+    return pd.DataFrame(columns, index=pd.RangeIndex(view.n_clusters, name="cluster"))

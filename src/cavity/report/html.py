@@ -7,22 +7,25 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 
 from cavity.core.files import replacing
-from cavity.report import markup, pictures, tables, words
-from cavity.report.view import View
+from cavity.core.words import count, plural
+from cavity.posterior.summary import unusual
+from cavity.posterior.view import THRESHOLD, View
+from cavity.report import figures, markup, tables, words
 
 if TYPE_CHECKING:
+    from cavity.pictures.frame import Table
     from cavity.posterior import Posterior
     from cavity.posterior.diagnostics import Diagnostics
-    from cavity.report.frame import Table
 
 CHAINS_MAX = 12
 
@@ -37,7 +40,10 @@ def write_report(
     extra_sections: Iterable[tuple[str, Any, str]] = (),
     settings: Mapping[str, Any] | None = None,
     partition: Any = None,
-    threshold: float = 0.8,
+    threshold: float = THRESHOLD,
+    features: Sequence[str] | None = None,
+    tail: Any = None,
+    count_from: int = 0,
 ) -> Path:
     """Write a self-contained HTML page on a posterior.
 
@@ -61,6 +67,13 @@ def write_report(
         The partition reported on; the VI estimate by default.
     threshold : float
         Which observations count as doubtful: see `Posterior.doubtful`.
+    features : sequence of str, optional
+        What sets each cluster apart, in words.
+    tail : array, shape (n,), optional
+        Tail probability of each observation in its own cluster, NaN where it is not known: those
+        that lie unusually far out are listed.
+    count_from : int
+        Number of the first observation, where observations have no names.
 
     Returns
     -------
@@ -79,7 +92,7 @@ def write_report(
     >>> write_report("report.html", p, title="Five things").name
     'report.html'
     """
-    from cavity.report.frame import as_table
+    from cavity.pictures.frame import as_table
 
     target = Path(path)
     with _replacing(target) as file:
@@ -88,10 +101,33 @@ def write_report(
             feature_names = _kept_names(posterior, X)
         if X is not None:
             data = as_table(X, posterior.n_observations, feature_names)
-        view = View.of(posterior, partition, threshold)
-        page = _page(view, data, feature_names, title, list(extra_sections), settings)
+        view = replace(posterior.view(partition, threshold), count_from=count_from)
+        own = _Own(list(extra_sections), settings, *_check_own(view, features, tail))
+        page = _page(view, data, feature_names, title, own)
         file.write(page)
     return target
+
+
+class _Own(NamedTuple):
+    """What the caller adds to what the posterior says."""
+
+    sections: list[tuple[str, Any, str]]
+    settings: Mapping[str, Any] | None
+    features: Sequence[str] | None
+    tail: np.ndarray | None
+
+
+def _check_own(
+    view: View, features: Sequence[str] | None, tail: Any
+) -> tuple[Sequence[str] | None, np.ndarray | None]:
+    if features is not None and len(features) != view.n_clusters:
+        raise ValueError(f"features has {len(features)} texts for {view.n_clusters} clusters")
+    if tail is None:
+        return features, None
+    values = np.asarray(tail, float)
+    if values.shape != (view.n,):
+        raise ValueError(f"tail has shape {values.shape} for {count(view.n, view.noun)}")
+    return features, values
 
 
 def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:
@@ -128,22 +164,27 @@ def _page(
     data: Table | None,
     features: Sequence[Any] | None,
     title: str,
-    extra: list[tuple[str, Any, str]],
-    settings: Mapping[str, Any] | None,
+    own: _Own,
 ) -> str:
     diagnostics = view.posterior.diagnostics()
     names = data.names if data is not None else _texts(features)
     sections: list[tuple[str, str, str]] = [
-        ("summary", "In words", _summary(view, diagnostics)),
+        ("summary", "In words", _summary(view, diagnostics, own.tail)),
         ("pictures", "Pictures", _pictures(view, data)),
     ]
-    for number, (heading, content) in enumerate(_extra(extra)):
+    for number, (heading, content) in enumerate(_extra(own.sections)):
         sections.append((f"extra-{number}", heading, content))
     sections += [
-        ("cluster-section", "Clusters", _clusters(view, data, names)),
-        ("doubt-section", "Doubtful observations", _doubtful(view)),
+        ("cluster-section", "Clusters", _clusters(view, data, names, own.features)),
+        ("doubt-section", f"Doubtful {plural(view.noun)}", _doubtful(view)),
+    ]
+    if own.tail is not None:
+        sections.append(
+            ("unusual-section", f"Unusual {plural(view.noun)}", _unusual(view, own.tail))
+        )
+    sections += [
         ("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
-        ("run", "How it was run", _run(view, settings)),
+        ("run", "How it was run", _run(view, own.settings)),
     ]
     links = "".join(
         f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in sections
@@ -185,26 +226,29 @@ def _asset(name: str) -> str:
 def _subtitle(view: View) -> str:
     p = view.posterior
     model = p.record.model
-    parts = [model, words.count(p.n_observations, "observation")]
-    parts.append(f"{words.count(p.n_chains, 'chain')} of {words.count(p.n_draws, 'draw')}")
+    parts = [model, count(p.n_observations, view.noun)]
+    parts.append(f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}")
     parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
     return " · ".join(part for part in parts if part)
 
 
-def _summary(view: View, diagnostics: Diagnostics) -> str:
+def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> str:
     *answers, trust = words.summary_sentences(view, diagnostics)
+    if tail is not None:
+        answers.append(words.unusual_sentence(view, tail))
     items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in answers)
     kind = "verdict" if diagnostics.converged else "verdict look"
     return f'<ul class="words">\n{items}</ul>\n<p class="{kind}">{escape(trust)}</p>\n'
 
 
 def _pictures(view: View, data: Table | None) -> str:
-    drawn = [] if data is None else [pictures.data(view, data)]
+    drawn = [] if data is None else [figures.data(view, data)]
     drawn += [
-        pictures.certainty(view),
-        pictures.similarity(view),
-        pictures.number(view),
-        pictures.trace(view),
+        figures.certainty(view),
+        figures.dendrogram(view),
+        figures.similarity(view),
+        figures.number(view),
+        figures.trace(view),
     ]
     return f'<div class="figures">\n{"".join(drawn)}</div>\n'
 
@@ -222,8 +266,13 @@ def _extra(extra: list[tuple[str, Any, str]]) -> Iterator[tuple[str, str]]:
         yield str(title), f'<div class="figures">\n{"".join(parts)}</div>\n'
 
 
-def _clusters(view: View, data: Table | None, names: Sequence[str] | None) -> str:
-    parts = [tables.cluster_table(view)]
+def _clusters(
+    view: View,
+    data: Table | None,
+    names: Sequence[str] | None,
+    features: Sequence[str] | None,
+) -> str:
+    parts = [tables.cluster_table(view, features)]
     if data is not None:
         parts += ["<h3>Typical values</h3>\n", tables.typical_table(view, data)]
     parameters = tables.parameter_tables(view, names)
@@ -234,8 +283,13 @@ def _clusters(view: View, data: Table | None, names: Sequence[str] | None) -> st
 
 def _doubtful(view: View) -> str:
     if not len(view.in_doubt):
-        return "<p>No observation is in doubt.</p>\n"
+        return f"<p>{escape(words.doubt_sentence(view))}</p>\n"
     return tables.doubtful_table(view)
+
+
+def _unusual(view: View, tail: np.ndarray) -> str:
+    sentence = f"<p>{escape(words.unusual_sentence(view, tail))}</p>\n"
+    return sentence + (tables.unusual_table(view, tail) if len(unusual(tail)) else "")
 
 
 def _diagnostics(view: View, diagnostics: Diagnostics) -> str:

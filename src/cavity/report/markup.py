@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.report import style
+from cavity.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.core.words import plural
+from cavity.pictures.style import shorten
+from cavity.posterior import summary
 from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
-from cavity.report.style import shorten
 
 if TYPE_CHECKING:
+    from cavity.pictures.frame import Table
     from cavity.posterior.diagnostics import Diagnostics
-    from cavity.report.frame import Table
-    from cavity.report.view import View
+    from cavity.posterior.view import View
 
 ROWS_MAX = 300
 COMPONENTS_MAX = 40
@@ -37,27 +39,27 @@ def _cluster_names(shown: int) -> Column:
     return Column("cluster", cells, list(range(shown)), markup=True)
 
 
-def cluster_table(view: View) -> str:
-    """One row per cluster."""
-    from cavity.posterior.summary import cluster_frame
-
-    frame = cluster_frame(view.posterior, view.labels, 0.95)
+def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
+    """One row per cluster; `features` says what sets each apart."""
+    frame = summary.cluster_table(view)
     shown = _shown(view)
     frame = frame.head(shown)
     doubtful = np.bincount(view.labels[view.in_doubt], minlength=view.n_clusters)[:shown]
     interval = [
-        f"{low:,.0f} to {high:,.0f}"
-        for low, high in zip(frame["size_lower"], frame["size_upper"], strict=True)
+        (f"{low:,.0f} to {high:,.0f}" if math.isfinite(low) else "–") + ("" if inside else " *")
+        for low, high, inside in zip(
+            frame["size_lower"], frame["size_upper"], frame["size_in_interval"], strict=True
+        )
     ]
     columns = [
         _cluster_names(shown),
-        numeric("size", frame["size"], "observations in the point estimate"),
+        numeric("size", frame["size"], f"{plural(view.noun)} in the point estimate"),
         numeric("share", frame["share"], form=lambda v: f"{v:.1%}"),
         Column(
             "size, 95% interval",
             interval,
             frame["size_mean"].tolist(),
-            "over the draws; sorts by the posterior mean",
+            "over the draws with a matching cluster; sorts by the posterior mean",
         ),
         numeric(
             "certainty",
@@ -68,14 +70,26 @@ def cluster_table(view: View) -> str:
         numeric(
             "presence", frame["presence"], "share of draws with such a cluster", form=probability
         ),
-        numeric("in doubt", doubtful, "doubtful observations"),
+        numeric("in doubt", doubtful, f"doubtful {plural(view.noun)}"),
     ]
+    if features is not None:
+        columns.append(Column("what sets it apart", [str(text) for text in features[:shown]]))
     caption = (
         "Clusters of the point estimate, the largest first. Certainty: mean probability that a "
         "member shares its cluster with another member. Presence: share of draws that have a "
-        "matching cluster." + _cut(shown, view.n_clusters, "clusters")
+        "matching cluster; the interval of the size is over these draws."
     )
-    return table("clusters", caption, columns)
+    if features is not None:
+        caption += (
+            " What sets it apart: where its centre differs most from the median of all, in units "
+            "of their spread."
+        )
+    if not frame["size_in_interval"].all():
+        caption += (
+            " * The interval does not hold the estimate’s own size: the draws mostly have this "
+            "cluster larger or smaller, or not at all."
+        )
+    return table("clusters", caption + _cut(shown, view.n_clusters, "clusters"), columns)
 
 
 def _component_names(shape: tuple[int, ...], features: Sequence[str] | None) -> list[str] | None:
@@ -101,10 +115,10 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
         heads = _component_names(shape, features)
         if heads is None:
             continue
-        summary = view.posterior.parameter_summary(name, view.labels)
+        found = view.posterior.parameter_summary(name, view.labels)
         if len(shape) == 2:
-            summary = {key: np.diagonal(v, axis1=1, axis2=2) for key, v in summary.items()}
-        parts = {key: np.asarray(v)[:shown].reshape(shown, -1) for key, v in summary.items()}
+            found = {key: np.diagonal(v, axis1=1, axis2=2) for key, v in found.items()}
+        parts = {key: np.asarray(v)[:shown].reshape(shown, -1) for key, v in found.items()}
         columns = [
             _interval_column(heads[j] or name, {key: v[:, j] for key, v in parts.items()})
             for j in range(len(heads))
@@ -121,12 +135,12 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
     return tables
 
 
-def _interval_column(head: str, summary: Mapping[str, np.ndarray]) -> Column:
+def _interval_column(head: str, found: Mapping[str, np.ndarray]) -> Column:
     cells = [
         f"{short(m)} ({short(low)} to {short(high)})" if math.isfinite(m) else "–"
-        for m, low, high in zip(summary["mean"], summary["lower"], summary["upper"], strict=True)
+        for m, low, high in zip(found["mean"], found["lower"], found["upper"], strict=True)
     ]
-    return Column(shorten(head, 40), cells, summary["mean"].tolist(), head)
+    return Column(shorten(head, 40), cells, found["mean"].tolist(), head)
 
 
 def typical_table(view: View, data: Table) -> str:
@@ -149,7 +163,7 @@ def typical_table(view: View, data: Table) -> str:
 
 def _alternatives(view: View, positions: np.ndarray) -> list[str]:
     """Other clusters of each observation, with the share of draws that put it there."""
-    relabelled = view.posterior.relabel(view.labels).labels[:, positions]
+    relabelled = view.relabelling.labels[:, positions]
     texts = []
     for position, column in zip(positions, relabelled.T, strict=True):
         values, counts = np.unique(column, return_counts=True)
@@ -165,51 +179,68 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
 
 
 def doubtful_table(view: View) -> str:
-    """The doubtful observations, the least certain first."""
-    chosen = view.doubtful.head(ROWS_MAX)
-    positions = chosen.index.to_numpy(np.int64)
-    names = [view.name(int(i)) for i in positions]
+    """The doubtful observations, the least probable first."""
+    chosen = view.in_doubt[:ROWS_MAX]
     row_numbers = view.posterior.names is None
     columns = [
-        Column("observation", names, positions.tolist() if row_numbers else None),
-        numeric("cluster", chosen["cluster"]),
+        Column(
+            view.noun,
+            [view.name(int(i)) for i in chosen],
+            chosen.tolist() if row_numbers else None,
+        ),
+        numeric("cluster", view.labels[chosen]),
         numeric(
             "probability",
-            chosen["probability"],
+            view.probability[chosen],
             "share of draws that put it in this cluster",
             form=probability,
         ),
         numeric(
             "certainty",
-            chosen["certainty"],
+            view.certainty[chosen],
             "probability of sharing a cluster with another member",
             form=probability,
         ),
         Column(
             "alternatives (probability)",
-            _alternatives(view, positions),
+            _alternatives(view, chosen),
             explained="other clusters and the share of draws that put it there",
-        ),
-        Column(
-            "most similar to",
-            [
-                "–" if k < 0 else f"{k} ({probability(s)})"
-                for k, s in zip(
-                    chosen["alternative"], chosen["alternative_similarity"], strict=True
-                )
-            ],
-            [float("nan") if k < 0 else float(k) for k in chosen["alternative"]],
-            "other cluster, and the probability of sharing a cluster with one of its members",
         ),
     ]
     caption = (
-        "Observations in doubt, the least certain first: those whose probability of their cluster, "
-        f"or whose certainty against that of the most similar other cluster, is below "
-        f"{view.threshold:g}. Alternatives are where the draws put them instead; “elsewhere” is "
-        "a cluster that the point estimate does not have."
-        + _cut(len(chosen), len(view.doubtful), "observations")
+        f"Each {view.noun} whose own cluster has a probability below {view.threshold:g} over the "
+        "matched draws, the least probable first. Alternatives are where the draws put it instead; "
+        "“elsewhere” is a cluster that the point estimate does not have."
+        + _cut(len(chosen), len(view.in_doubt), plural(view.noun))
     )
     return table("doubtful", caption, columns)
+
+
+def unusual_table(view: View, tail: np.ndarray) -> str:
+    """The observations far out of their cluster, the furthest first."""
+    every = summary.unusual(tail)
+    chosen = every[:ROWS_MAX]
+    row_numbers = view.posterior.names is None
+    columns = [
+        Column(
+            view.noun,
+            [view.name(int(i)) for i in chosen],
+            chosen.tolist() if row_numbers else None,
+        ),
+        numeric("cluster", view.labels[chosen]),
+        numeric(
+            "tail probability",
+            tail[chosen],
+            "probability that a draw from the cluster lies at least as far out",
+        ),
+        numeric("probability", view.probability[chosen], "of its cluster", form=probability),
+    ]
+    caption = (
+        "The furthest first. Tail probability: that a draw from the cluster lies at least as far "
+        f"out; listed are those below 1 in {view.n:,}."
+        + _cut(len(chosen), len(every), plural(view.noun))
+    )
+    return table("unusual", caption, columns)
 
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
@@ -299,7 +330,7 @@ def run_facts(view: View) -> dict[str, str]:
     """What was run, on what, and how long it took."""
     p = view.posterior
     rows = {
-        "observations": f"{p.n_observations:,}",
+        plural(view.noun): f"{p.n_observations:,}",
         "chains": f"{p.n_chains}",
         "kept draws per chain": f"{p.n_draws:,}",
     }

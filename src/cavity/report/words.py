@@ -6,39 +6,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cavity.core.words import count, enumerate_words, plural
 from cavity.report.markup import probability
-from cavity.report.style import enumerate_words
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
-    from cavity.report.view import View
+    from cavity.posterior.view import View
 
 PAIRS = "pairs together (worst)"
 _LISTED = 5
 _NAMED = 3
 
 
-def count(number: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> count(1, "cluster"), count(2100, "cluster")
-    ('1 cluster', '2,100 clusters')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def sizes_sentence(view: View) -> str:
     """Tell how many clusters there are, and how large."""
     sizes = view.sizes
-    start = f"The best single answer puts the {count(view.n, 'observation')} in "
+    start = f"The best single answer puts the {count(view.n, view.noun)} in "
     if view.n == 1:
-        return "There is one observation, and so one cluster."
+        return f"There is one {view.noun}, and so one cluster."
     if view.n_clusters == 1:
-        return f"The best single answer keeps all {view.n:,} observations in one cluster."
+        return f"The best single answer keeps all {view.n:,} {plural(view.noun)} in one cluster."
     if view.n_clusters == view.n:
-        return f"The best single answer leaves each of the {view.n:,} observations on its own."
+        return (
+            f"The best single answer leaves each of the {view.n:,} {plural(view.noun)} on its own."
+        )
     text = start + f"{view.n_clusters:,} clusters"
     if view.n_clusters <= _LISTED + 1:
         return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}."
@@ -54,7 +45,7 @@ def number_sentence(view: View) -> str:
     if len(values) == 1:
         return f"Every draw has {count(best, 'cluster')}."
     text = f"The most probable number of clusters is {best} (probability {posterior.max():.2f})"
-    low, high = np.quantile(view.posterior.n_clusters, [0.025, 0.975], method="nearest")
+    low, high = np.quantile(view.posterior.n_occupied, [0.025, 0.975], method="nearest")
     if low < high:
         text += f", and it lies between {low} and {high} with probability 95%"
     if view.n_clusters != best:
@@ -68,15 +59,15 @@ def certainty_sentence(view: View) -> str:
     if mean > 1 - 1e-9:
         return "All draws agree on it." if view.n > 1 else "There is nothing to be unsure of."
     if view.n_clusters == view.n:
-        return f"On average an observation is alone with probability {probability(mean)}."
+        return f"On average each {view.noun} is alone with probability {probability(mean)}."
     words = "very sure" if mean >= 0.95 else "fairly sure" if mean >= 0.8 else "unsure"
     if mean < 0.5:
         words = "very unsure"
     text = (
-        f"The posterior is {words} of it: on average an observation shares its cluster with "
-        f"another member with probability {probability(mean)}"
+        f"The posterior is {words} of it: on average each {view.noun} shares its cluster "
+        f"with another member with probability {probability(mean)}"
     )
-    weakest = np.bincount(view.labels, weights=view.certainty) / view.sizes
+    weakest = view.cluster_certainty
     k = int(weakest.argmin())
     if view.n_clusters > 1 and weakest[k] < mean - 0.1:
         text += f", least so in cluster {k} ({probability(float(weakest[k]))})"
@@ -85,22 +76,43 @@ def certainty_sentence(view: View) -> str:
 
 def doubt_sentence(view: View) -> str:
     """Tell who is doubtful."""
-    doubtful = view.doubtful
-    if not len(doubtful):
-        return "No observation is in doubt."
+    number = len(view.in_doubt)
+    if not number:
+        return (
+            f"No {view.noun} is in doubt: each is in its cluster with probability "
+            f"{view.threshold:g} or more."
+        )
     named = []
-    for position in view.in_doubt[:_NAMED].tolist():
-        row = doubtful.loc[position]
-        text = f"{view.name(position)} (cluster {int(row['cluster'])}"
-        if row["alternative"] >= 0:
-            text += f", or {int(row['alternative'])}"
+    for i in view.in_doubt[:_NAMED].tolist():
+        text = f"{view.name(i)} (cluster {view.labels[i]}"
+        if view.alternative[i] >= 0:
+            text += f", or {view.alternative[i]}"
         named.append(text + ")")
-    share = len(doubtful) / view.n
+    share = number / view.n
     share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
-    verb = "is" if len(doubtful) == 1 else "are"
-    text = f"{count(len(doubtful), 'observation')} ({share_text}) {verb} in doubt"
-    lead = ": " if len(doubtful) <= _NAMED else "; the least certain are "
+    text = f"{count(number, view.noun)} ({share_text}) {'is' if number == 1 else 'are'} in doubt"
+    text += f", {'its' if number == 1 else 'their'} cluster less probable than {view.threshold:g}"
+    lead = ": " if number <= _NAMED else "; the least probable are "
     return text + lead + enumerate_words(named) + "."
+
+
+def unusual_sentence(view: View, tail: np.ndarray) -> str:
+    """Tell how many lie far out of their cluster, where the model expects about one."""
+    from cavity.posterior.summary import unusual
+
+    number, unknown = len(unusual(tail)), int(np.isnan(tail).sum())
+    if number:
+        verb = "lies" if number == 1 else "lie"
+        text = (
+            f"{count(number, view.noun)} {verb} far from the rest of "
+            f"{'its' if number == 1 else 'their'} cluster, where the model expects about one: "
+            "check for errors of measurement."
+        )
+    else:
+        text = f"No {view.noun} lies unusually far from its cluster."
+    if unknown:
+        text += f" Of {count(unknown, view.noun)} it is not known."
+    return text
 
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:

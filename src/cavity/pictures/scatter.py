@@ -7,76 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.report import style
-from cavity.report.frame import Table, as_table, principal_plane, sensible_limits
-from cavity.report.view import View
+from cavity.core.words import plural
+from cavity.pictures import style
+from cavity.pictures.frame import Table, principal_plane, sensible_limits
+from cavity.pictures.legend import add_legend, cluster_entries, entry
+from cavity.pictures.subject import Clusters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cavity.posterior import Posterior
-
 KINDS = ("auto", "strip", "scatter", "pairs", "pca")
 PAIRS_MAX = 4
-LEGEND_MAX = 24
 POINTS_MAX = 20_000
 RINGS_MAX = 300
 FAINTEST = 0.2
 
 
-def plot_clusters(
-    posterior: Posterior,
-    X: Any,
-    partition: Any = None,
-    *,
-    feature_names: Sequence[Any] | None = None,
-    kind: str = "auto",
-    threshold: float = 0.8,
-    ax: Any = None,
-) -> Any:
+def plot_clusters(view: Clusters, table: Table, *, kind: str = "auto", ax: Any = None) -> Any:
     """Draw the data, coloured by cluster; the less certain a point, the more transparent.
 
     Parameters
     ----------
-    posterior : Posterior
-    X : array or DataFrame, shape (n, columns)
-        The data that was clustered.
-    partition : Partition or labels, optional
-        The VI estimate by default.
-    feature_names : sequence, optional
-        Names of the columns; those of a DataFrame by default.
+    view : Clusters
+    table : Table
+        The data that was clustered, checked by `cavity.pictures.frame.as_table`.
     kind : {"auto", "strip", "scatter", "pairs", "pca"}
-        By default: a histogram with a strip of points for one column, a scatter for two, all pairs
-        for three or four, and the first two principal components of the standardised columns for
-        more, or where `ax` is a single axes.
-    threshold : float
-        Which observations are ringed as doubtful: see `Posterior.doubtful`.
+        See `Posterior.plot_clusters`.
     ax : matplotlib axes, optional
         For pairs of d columns, (d - 1) × (d - 1) of them.
 
     Returns
     -------
     matplotlib axes, or for pairs an array of them
-        Row r, column c of the array shows column r + 1 against column c.
-
-    Notes
-    -----
-    Values that lie so far out that they would squeeze all others are drawn as small triangles at
-    the edge of the frame. Above 20,000 observations a random 20,000 are drawn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cavity.posterior import Posterior
-    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]])
-    >>> X = np.array([[0, 0], [0, 1], [2, 2], [4, 4], [4, 5]])
-    >>> ax = plot_clusters(p, X, feature_names=["length", "width"])
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('length', 'width')
     """
-    table = as_table(X, posterior.n_observations, feature_names)
-    view = View.of(posterior, partition, threshold)
     kind = choose_kind(kind, table.values.shape[1], ax)
     if kind == "pairs":
         d = table.values.shape[1]
@@ -123,7 +87,7 @@ def pair_axes(figure: Figure, d: int) -> np.ndarray:
     return figure.subplots(d - 1, d - 1, sharex="col", sharey="row", squeeze=False)
 
 
-def _shown(view: View) -> np.ndarray:
+def _shown(view: Clusters) -> np.ndarray:
     """Positions of the observations drawn."""
     if view.n <= POINTS_MAX:
         return np.arange(view.n)
@@ -136,7 +100,7 @@ def _point_area(n: int) -> float:
 
 
 def _scatter(
-    ax: Axes, view: View, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
+    ax: Axes, view: Clusters, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
 ) -> None:
     shown = _shown(view)
     area = _point_area(len(shown))
@@ -179,7 +143,7 @@ def _scatter(
         add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
 
 
-def _ringed(view: View, shown: np.ndarray, inside: np.ndarray) -> np.ndarray:
+def _ringed(view: Clusters, shown: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """The most doubtful of the observations drawn inside the frame."""
     drawn = np.zeros(view.n, bool)
     drawn[shown] = True
@@ -187,7 +151,7 @@ def _ringed(view: View, shown: np.ndarray, inside: np.ndarray) -> np.ndarray:
     return wanted[:RINGS_MAX]
 
 
-def _draw_outside(ax: Axes, view: View, outside: np.ndarray, x: tuple, y: tuple) -> None:
+def _draw_outside(ax: Axes, view: Clusters, outside: np.ndarray, x: tuple, y: tuple) -> None:
     """Points beyond the frame, at its edge, pointing outwards."""
     at_x = np.clip(x[0][outside], x[1], x[2])
     at_y = np.clip(y[0][outside], y[1], y[2])
@@ -215,35 +179,18 @@ def _draw_outside(ax: Axes, view: View, outside: np.ndarray, x: tuple, y: tuple)
             )
 
 
-def legend_entries(view: View, n_ringed: int, n_outside: int) -> list[Any]:
+def legend_entries(view: Clusters, n_ringed: int, n_outside: int) -> list[Any]:
     """Handles of a legend: the clusters with their sizes, and what rings and triangles mean."""
-    from matplotlib.lines import Line2D
-
-    def _entry(label: str, **look: Any) -> Line2D:
-        return Line2D([], [], linestyle="none", markersize=5.5, label=label, **look)
-
-    listed = min(view.n_clusters, LEGEND_MAX)
-    handles = [
-        _entry(
-            f"{k}  ({view.sizes[k]:,})",
-            marker=style.cluster_marker(k),
-            color=style.cluster_colour(k),
-            markeredgewidth=0,
-        )
-        for k in range(listed)
-    ]
-    if listed < view.n_clusters:
-        rest = int(view.sizes[listed:].sum())
-        handles.append(_entry(f"{view.n_clusters - listed:,} more ({rest:,})", marker="None"))
+    handles = cluster_entries(view)
     if n_ringed:
         total = len(view.in_doubt)
         text = f"in doubt ({total:,})"
         if n_ringed < total and n_ringed == RINGS_MAX:
             text = f"{n_ringed} most in doubt\n(of {total:,})"
-        handles.append(_entry(text, marker="o", markerfacecolor="none", markeredgecolor=style.RING))
+        handles.append(entry(text, marker="o", markerfacecolor="none", markeredgecolor=style.RING))
     if n_outside:
         handles.append(
-            _entry(
+            entry(
                 f"beyond the frame ({n_outside:,})",
                 marker=">",
                 markerfacecolor="#bbbbbb",
@@ -254,33 +201,10 @@ def legend_entries(view: View, n_ringed: int, n_outside: int) -> list[Any]:
     return handles
 
 
-def add_legend(ax: Axes, handles: list[Any], where: str) -> None:
-    """Put a legend to the right of the axes, below them, or in their upper right corner."""
-    places: dict[str, dict[str, Any]] = {
-        "right": {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)},
-        "below": {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)},
-        "corner": {"loc": "upper right"},
-    }
-    columns = 3 if where == "below" else 2 if len(handles) > 16 else 1
-    ax.legend(
-        handles=handles,
-        title="cluster (size)",
-        fontsize=style.SMALL,
-        title_fontsize=style.SMALL,
-        frameon=False,
-        ncols=columns,
-        borderaxespad=0.0,
-        handletextpad=0.3,
-        columnspacing=1.0,
-        labelspacing=0.35,
-        **places[where],
-    )
-
-
-def _sample_note(ax: Axes, view: View) -> None:
+def _sample_note(ax: Axes, view: Clusters) -> None:
     if view.n > POINTS_MAX:
         ax.annotate(
-            f"a random {POINTS_MAX:,} of {view.n:,} observations are drawn",
+            f"a random {POINTS_MAX:,} of {view.n:,} {plural(view.noun)} are drawn",
             (1.0, 1.0),
             xycoords="axes fraction",
             xytext=(0, 2),
@@ -292,7 +216,9 @@ def _sample_note(ax: Axes, view: View) -> None:
         )
 
 
-def draw_plane(view: View, table: Table, ax: Axes, *, project: bool, legend: str = "right") -> Axes:
+def draw_plane(
+    view: Clusters, table: Table, ax: Axes, *, project: bool, legend: str = "right"
+) -> Axes:
     """Scatter of two columns, or of the first two principal components."""
     if project:
         points, share = principal_plane(table.values)
@@ -309,7 +235,7 @@ def draw_plane(view: View, table: Table, ax: Axes, *, project: bool, legend: str
     return ax
 
 
-def draw_pairs(view: View, table: Table, grid: np.ndarray) -> np.ndarray:
+def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
     """Lower triangle of scatters of each two columns; the legend takes the empty corner."""
     side = len(grid)
     names = [style.literal(style.shorten(name, 24)) for name in table.names]
@@ -327,12 +253,18 @@ def draw_pairs(view: View, table: Table, grid: np.ndarray) -> np.ndarray:
                 ax.set_ylabel(names[r + 1])
     style.entitle(grid[0, 0], "Clusters of the point estimate")
     shown = _shown(view)
+    outside = np.zeros(view.n, bool)
+    for column in table.values.T:
+        low, high = sensible_limits(column)
+        outside |= (column < low) | (column > high)
     n_ringed = len(_ringed(view, shown, np.ones(view.n, bool)))
-    add_legend(grid[0, side - 1], legend_entries(view, n_ringed, 0), "corner")
+    entries = legend_entries(view, n_ringed, int(outside[shown].sum()))
+    add_legend(grid[0, side - 1], entries, "corner")
+    _sample_note(grid[0, 0], view)
     return grid
 
 
-def draw_strip(view: View, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
+def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
     """One column: a histogram stacked by cluster over a strip of the points themselves."""
     from matplotlib.ticker import MaxNLocator
 
@@ -393,7 +325,7 @@ def draw_strip(view: View, table: Table, ax: Axes, *, legend: str = "right") -> 
     ticks = MaxNLocator(nbins=6, integer=True, min_n_ticks=1).tick_values(0.0, top)
     ax.set_yticks([t for t in ticks if 0 <= t <= 1.08 * top])
     ax.set_xlabel(style.literal(style.shorten(table.names[0], 60)))
-    ax.set_ylabel("observations")
+    ax.set_ylabel(plural(view.noun))
     style.entitle(ax, "Clusters of the point estimate")
     _sample_note(ax, view)
     add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)

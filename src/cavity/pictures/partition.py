@@ -1,89 +1,50 @@
-"""Pictures of a posterior over partitions.
+"""Pictures of a partition and of the draws behind it.
 
-Every function takes a `Posterior` and optional matplotlib axes, and returns the axes it drew on.
-The same functions are methods of `Posterior`. Clusters have the numbers of the point estimate, 0
-the largest, and the same colour and marker in every picture.
+Each function draws on axes that it is given, and returns them. Clusters have the numbers of the
+point estimate, 0 the largest, and the same colour and marker in every picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.report import style
-from cavity.report._aggregate import cell_similarity, similarity_order
-from cavity.report.scatter import plot_clusters
-from cavity.report.view import View
+from cavity.core.words import count, plural
+from cavity.pictures import style
+from cavity.pictures.subject import Clusters
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
-    from cavity.posterior import Posterior
-
-__all__ = [
-    "plot_certainty",
-    "plot_clusters",
-    "plot_n_clusters",
-    "plot_similarity",
-    "plot_trace",
-]
-
-EXACT_MAX = 1_000
-CELLS = 800
 LABEL_INCHES = {"x": 0.22, "y": 0.14}
 BLOCKS_MAX = 100
 STEPS = 1_000
 MANY = 5_000
 
 
-def plot_similarity(posterior: Posterior, partition: Any = None, *, ax: Any = None) -> Axes:
-    """Show how often each two observations share a cluster, ordered by the point estimate.
+def draw_similarity(view: Clusters, picture: np.ndarray, ax: Axes) -> Axes:
+    """Show how often each two observations share a cluster.
 
     Parameters
     ----------
-    posterior : Posterior
-    partition : Partition or labels, optional
-        Clusters that order the observations; the VI estimate by default.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    Notes
-    -----
-    Within a cluster the most certain observations come first. Above 1,000 observations each pixel
-    is the mean over a rectangle of pairs, and a note on the picture says so.
-
-    Examples
-    --------
-    >>> from cavity.posterior import Posterior
-    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]])
-    >>> ax = plot_similarity(p)
-    >>> ax.get_xlabel()
-    'observation, by cluster'
+    view : Clusters
+    picture : array, shape (cell, cell)
+        Similarity of the observations in ``view.order``, or its means over squares of equal width.
+    ax : matplotlib axes
     """
-    return draw_similarity(View.of(posterior, partition), style.one_axes(ax, 5.4, 4.8))
-
-
-def draw_similarity(view: View, ax: Axes) -> Axes:
-    """Draw `plot_similarity` from a view."""
     n = view.n
-    order = similarity_order(view.labels, view.certainty)
-    if n <= EXACT_MAX:
-        picture = view.posterior.similarity()[np.ix_(order, order)]
-    else:
-        picture = cell_similarity(view.posterior.flat_labels, order, CELLS)
+    exact = len(picture) == n
     image = ax.imshow(
         picture,
         cmap="Blues",
         vmin=0.0,
         vmax=1.0,
         extent=(0, n, n, 0),
-        interpolation="nearest" if n <= EXACT_MAX else "antialiased",
+        interpolation="nearest" if exact else "antialiased",
         rasterized=True,
     )
     bounds = np.concatenate([[0], np.cumsum(view.sizes)])
@@ -91,7 +52,7 @@ def draw_similarity(view: View, ax: Axes) -> Axes:
     style.dress(ax)
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
-    ax.set_xlabel("observation, by cluster")
+    ax.set_xlabel(f"{view.noun}, by cluster")
     ax.set_ylabel("cluster")
     _name_clusters(ax, bounds, "y")
     style.whole_numbers(ax, "x", 5)
@@ -99,18 +60,12 @@ def draw_similarity(view: View, ax: Axes) -> Axes:
     bar.set_label("probability of sharing a cluster", fontsize=style.BODY, color=style.INK)
     bar.ax.tick_params(labelsize=style.SMALL, colors=style.MUTED, labelcolor=style.INK)
     bar.outline.set_visible(False)
-    style.entitle(ax, "Which observations belong together")
-    if n > EXACT_MAX:
-        width = n / CELLS
-        ax.text(
-            1.0,
-            -0.14,
-            f"{n:,} observations; each pixel is a mean over {width:.3g} × {width:.3g} pairs",
-            transform=ax.transAxes,
-            ha="right",
-            va="top",
-            fontsize=style.SMALL,
-            color=style.MUTED,
+    style.entitle(ax, f"Which {plural(view.noun)} belong together")
+    if not exact:
+        width = n / len(picture)
+        style.footnote(
+            ax,
+            f"{count(n, view.noun)}; each pixel is a mean over {width:.3g} × {width:.3g} pairs",
         )
     return ax
 
@@ -153,72 +108,8 @@ def _name_clusters(ax: Axes, bounds: np.ndarray, axis: str) -> None:
     ax.tick_params(axis=axis, length=0)  # type: ignore[arg-type]
 
 
-def trace_quantities(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Quantities that relabelling cannot change, each of shape (chain, draw)."""
-    found: dict[str, np.ndarray] = {}
-    if posterior.log_joint is not None:
-        found["log joint"] = posterior.log_joint
-    found["number of clusters"] = posterior.n_clusters
-    found["largest cluster"] = posterior.largest_cluster
-    found["entropy of sizes"] = posterior.size_entropy
-    for name, values in posterior.parameters.items():
-        if name not in posterior.cluster_parameters and values.ndim == 2:
-            found[name] = values
-    return found
-
-
-def plot_trace(
-    posterior: Posterior, quantities: Sequence[str] | None = None, *, ax: Any = None
-) -> np.ndarray:
-    """Follow label-free quantities along each chain.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    quantities : sequence of str, optional
-        Of "log joint", "number of clusters", "largest cluster", "entropy of sizes" and the names
-        of scalar parameters. By default the first three, as far as they were kept.
-    ax : matplotlib axes or sequence of them, optional
-        As many as there are quantities; a single one shows the first quantity.
-
-    Returns
-    -------
-    array of matplotlib axes
-
-    Examples
-    --------
-    >>> from cavity.posterior import Posterior
-    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]])
-    >>> [ax.get_ylabel() for ax in plot_trace(p)]
-    ['number of clusters', 'largest cluster']
-    """
-    known = trace_quantities(posterior)
-    if quantities is None:
-        usual = ("log joint", "number of clusters", "largest cluster")
-        quantities = [name for name in usual if name in known]
-    elif isinstance(quantities, str):
-        quantities = [quantities]
-    for name in quantities:
-        if name not in known:
-            raise ValueError(f"quantity {name!r} is not known; there are: {', '.join(known)}")
-    if not quantities:
-        raise ValueError("quantities must name at least one quantity")
-    if ax is None:
-        figure = style.new_figure(7.0, 0.6 + 1.7 * len(quantities))
-        axes = list(figure.subplots(len(quantities), 1, sharex=True, squeeze=False)[:, 0])
-    else:
-        axes = style.as_axes(ax)
-        if len(axes) == 1:
-            quantities = list(quantities)[:1]
-        if len(axes) != len(quantities):
-            raise ValueError(
-                f"ax has {len(axes)} axes for {len(quantities)} quantities: {', '.join(quantities)}"
-            )
-    return draw_trace({name: known[name] for name in quantities}, axes)
-
-
-def draw_trace(quantities: dict[str, np.ndarray], axes: Sequence[Axes]) -> np.ndarray:
-    """Draw one trace per axes."""
+def draw_trace(quantities: Mapping[str, np.ndarray], axes: Sequence[Axes]) -> np.ndarray:
+    """Follow quantities of shape (chain, draw) along each chain, one per axes."""
     for one, (name, values) in zip(axes, quantities.items(), strict=True):
         n_draws = values.shape[1]
         alone = {"marker": "o", "markersize": 4} if n_draws == 1 else {}
@@ -259,34 +150,16 @@ def draw_trace(quantities: dict[str, np.ndarray], axes: Sequence[Axes]) -> np.nd
     return result
 
 
-def plot_n_clusters(posterior: Posterior, partition: Any = None, *, ax: Any = None) -> Axes:
+def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
     """Show the posterior of the number of occupied clusters, the estimate's number marked.
 
     Parameters
     ----------
-    posterior : Posterior
-    partition : Partition or labels, optional
-        The VI estimate by default.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    Examples
-    --------
-    >>> from cavity.posterior import Posterior
-    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 2]])
-    >>> [float(bar.get_height()) for bar in plot_n_clusters(p).patches]
-    [0.5, 0.5]
+    probability : Series
+        Of each number of clusters, which is the index.
+    n_estimate : int
+    ax : matplotlib axes
     """
-    n_estimate = len(np.unique(posterior._estimate(partition)))
-    return draw_n_clusters(posterior, n_estimate, style.one_axes(ax, 5.0, 3.2))
-
-
-def draw_n_clusters(posterior: Posterior, n_estimate: int, ax: Axes) -> Axes:
-    """Draw `plot_n_clusters` for an estimate with a given number of clusters."""
-    probability = posterior.n_clusters_posterior()
     values = probability.index.to_numpy()
     colours = [style.BLUE if k == n_estimate else "#9db8cc" for k in values]
     bars = ax.bar(values, probability.to_numpy(), width=0.8, color=colours)
@@ -331,39 +204,10 @@ def draw_n_clusters(posterior: Posterior, n_estimate: int, ax: Axes) -> Axes:
     return ax
 
 
-def plot_certainty(
-    posterior: Posterior, partition: Any = None, *, threshold: float = 0.8, ax: Any = None
-) -> Axes:
-    """Show how sure the posterior is of each observation, cluster by cluster.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    partition : Partition or labels, optional
-        The VI estimate by default.
-    threshold : float
-        Which observations are marked as doubtful: see `Posterior.doubtful`.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    Examples
-    --------
-    >>> from cavity.posterior import Posterior
-    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]])
-    >>> plot_certainty(p).get_ylabel()
-    'certainty'
-    """
-    view = View.of(posterior, partition, threshold)
-    return draw_certainty(view, style.one_axes(ax, 7.0, 3.2))
-
-
-def draw_certainty(view: View, ax: Axes) -> Axes:
-    """Draw `plot_certainty` from a view."""
+def draw_certainty(view: Clusters, ax: Axes) -> Axes:
+    """Show how sure the posterior is of each observation, cluster by cluster."""
     n = view.n
-    order = similarity_order(view.labels, view.certainty)
+    order = view.order
     bounds = np.concatenate([[0], np.cumsum(view.sizes)])
     height = view.certainty[order]
     # So many clusters that none has a visible width are drawn as one.
@@ -386,9 +230,9 @@ def draw_certainty(view: View, ax: Axes) -> Axes:
     ax.set_xlim(0, n)
     ax.set_ylim(0.0, 1.1)
     ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
-    ax.set_xlabel("cluster (its observations, the most certain first)")
+    ax.set_xlabel(f"cluster (its {plural(view.noun)}, the most certain first)")
     ax.set_ylabel("certainty")
-    style.entitle(ax, "How sure of each observation")
+    style.entitle(ax, f"How sure of each {view.noun}")
     return ax
 
 
@@ -399,7 +243,7 @@ def _steps(values: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
     return edges, np.array([g.mean() for g in groups])
 
 
-def _mark_doubtful(ax: Axes, view: View, order: np.ndarray) -> None:
+def _mark_doubtful(ax: Axes, view: Clusters, order: np.ndarray) -> None:
     """Mark the doubtful above their bars: a row of ticks just over certainty one."""
     if not len(view.in_doubt):
         return

@@ -7,7 +7,7 @@ matplotlib's global settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,14 +170,17 @@ def literal(text: Any) -> str:
     return str(text).replace("$", r"\$")
 
 
-def enumerate_words(items: Sequence[str]) -> str:
-    """Join words as a sentence does.
-
-    Examples
-    --------
-    >>> enumerate_words(["a"]), enumerate_words(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    if len(items) < 2:
-        return "".join(items)
-    return ", ".join(items[:-1]) + " and " + items[-1]
+def footnote(ax: Axes, text: str) -> None:
+    """Say below a picture what it does not show."""
+    ax.annotate(
+        text,
+        (1.0, 0.0),
+        xycoords="axes fraction",
+        xytext=(0, -34),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=SMALL,
+        color=MUTED,
+        annotation_clip=False,
+    )

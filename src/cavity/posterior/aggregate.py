@@ -12,17 +12,6 @@ _DRAW_CELLS = 200_000_000
 _DENSE_COLUMNS = 4_096
 
 
-def similarity_order(labels: np.ndarray, certainty: np.ndarray) -> np.ndarray:
-    """Observations by cluster, the most certain of each first.
-
-    Examples
-    --------
-    >>> similarity_order(np.array([1, 0, 1]), np.array([0.2, 1.0, 0.9]))
-    array([1, 2, 0])
-    """
-    return np.lexsort((-np.asarray(certainty), labels))
-
-
 def even_draws(flat: np.ndarray) -> np.ndarray:
     """All draws, or an even subset where there are more labels than a picture can use."""
     most = max(1, _DRAW_CELLS // flat.shape[1])

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cavity.report import style
+from cavity.core.words import count, enumerate_words, plural
+from cavity.pictures import style
 from cavity.report.markup import picture
-from cavity.report.words import count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cavity.report.frame import Table
-    from cavity.report.view import View
+    from cavity.pictures.frame import Table
+    from cavity.posterior.view import View
 
 DESK, PHONE = 8.0, 4.4
 
 
 def data(view: View, table: Table) -> str:
     """The observations themselves."""
-    from cavity.report import scatter
+    from cavity.pictures import scatter
 
     d = table.values.shape[1]
     kind = scatter.choose_kind("auto", d)
@@ -50,7 +50,7 @@ def data(view: View, table: Table) -> str:
         "place. Points in doubt are ringed."
     )
     alt = (
-        f"{shows}; {count(view.n, 'observation')} in {count(view.n_clusters, 'cluster')}, "
+        f"{shows}; {count(view.n, view.noun)} in {count(view.n_clusters, 'cluster')}, "
         f"{len(view.in_doubt):,} in doubt."
     )
     narrow = _draw(6.0 if kind == "pairs" else PHONE, "below")
@@ -58,8 +58,8 @@ def data(view: View, table: Table) -> str:
 
 
 def certainty(view: View) -> str:
-    """How sure of each observation."""
-    from cavity.report.plots import draw_certainty
+    """How sure each place is."""
+    from cavity.pictures.partition import draw_certainty
 
     def _draw(width: float) -> Figure:
         figure = style.page_figure(width, 3.2)
@@ -68,53 +68,78 @@ def certainty(view: View) -> str:
 
     return picture(
         _draw(DESK),
-        f"Certainty of each observation, cluster by cluster; mean {view.certainty.mean():.2f}.",
-        "Certainty: the probability that an observation shares its cluster with another member of "
-        "it chosen at random. A cluster that stays high to its right end is firm; a long slope has "
-        "a blurred edge. Ticks above mark the observations in doubt.",
+        f"Certainty of each {view.noun}, cluster by cluster; mean {view.certainty.mean():.2f}.",
+        "Certainty: the probability of sharing a cluster with another member of the own cluster, "
+        "chosen at random. A cluster that stays high to its right end is firm; a long slope has "
+        f"a blurred edge. Ticks above mark the {plural(view.noun)} in doubt.",
         wide=True,
         narrow=_draw(PHONE),
     )
 
 
 def similarity(view: View) -> str:
-    """Which observations belong together."""
-    from cavity.report.plots import draw_similarity
+    """Who belongs together."""
+    from cavity.pictures.partition import draw_similarity
 
     figure = style.page_figure(5.0, 4.5)
-    draw_similarity(view, figure.subplots())
+    draw_similarity(view, view.similarity_picture(), figure.subplots())
     return picture(
         figure,
-        f"Similarity matrix of {count(view.n, 'observation')}, "
+        f"Similarity matrix of {count(view.n, view.noun)}, "
         f"{count(view.n_clusters, 'cluster')} along its diagonal.",
-        "How often each two observations share a cluster. Outlined are the clusters of the point "
-        "estimate; dark off the diagonal means that two of them are sometimes one, pale within a "
-        "block that it sometimes falls apart.",
+        f"How often each two {plural(view.noun)} share a cluster. Outlined are the clusters of "
+        "the point estimate; dark off the diagonal means that two of them are sometimes one, pale "
+        "within a block that it sometimes falls apart.",
+    )
+
+
+def dendrogram(view: View) -> str:
+    """Who joins whom first."""
+    from cavity.pictures.dendrogram import choose_leaves, draw_dendrogram
+    from cavity.posterior.similarity import similarity
+
+    leaves = choose_leaves(view.labels)
+    together = similarity(view.posterior.flat_labels[:, leaves])
+
+    def _draw(width: float, legend: str) -> Figure:
+        figure = style.page_figure(width, 3.8)
+        draw_dendrogram(view, leaves, together, figure.subplots(), legend=legend)
+        return figure
+
+    return picture(
+        _draw(DESK, "right"),
+        f"Tree of {count(len(leaves), view.noun)} by the probability of different clusters.",
+        f"Two {plural(view.noun)}, or groups of them, join at the mean probability that they are "
+        "in different clusters (average linkage). Lines and leaves have the colour of their "
+        "cluster of the point estimate; grey lines join different clusters.",
+        wide=True,
+        narrow=_draw(PHONE, "below"),
     )
 
 
 def number(view: View) -> str:
     """How many clusters."""
-    from cavity.report.plots import draw_n_clusters
+    from cavity.pictures.partition import draw_n_clusters
 
     figure = style.page_figure(5.0, 4.0)
-    draw_n_clusters(view.posterior, view.n_clusters, figure.subplots())
     likely = view.posterior.n_clusters_posterior()
+    draw_n_clusters(likely, view.n_clusters, figure.subplots())
     return picture(
         figure,
         f"Posterior of the number of clusters; most probable {likely.idxmax()} "
         f"with {likely.max():.2f}.",
         "How many clusters have members, over all draws. The triangle marks the point estimate, "
-        "which weighs every observation's place and need not have the most probable number.",
+        f"which weighs the place of every {view.noun} and need not have the most probable number.",
     )
 
 
 def trace(view: View) -> str:
     """The chains along their way."""
-    from cavity.report.plots import draw_trace, trace_quantities
+    from cavity.pictures.partition import draw_trace
+    from cavity.posterior.plots import USUAL
+    from cavity.posterior.quantities import label_free
 
-    usual = ("log joint", "number of clusters", "largest cluster")
-    known = {k: v for k, v in trace_quantities(view.posterior).items() if k in usual}
+    known = {k: v for k, v in label_free(view.posterior).items() if k in USUAL}
 
     def _draw(width: float) -> Figure:
         figure = style.page_figure(width, 0.8 + 1.6 * len(known))
@@ -124,7 +149,7 @@ def trace(view: View) -> str:
 
     return picture(
         _draw(DESK),
-        f"Traces of {style.enumerate_words(list(known))} along "
+        f"Traces of {enumerate_words(list(known))} along "
         f"{count(view.posterior.n_chains, 'chain')}.",
         "Each line is a chain. Chains that agree overlap and look alike; one that stays apart, or "
         "drifts, has not converged.",

@@ -14,9 +14,8 @@ import pandas as pd
 import pytest
 from report_cases import blobs, posterior
 
+from cavity.pictures import frame, legend, scatter, style
 from cavity.posterior import Posterior
-from cavity.report import frame, scatter, style
-from cavity.report.plots import plot_clusters
 
 DOUBTFUL = (3, 4, 10)
 
@@ -42,7 +41,7 @@ def points(ax, gid):
 def test_two_columns_are_a_scatter():
     X, p = case(60, 3, 2)
     table = pd.DataFrame(X, columns=["length", "price in $"])
-    ax = plot_clusters(p, table)
+    ax = p.plot_clusters(table)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("length", r"price in \$")
     labels = p.partition().labels
     for k in range(3):
@@ -55,7 +54,7 @@ def test_two_columns_are_a_scatter():
 
 def test_uncertainty_is_transparency():
     X, p = case(60, 3, 2)
-    ax = plot_clusters(p, X)
+    ax = p.plot_clusters(X)
     certainty = p.certainty()["certainty"].to_numpy()
     labels = p.partition().labels
     for k in range(3):
@@ -64,14 +63,14 @@ def test_uncertainty_is_transparency():
         own = certainty[labels == k]
         np.testing.assert_array_equal(np.argsort(alpha), np.argsort(own))
         assert alpha.min() >= scatter.FAINTEST
-    sure = plot_clusters(Posterior.from_labels(np.zeros((2, 60), int)), X)
+    sure = Posterior.from_labels(np.zeros((2, 60), int)).plot_clusters(X)
     assert (sure.collections[0].get_facecolors()[:, 3] == 1).all()
 
 
 @pytest.mark.parametrize("d", [3, 4])
 def test_three_and_four_columns_are_pairs(d):
     X, p = case(40, 2, d)
-    grid = plot_clusters(p, X, feature_names=list("abcd")[:d])
+    grid = p.plot_clusters(X, feature_names=list("abcd")[:d])
     assert grid.shape == (d - 1, d - 1)
     for r in range(d - 1):
         for c in range(d - 1):
@@ -85,21 +84,21 @@ def test_three_and_four_columns_are_pairs(d):
     assert [ax.get_ylabel() for ax in grid[:, 0]] == list("abcd")[1:d]
     assert grid[0, -1].get_legend() is not None
     flat = style.page_figure(5, 5).subplots((d - 1) ** 2)
-    assert plot_clusters(p, X, ax=flat).shape == (d - 1, d - 1)
+    assert p.plot_clusters(X, ax=flat).shape == (d - 1, d - 1)
     with pytest.raises(ValueError, match=f"need {(d - 1) ** 2} axes"):
-        plot_clusters(p, X, ax=style.page_figure(5, 5).subplots(3, 3)[:2])
+        p.plot_clusters(X, ax=style.page_figure(5, 5).subplots(3, 3)[:2])
 
 
 def test_single_axes_get_a_projection():
     X, p = case(40, 2, 3)
     ax = style.page_figure(5, 5).subplots()
-    assert plot_clusters(p, X, ax=ax) is ax
+    assert p.plot_clusters(X, ax=ax) is ax
     assert ax.get_xlabel().startswith("principal component 1 (")
 
 
 def test_many_columns_are_projected_with_their_share():
     X, p = case(60, 3, 6)
-    ax = plot_clusters(p, X)
+    ax = p.plot_clusters(X)
     robust = np.clip(frame.standardise(X), -4, 4)
     values = np.linalg.eigvalsh(np.cov(robust.T))[::-1]
     share = values / values.sum()
@@ -129,7 +128,7 @@ def test_outliers_stand_at_the_edge_and_are_counted():
     X, p = case(60, 3, 2)
     X[7] = [1e6, X[7, 1]]
     X[8] = [X[8, 0], -1e6]
-    ax = plot_clusters(p, X)
+    ax = p.plot_clusters(X)
     assert ax.get_xlim()[1] < 100
     assert ax.get_ylim()[0] > -100
     assert len(points(ax, "outside")) == 2
@@ -137,29 +136,42 @@ def test_outliers_stand_at_the_edge_and_are_counted():
     assert "beyond the frame (2)" in [t.get_text() for t in ax.get_legend().get_texts()]
 
 
+def test_pairs_count_their_outliers_and_say_that_they_are_a_sample(monkeypatch):
+    X, p = case(60, 3, 3)
+    X[7, 0], X[8, 2] = 1e6, -1e6
+    monkeypatch.setattr(scatter, "POINTS_MAX", 50)
+    grid = p.plot_clusters(X)
+    shown = np.random.default_rng(0).choice(60, 50, replace=False)
+    expected = int(np.isin([7, 8], shown).sum())
+    assert expected
+    texts = [t.get_text() for t in grid[0, -1].get_legend().get_texts()]
+    assert f"beyond the frame ({expected})" in texts
+    assert any("a random 50 of 60 rows" in t.get_text() for t in grid[0, 0].texts)
+
+
 def test_one_column_is_a_histogram_over_a_strip():
     X, p = case(60, 3, 1)
     for data in (X, X[:, 0], pd.DataFrame({"length": X[:, 0]})):
-        ax = plot_clusters(p, data)
+        ax = p.plot_clusters(data)
         total = np.max([patch.get_data().values for patch in ax.patches], axis=0)
         assert total.sum() == 60
         assert sum(len(c.get_offsets()) for c in ax.collections if c.get_gid() is None) == 60
         assert len(points(ax, "doubtful")) == 3
     assert ax.get_xlabel() == "length"
     X[5] = 1e5
-    assert len(points(plot_clusters(p, X), "outside")) == 1
+    assert len(points(p.plot_clusters(X), "outside")) == 1
 
 
 def test_more_clusters_than_colours_have_other_markers_and_a_bounded_legend():
     X, truth = blobs(300, 30, 2)
-    ax = plot_clusters(posterior(truth, n_draws=5), X)
+    ax = posterior(truth, n_draws=5).plot_clusters(X)
     paths = {}
     for collection in ax.collections:
         colour = tuple(collection.get_facecolors()[0][:3])
         paths.setdefault(colour, []).append(collection.get_paths()[0].vertices.tobytes())
     assert all(len(set(shapes)) == len(shapes) for shapes in paths.values())
     entries = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert len(entries) == scatter.LEGEND_MAX + 1
+    assert len(entries) == legend.LEGEND_MAX + 1
     assert entries[-1] == "6 more (60)"
 
 
@@ -167,7 +179,7 @@ def test_huge_data_is_sampled_and_says_so():
     n = scatter.POINTS_MAX + 1_000
     X, truth = blobs(n, 3, 2)
     p = posterior(truth, n_chains=1, n_draws=4, doubtful=np.arange(0, n, 10))
-    ax = plot_clusters(p, X)
+    ax = p.plot_clusters(X)
     drawn = sum(
         len(points(ax, name)) for name in ("cluster 0", "cluster 1", "cluster 2", "outside")
     )
@@ -185,7 +197,7 @@ def test_extreme_scales_are_drawn(scale, d):
     figure = style.page_figure(5, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ax = plot_clusters(p, X, ax=figure.subplots())
+        ax = p.plot_clusters(X, ax=figure.subplots())
         figure.canvas.draw()
     assert len(points(ax, "outside")) == 0
 
@@ -196,7 +208,7 @@ def test_constant_data_and_one_observation_are_drawn(d):
         warnings.simplefilter("error")
         for n in (1, 12):
             p = Posterior.from_labels(np.zeros((2, n), int))
-            figure = np.ravel(np.asarray(plot_clusters(p, np.ones((n, d))), object))[0].figure
+            figure = np.ravel(np.asarray(p.plot_clusters(np.ones((n, d))), object))[0].figure
             figure.canvas.draw()
 
 
@@ -218,4 +230,4 @@ def test_constant_data_and_one_observation_are_drawn(d):
 def test_bad_data_is_refused_by_name(X, options, error, message):
     p = Posterior.from_labels([[0, 0, 0, 1, 1, 1]])
     with pytest.raises(error, match=message):
-        plot_clusters(p, X, **options)
+        p.plot_clusters(X, **options)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from report_cases import blobs, posterior
 
-from cavity.posterior import Posterior
-from cavity.report import _aggregate, plots, style
+from cavity.pictures import style
+from cavity.posterior import Posterior, aggregate, view
 
 DOUBTFUL = (3, 4, 10)
 
@@ -41,10 +41,10 @@ def on_page(draw, *args):
 
 
 def test_similarity_is_the_matrix_in_the_order_of_the_clusters(three):
-    ax = plots.plot_similarity(three)
+    ax = three.plot_similarity()
     image = np.asarray(ax.get_images()[0].get_array())
     labels = three.partition().labels
-    order = _aggregate.similarity_order(labels, three.certainty()["certainty"].to_numpy())
+    order = np.lexsort((-three.certainty()["certainty"].to_numpy(), labels))
     np.testing.assert_array_equal(image, three.similarity()[np.ix_(order, order)])
     blocks = next(c for c in ax.collections if c.get_gid() == "blocks")
     corners = [path.get_extents() for path in blocks.get_paths()]
@@ -62,38 +62,38 @@ def test_cells_are_means_of_the_full_matrix():
         full = Posterior.from_labels(flat).similarity()[np.ix_(order, order)].astype(float)
         cell = np.arange(53) * 10 // 53
         slow = [[full[np.ix_(cell == a, cell == b)].mean() for b in range(10)] for a in range(10)]
-        fast = _aggregate.cell_similarity(flat, order, 10)
+        fast = aggregate.cell_similarity(flat, order, 10)
         np.testing.assert_allclose(fast, slow, atol=1e-6)
         # A wrong order is noticed.
-        other = _aggregate.cell_similarity(flat, np.arange(53), 10)
+        other = aggregate.cell_similarity(flat, np.arange(53), 10)
         assert np.abs(other - slow).max() > 1e-3
 
 
 def test_draws_are_thinned_evenly_only_beyond_the_limit(monkeypatch):
     flat = np.arange(20).reshape(10, 2)
-    assert _aggregate.even_draws(flat) is flat
-    monkeypatch.setattr(_aggregate, "_DRAW_CELLS", 6)
-    np.testing.assert_array_equal(_aggregate.even_draws(flat), flat[[0, 4, 9]])
+    assert aggregate.even_draws(flat) is flat
+    monkeypatch.setattr(aggregate, "_DRAW_CELLS", 6)
+    np.testing.assert_array_equal(aggregate.even_draws(flat), flat[[0, 4, 9]])
 
 
 def test_large_similarity_says_that_it_is_averaged():
     truth = np.arange(20_000) % 4
     p = posterior(truth, n_draws=5, doubtful=np.arange(0, 20_000, 40))
-    ax = plots.plot_similarity(p)
-    assert ax.get_images()[0].get_array().shape == (plots.CELLS, plots.CELLS)
+    ax = p.plot_similarity()
+    assert ax.get_images()[0].get_array().shape == (view.CELLS, view.CELLS)
     note = [t.get_text() for t in ax.texts]
-    assert any("20,000 observations" in text and "25 × 25" in text for text in note)
+    assert any("20,000 rows" in text and "25 × 25" in text for text in note)
 
 
 def test_trace_has_a_line_per_chain_and_quantity(three):
-    axes = plots.plot_trace(three)
+    axes = three.plot_trace()
     assert [ax.get_ylabel() for ax in axes] == [
         "log joint",
         "number of clusters",
         "largest cluster",
     ]
     for ax, values in zip(
-        axes, (three.log_joint, three.n_clusters, three.largest_cluster), strict=True
+        axes, (three.log_joint, three.n_occupied, three.largest_cluster), strict=True
     ):
         drawn = np.array([line.get_ydata() for line in ax.lines])
         np.testing.assert_array_equal(drawn, values)
@@ -102,31 +102,31 @@ def test_trace_has_a_line_per_chain_and_quantity(three):
 
 
 def test_trace_of_chosen_quantities(three):
-    axes = plots.plot_trace(three, ["df", "entropy of sizes"])
+    axes = three.plot_trace(["df", "entropy of sizes"])
     np.testing.assert_array_equal(axes[0].lines[1].get_ydata(), three.parameters["df"][1])
-    one = on_page(plots.plot_trace, three, "df")
+    one = on_page(three.plot_trace, "df")
     assert len(one) == 1
     assert one[0].get_ylabel() == "df"
     with pytest.raises(ValueError, match="'phi' is not known; there are: log joint"):
-        plots.plot_trace(three, ["phi"])
+        three.plot_trace(["phi"])
     with pytest.raises(ValueError, match="2 axes for 3 quantities"):
-        plots.plot_trace(three, ax=style.page_figure(4, 4).subplots(2))
+        three.plot_trace(ax=style.page_figure(4, 4).subplots(2))
     with pytest.raises(ValueError, match="at least one"):
-        plots.plot_trace(three, [])
+        three.plot_trace([])
 
 
 def test_number_of_clusters_is_its_posterior():
     p = Posterior.from_labels([[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 1, 2]])
-    ax = plots.plot_n_clusters(p)
+    ax = p.plot_n_clusters()
     heights = {round(b.get_x() + b.get_width() / 2): b.get_height() for b in ax.patches}
     assert heights == {2: 0.75, 3: 0.25}
     assert [t.get_text() for t in ax.texts] == ["0.75", "0.25"]
     assert ax.get_legend().get_texts()[0].get_text() == "point estimate: 2"
-    assert plots.plot_n_clusters(p, [0, 0, 0]).lines[0].get_xdata()[0] == 1
+    assert p.plot_n_clusters([0, 0, 0]).lines[0].get_xdata()[0] == 1
 
 
 def test_certainty_shows_each_observation_and_marks_the_doubtful(three):
-    ax = plots.plot_certainty(three)
+    ax = three.plot_certainty()
     frame = three.certainty()
     for k, patch in enumerate(ax.patches):
         heights = patch.get_data().values
@@ -136,7 +136,7 @@ def test_certainty_shows_each_observation_and_marks_the_doubtful(three):
     assert len(ax.lines[0].get_xdata()) == len(three.doubtful()) == 3
     assert ax.get_legend().get_texts()[0].get_text() == "3 in doubt"
     with pytest.raises(ValueError, match="threshold must lie in"):
-        plots.plot_certainty(three, threshold=1.5)
+        three.plot_certainty(threshold=1.5)
 
 
 def test_pictures_are_methods_that_take_axes(three):
@@ -173,10 +173,10 @@ def test_extreme_posteriors_are_drawn(case):
     X = np.random.default_rng(0).normal(size=(p.n_observations, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for draw in (plots.plot_similarity, plots.plot_n_clusters, plots.plot_certainty):
-            on_page(draw, p)
-        on_page(plots.plot_clusters, p, X)
-        on_page(plots.plot_trace, p)
+        for draw in (p.plot_similarity, p.plot_n_clusters, p.plot_certainty, p.plot_dendrogram):
+            on_page(draw)
+        on_page(p.plot_clusters, X)
+        on_page(p.plot_trace)
 
 
 def test_each_cluster_looks_its_own():

@@ -1,0 +1,40 @@
+"""Counts and lists as sentences write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def plural(noun: str, number: int = 2) -> str:
+    """Give the noun that goes with a number; "series" is its own plural.
+
+    Examples
+    --------
+    >>> plural("row"), plural("row", 1), plural("series")
+    ('rows', 'row', 'series')
+    """
+    return noun if number == 1 or noun.endswith("series") else f"{noun}s"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "cluster"), count(2100, "cluster"), count(2, "series")
+    ('1 cluster', '2,100 clusters', '2 series')
+    """
+    return f"{number:,} {plural(noun, number)}"
+
+
+def enumerate_words(items: Sequence[str]) -> str:
+    """Join words as a sentence does.
+
+    Examples
+    --------
+    >>> enumerate_words(["a"]), enumerate_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + " and " + items[-1]

@@ -1,0 +1,76 @@
+"""What a notebook shows of a posterior and of its diagnostics: HTML, all text escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from cavity.core.words import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cavity.posterior.diagnostics import Diagnostics
+    from cavity.posterior.posterior import Posterior
+
+# Labels up to which an answer that nobody asked for yet is computed: well under a second or two.
+QUICK_CELLS = 400_000
+ROWS_MAX = 20
+
+
+def _table(frame: pd.DataFrame) -> str:
+    def _cell(value: object) -> str:
+        return escape(f"{value:.4g}" if isinstance(value, float) else str(value))
+
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in frame.columns)
+    rows = "".join(
+        f"<tr><th>{escape(str(name))}</th>"
+        + "".join(f"<td>{_cell(value)}</td>" for value in values)
+        + "</tr>"
+        for name, values in zip(
+            frame.index, zip(*(frame[c] for c in frame.columns), strict=True), strict=True
+        )
+    )
+    corner = escape(str(frame.index.name or ""))
+    return f"<table><thead><tr><th>{corner}</th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def diagnostics_html(diagnostics: Diagnostics) -> str:
+    """The verdict and the tables; see `Diagnostics`."""
+    first, *others = diagnostics.sentences
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in others)
+    parts = [f"<p><strong>{escape(first)}</strong></p>"]
+    if items:
+        parts.append(f"<ul>{items}</ul>")
+    parts.append(_table(diagnostics.table))
+    if len(diagnostics.events):
+        parts.append(_table(diagnostics.events))
+    return f"<div>{''.join(parts)}</div>"
+
+
+def posterior_html(p: Posterior) -> str:
+    """What it is, whether it can be trusted, and the clusters; nothing that takes long."""
+    quick = p.labels.size <= QUICK_CELLS
+    noun = p.noun
+    source = f" of {p.record.model}" if p.record.model else ""
+    parts = [
+        f"<p><strong>Posterior{escape(source)}</strong>: {count(p.n_observations, noun)}, "
+        f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}</p>"
+    ]
+    if quick:
+        parts.append(f"<p>{escape(p.diagnostics().sentences[0])}</p>")
+    else:
+        parts.append("<p>Can it be trusted? See <code>diagnostics()</code>.</p>")
+    if not quick and not p.has_partition:
+        parts.append("<p>The clusters: <code>summary()</code> searches for them.</p>")
+        return f"<div>{''.join(parts)}</div>"
+    table = p.summary()
+    shown = table.head(ROWS_MAX)[["size", "share", "certainty", "presence"]]
+    view = p.view()
+    parts.append(
+        f"<p>{count(len(table), 'cluster')}, "
+        f"{count(len(view.in_doubt), noun)} in doubt</p>{_table(shown)}"
+    )
+    if len(table) > ROWS_MAX:
+        parts.append(f"<p>… and {count(len(table) - ROWS_MAX, 'smaller cluster')}</p>")
+    return f"<div>{''.join(parts)}</div>"

@@ -1,0 +1,129 @@
+"""A posterior seen from one partition: what every table, picture and page reads from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cavity.posterior.certainty import own_certainty, places
+from cavity.posterior.relabel import Relabelling, relabel
+
+if TYPE_CHECKING:
+    from cavity.posterior.posterior import Posterior
+
+THRESHOLD = 0.8
+EXACT_MAX = 1_000
+CELLS = 800
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the draws say of a partition, computed once; `Posterior.view` makes and keeps it.
+
+    Attributes
+    ----------
+    posterior : Posterior
+    labels : array of int, shape (n,)
+        Clusters of the partition looked at, 0, 1, ...
+    relabelling : Relabelling
+        The draws' clusters matched to the partition's.
+    certainty : array, shape (n,)
+        Probability of sharing a cluster with another member of the own cluster, chosen at random
+        (of being alone, for a cluster of one).
+    probability : array, shape (n,)
+        Probability of the own cluster: the share of draws that put the observation in the cluster
+        matched to it.
+    alternative : array of int, shape (n,)
+        The other cluster that most draws put the observation in; -1 where none ever does.
+    alternative_probability : array, shape (n,)
+        Its share of the draws.
+    elsewhere : array, shape (n,)
+        Share of draws that put the observation in a cluster that matches none.
+    threshold : float
+        An observation is in doubt if the probability of its own cluster is below it.
+    count_from : int
+        Number of the first observation, where observations have no names.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+    >>> view = p.view()
+    >>> view.probability.round(2).tolist(), view.in_doubt.tolist()
+    ([1.0, 1.0, 0.67, 1.0, 1.0], [2])
+    """
+
+    posterior: Posterior
+    labels: np.ndarray
+    relabelling: Relabelling
+    certainty: np.ndarray
+    probability: np.ndarray
+    alternative: np.ndarray
+    alternative_probability: np.ndarray
+    elsewhere: np.ndarray
+    threshold: float = THRESHOLD
+    count_from: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold must lie in [0, 1]; got {self.threshold}")
+
+    @classmethod
+    def of(cls, posterior: Posterior, labels: np.ndarray) -> View:
+        """Look at `posterior` from labels 0..K-1."""
+        matched = relabel(posterior.flat_labels, labels)
+        found = places(matched.labels, labels, matched.n_clusters)
+        certainty = own_certainty(posterior.flat_labels, labels)
+        return cls(posterior, labels, matched, certainty, *found)
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.labels)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number of observations in each cluster."""
+        return np.bincount(self.labels)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters of the partition."""
+        return len(self.sizes)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Observations by cluster, the most certain of each first."""
+        return np.lexsort((-self.certainty, self.labels))
+
+    @cached_property
+    def cluster_certainty(self) -> np.ndarray:
+        """Mean certainty of the members of each cluster."""
+        return np.bincount(self.labels, weights=self.certainty) / self.sizes
+
+    @cached_property
+    def in_doubt(self) -> np.ndarray:
+        """Positions of the observations in doubt, the least probable first."""
+        doubt = np.flatnonzero(self.probability < self.threshold)
+        return doubt[np.lexsort((self.certainty[doubt], self.probability[doubt]))]
+
+    @property
+    def noun(self) -> str:
+        """What one observation is called; see `Posterior.noun`."""
+        return self.posterior.noun
+
+    def name(self, position: int) -> str:
+        """Name of an observation; its number where there are no names."""
+        names = self.posterior.names
+        return str(self.count_from + position if names is None else names[position])
+
+    def similarity_picture(self) -> np.ndarray:
+        """Similarity in `order`, averaged over squares where there are more than 1,000."""
+        from cavity.posterior.aggregate import cell_similarity
+
+        if self.n <= EXACT_MAX:
+            return self.posterior.similarity()[np.ix_(self.order, self.order)]
+        return cell_similarity(self.posterior.flat_labels, self.order, CELLS)

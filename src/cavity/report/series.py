@@ -1,0 +1,77 @@
+"""Sections of the report on time series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cavity.pictures import series as pictures
+from cavity.pictures.series import SeriesPicture
+
+TYPICAL_MAX = 6
+DOUBTFUL_MAX = 3
+
+
+def series_sections(
+    picture: SeriesPicture, *, typical: Sequence[Any] = (), doubtful: Sequence[Any] = ()
+) -> list[tuple[str, Any, str]]:
+    """Make the sections that a report on series has beside the common ones.
+
+    Parameters
+    ----------
+    picture : SeriesPicture
+    typical : sequence
+        Names of the series most typical of each cluster; the first six are drawn.
+    doubtful : sequence
+        Names of the series in doubt; the first three are drawn.
+
+    Returns
+    -------
+    list of (title, figure, caption)
+        As `cavity.report.html.write_report` takes them.
+    """
+    sections: list[tuple[str, Any, str]] = [
+        (
+            "Series by cluster",
+            pictures.plot_clusters(picture, page=True)[0].figure,
+            "Thin: the trends of a cluster's series, each brought to mean zero and unit spread. "
+            "Dark: their mean."
+            + (
+                " Dashed: series that move against the others, turned over."
+                if picture.signs is not None and (np.asarray(picture.signs) < 0).any()
+                else ""
+            ),
+        ),
+        (
+            "Series by cluster",
+            pictures.plot_clusters(picture, standardised=False, page=True)[0].figure,
+            f"The same in the units of {picture.value_name}.",
+        ),
+    ]
+    if picture.factors is not None:
+        sections.append(
+            (
+                "Factors",
+                pictures.plot_factors(picture, page=True)[0].figure,
+                f"Posterior mean and {picture.interval} of what moves all series of a cluster "
+                "together.",
+            )
+        )
+    for title, chosen, caption in (
+        (
+            "Typical series",
+            list(typical)[:TYPICAL_MAX],
+            "The series most often found with the rest of its cluster.",
+        ),
+        (
+            "Doubtful series",
+            list(doubtful)[:DOUBTFUL_MAX],
+            "A series that the draws put into different clusters.",
+        ),
+    ):
+        for name in chosen:
+            ax = pictures.plot_series(picture, name, page=True)
+            sections.append((title, ax.figure, caption))
+    return sections
