@@ -10,17 +10,29 @@ __version__ = "0.1.0"
 # Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
 _HOME = {
     "GaussianMixture": "cavity.estimators.mixtures",
+    "NotConvergedWarning": "cavity.core.notices",
     "Posterior": "cavity.posterior.posterior",
     "SeriesMixture": "cavity.estimators.series",
     "StudentTMixture": "cavity.estimators.mixtures",
+    "load": "cavity.estimators.base",
 }
 
 if TYPE_CHECKING:
+    from cavity.core.notices import NotConvergedWarning
+    from cavity.estimators.base import load
     from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
     from cavity.estimators.series import SeriesMixture
     from cavity.posterior.posterior import Posterior
 
-__all__ = ["GaussianMixture", "Posterior", "SeriesMixture", "StudentTMixture", "__version__"]
+__all__ = [
+    "GaussianMixture",
+    "NotConvergedWarning",
+    "Posterior",
+    "SeriesMixture",
+    "StudentTMixture",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

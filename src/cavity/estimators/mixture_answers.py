@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,16 +83,68 @@ class MixtureAnswers:
         """Posterior means of the clusters' locations: ``means_``."""
         return self.means_
 
+    def distinguishing(self, most: int = 3) -> list[str]:
+        """For each cluster, the columns in which it differs most from the median of all rows.
+
+        Differences are in robust standard deviations of the column.
+        """
+        check_is_fitted(self)
+        columns = self.posterior_.record.columns
+        out = []
+        for row in self._standard[0]:
+            order = np.argsort(-np.abs(row), kind="stable")[:most]
+            words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
+            out.append(", ".join(words) or "near the median in all columns")
+        return out
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        *,
+        title: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        count_from: int = 0,
+    ) -> Path:
+        """Write the whole answer to one HTML page: summary in words, tables, pictures.
+
+        Parameters
+        ----------
+        path : path
+            File to write; one that is there is replaced.
+        X : array or DataFrame, optional
+            The data of the fit: drawn, and the rows far out listed.
+        title : str, optional
+        settings : mapping, optional
+            What else to list under how it was run, such as the data's file.
+        count_from : int
+            Number of the first row, where rows have no names.
+        """
+        from cavity.report.html import write_report
+
+        check_is_fitted(self)
+        n = self.posterior_.n_observations
+        if X is not None and len(self._check_data(X, reset=False)) != n:
+            raise ValueError(f"X must be the data of the fit, which had {n} rows.")
+        return write_report(
+            path,
+            self.posterior_,
+            X,
+            title=f"Clusters of {n} rows" if title is None else title,
+            settings=settings,
+            partition=self.partition_,
+            features=self.distinguishing(),
+            tail=None if X is None else self.tail_probabilities(X),
+            count_from=count_from,
+        )
+
     # ------------------------------------------------------------------ prediction
 
     def _packed(self, chosen: np.ndarray) -> MixtureDraws:
         """Mixtures of some draws in standardised units, whose squares are always numbers."""
         posterior = self.posterior_
-        slots = posterior.relabel(self.partition_).slots[chosen]
         weight = _flat(posterior, "weight")[chosen]
-        targets = np.full(weight.shape, -1, dtype=np.int64)
-        draw, cluster = np.nonzero(slots >= 0)
-        targets[draw, slots[draw, cluster]] = cluster
+        targets = posterior.relabel(self.partition_).targets(weight.shape[1])[chosen]
         return mixture_draws(
             weight,
             _flat(posterior, "mean")[chosen],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin, DensityMixin
+from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
@@ -82,6 +82,14 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         return X
 
     # ------------------------------------------------------------------ fitting
+
+    def check(self, X: Any) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
+        self._check_settings()
+        # On a copy: what the check learns of the data must not stay.
+        other = clone(self)
+        other._plan(other._check_data(X, reset=True))
+        return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Sample the posterior over partitions of the rows of X.

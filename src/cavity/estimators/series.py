@@ -182,6 +182,19 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
 
     # ------------------------------------------------------------------ fitting
 
+    def check(self, Y: Any, **names: Any) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self.
+
+        Parameters
+        ----------
+        Y : array or DataFrame
+        **names
+            ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
+        """
+        self._check_settings()
+        self._plan(self._read(Y, **names))
+        return self
+
     def fit(
         self,
         Y: Any,
@@ -290,12 +303,12 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     def _read(
         self,
         Y: Any,
-        series: str | None,
-        time: str | None,
-        value: str | None,
-        covariates: Sequence[str],
-        offset: Any,
-        freq: str | None,
+        series: str | None = None,
+        time: str | None = None,
+        value: str | None = None,
+        covariates: Sequence[str] = (),
+        offset: Any = None,
+        freq: str | None = None,
     ) -> SeriesData:
         names = {"series": series, "time": time, "value": value}
         given = [name for name, column in names.items() if column is not None]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +184,46 @@ class SeriesAnswers:
             signs=np.sign(self._align().loading),
             observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
             forecast=self.forecast(steps) if steps else None,
+            value_name=data.columns[2],
+            time_name=data.columns[1],
+        )
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the whole answer to one HTML page: summary in words, tables, pictures.
+
+        Parameters
+        ----------
+        path : path
+            File to write; one that is there is replaced.
+        title : str, optional
+        settings : mapping, optional
+            What else to list under how it was run, such as the data's file.
+        """
+        from cavity.report.html import write_report
+        from cavity.report.series import series_sections
+
+        check_is_fitted(self)
+        picture = self._picture()
+        view = self.posterior_.view(self.partition_)
+        names = self._data.series
+        sections = series_sections(
+            picture,
+            typical=self.typical_series(1).to_numpy().ravel().tolist(),
+            doubtful=[names[i] for i in view.in_doubt],
+        )
+        return write_report(
+            path,
+            self.posterior_,
+            title=f"Clusters of {len(names)} series" if title is None else title,
+            extra_sections=sections,
+            settings=settings,
+            partition=self.partition_,
         )
 
     # ------------------------------------------------------------------ prediction

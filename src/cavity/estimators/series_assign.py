@@ -90,7 +90,6 @@ class SeriesAssignment:
         assert isinstance(units, SeriesUnits)
         new = self._start(data, units)
         chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
-        matched = posterior.relabel(self.partition_)
         rng = np.random.default_rng(seed_entropy(random_state))
 
         def flat(name: str) -> np.ndarray:
@@ -98,6 +97,7 @@ class SeriesAssignment:
             return values.reshape(-1, *values.shape[2:])
 
         factor, var_x = flat("factor"), flat("var_x")
+        targets = posterior.relabel(self.partition_).targets(factor.shape[1])
         has_beta = "beta" in posterior.drawn
         count = np.zeros((len(data.y), self.n_clusters_ + 1))
         for place, s in enumerate(chosen):
@@ -107,10 +107,8 @@ class SeriesAssignment:
             new.set_draw(paths, sizes, float(var_x[s]), hyper)
             steps = BURN_IN if place == 0 else PER_DRAW
             z = visit_draw(new, steps, rng)
-            target = np.full(factor.shape[1] + 1, self.n_clusters_)
-            held = matched.slots[s] >= 0
-            target[matched.slots[s][held]] = np.flatnonzero(held)
-            count[np.arange(len(z)), target[z]] += 1.0
+            # The last column is elsewhere, where targets have -1.
+            count[np.arange(len(z)), targets[s, z]] += 1.0
         probability = count / len(chosen)
         cluster = probability[:, :-1].argmax(axis=1)
         table = {

@@ -22,6 +22,7 @@ def summaries_of(data: SeriesData, moments: TrendMoments) -> dict[str, np.ndarra
     return {
         "y": data.y,
         "count": data.count,
+        "covariates": data.covariates,
         "series": _index_values(data.series),
         "trend_mean": moments.mean,
         "trend_variance": moments.variance,
@@ -48,14 +49,14 @@ def details_of(data: SeriesData) -> dict[str, Any]:
 
 
 def data_from(posterior: Posterior) -> tuple[SeriesData, TrendMoments]:
-    """Data (without covariates' values) and moments of a saved fit."""
+    """Data (but for what cells scatter about their means) and moments of a saved fit."""
     kept, details = posterior.summaries, posterior.record.details
     y = kept["y"]
     names = tuple(details["covariates"])
     data = SeriesData(
         y=y,
         count=kept["count"],
-        covariates=np.zeros((*y.shape, 0)),
+        covariates=kept["covariates"],
         scatter=np.zeros((len(y), 1, 1)),
         series=_index(kept["series"], details["series_dtype"], details["series_name"]),
         axis=TimeAxis(**details["axis"]),
