@@ -396,7 +396,8 @@ def test_notebooks_do_not_wait_for_a_search(monkeypatch):
     from cavity.posterior import notebook
 
     p = full_posterior()
-    monkeypatch.setattr(notebook, "QUICK_CELLS", 100)
+    monkeypatch.setattr(notebook, "CHECK_CELLS", 100)
+    monkeypatch.setattr(notebook, "SEARCH_CELLS", 100)
     monkeypatch.setattr(Posterior, "diagnostics", lambda *_: pytest.fail("took its time"))
     monkeypatch.setattr("cavity.posterior.posterior.find_partition", lambda *_: pytest.fail("too"))
     text = p._repr_html_()
@@ -406,7 +407,7 @@ def test_notebooks_do_not_wait_for_a_search(monkeypatch):
     monkeypatch.undo()
     p.partition()
     assert p.has_partition
-    monkeypatch.setattr(notebook, "QUICK_CELLS", 100)
+    monkeypatch.setattr(notebook, "SEARCH_CELLS", 100)
     assert "certainty" in p._repr_html_()
 
 
