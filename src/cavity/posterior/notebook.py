@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.posterior import Posterior
 
-# Numbers of labels up to which checking the chains, and searching for a partition that nobody has
-# asked for yet, take about half a second.
+# Numbers of labels up to which the chains are checked (a second at the limit), and a partition that
+# nobody has asked for yet is searched for (a third of a second; it grows with the draws squared).
 CHECK_CELLS = 20_000_000
-SEARCH_CELLS = 50_000
+SEARCH_CELLS = 10_000
 ROWS_MAX = 20
 
 
