@@ -272,7 +272,9 @@ def series_posterior() -> Posterior:
         "var_x": rng.random((2, 20)),
         "beta": rng.random((2, 20, 15, 2)),
     }
-    record = RunRecord("SeriesMixture", noun="series", details={"n_times": 15})
+    record = RunRecord(
+        "SeriesMixture", noun="series", details={"n_times": 15, "covariates": ["size"]}
+    )
     return Posterior(
         labels,
         parameters=parameters,
@@ -291,8 +293,25 @@ def test_to_arviz_of_series_keeps_what_is_large_out_of_the_way():
     large = data["parameters"]
     assert large["loading"].dims == ("chain", "draw", "series")
     assert large["trend"].dims == ("chain", "draw", "series", "time")
-    assert large["beta"].dims == ("chain", "draw", "series", "beta_dim_1")
+    assert large["beta"].dims == ("chain", "draw", "series", "coefficient")
+    assert large.coords["coefficient"].values.tolist() == ["intercept", "size"]
     assert large.coords["series"].values[4] == "shop 4"
+
+
+def test_what_all_clusters_share_is_one_number():
+    rng = np.random.default_rng(0)
+    labels = twins.noisy_draws(rng, 20, 3, 60).reshape(3, 20, 20)
+    df = np.repeat(rng.random((3, 20, 1)), 5, axis=2)
+    df[:, :, 3:] = np.nan
+    own = rng.random((3, 20, 5))
+    p = Posterior(labels, parameters={"df": df, "own": own}, cluster_parameters=("df", "own"))
+    assert "df" in p.diagnostics().table.index
+    assert "own" not in p.diagnostics().table.index
+    data = p.to_arviz()
+    assert data["posterior"]["df"].dims == ("chain", "draw")
+    np.testing.assert_array_equal(data["posterior"]["df"].values, df[:, :, 0])
+    assert data["cluster_parameters"]["df"].dims == ("chain", "draw", "cluster")
+    np.testing.assert_array_equal(p.plot_trace("df")[0].lines[1].get_ydata(), df[1, :, 0])
 
 
 def test_arviz_has_answers_for_all_that_it_is_given():
@@ -396,7 +415,8 @@ def test_notebooks_do_not_wait_for_a_search(monkeypatch):
     from cavity.posterior import notebook
 
     p = full_posterior()
-    monkeypatch.setattr(notebook, "QUICK_CELLS", 100)
+    monkeypatch.setattr(notebook, "CHECK_CELLS", 100)
+    monkeypatch.setattr(notebook, "SEARCH_CELLS", 100)
     monkeypatch.setattr(Posterior, "diagnostics", lambda *_: pytest.fail("took its time"))
     monkeypatch.setattr("cavity.posterior.posterior.find_partition", lambda *_: pytest.fail("too"))
     text = p._repr_html_()
@@ -406,7 +426,7 @@ def test_notebooks_do_not_wait_for_a_search(monkeypatch):
     monkeypatch.undo()
     p.partition()
     assert p.has_partition
-    monkeypatch.setattr(notebook, "QUICK_CELLS", 100)
+    monkeypatch.setattr(notebook, "SEARCH_CELLS", 100)
     assert "certainty" in p._repr_html_()
 
 

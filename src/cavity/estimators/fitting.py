@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.driver import Parts
-from cavity.core.compile import cache_directory
+from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
 from cavity.posterior.record import RunRecord, versions
 from cavity.priors.concentration import ConcentrationUpdate
@@ -127,8 +127,7 @@ class Plan:
 
 def compile_kernels(plan: Plan) -> None:
     """Run a sweep over a few observations, so that no chain's clock shows compilation."""
-    folder = cache_directory()
-    if folder is None or not any(folder.iterdir()):
+    if not kernels_are_kept():
         say("compiling kernels: once on this machine, about 20 seconds")
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.posterior.quantities import scalar_parameters
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -74,6 +76,7 @@ def _axes(p: Posterior, name: str, shape: tuple[int, ...]) -> list[str]:
     """Names of a parameter's axes after chain, draw and cluster."""
     columns, series = len(p.record.columns), p.record.noun == "series"
     each = "series" if series else "observation"
+    covariates = p.record.details.get("covariates", ())
     found: list[str] = []
     for axis, size in enumerate(shape):
         # What clusters have, single observations have not; rows as many as columns are columns.
@@ -82,6 +85,8 @@ def _axes(p: Posterior, name: str, shape: tuple[int, ...]) -> list[str]:
             found.append(each)
         elif series and size == p.record.details.get("n_times") and "time" not in found:
             found.append("time")
+        elif series and name.startswith("beta") and size in (len(covariates), len(covariates) + 1):
+            found.append("coefficient")
         elif columns and size == columns:
             # A covariance has columns twice, which xarray wants to be told apart.
             found.append("column" if "column" not in found else "column_2")
@@ -106,6 +111,9 @@ def _dataset(p: Posterior, variables: dict[str, tuple[tuple[str, ...], np.ndarra
     sizes = {n: s for dims, v in variables.values() for n, s in zip(dims, v.shape, strict=True)}
     if "cluster" in used:
         known["cluster"] = np.arange(sizes["cluster"])
+    if "coefficient" in used:
+        names = ["intercept", *p.record.details["covariates"]]
+        known["coefficient"] = names[len(names) - sizes["coefficient"] :]
     return xr.Dataset(variables, coords={k: v for k, v in known.items() if k in used})
 
 
@@ -113,7 +121,9 @@ def _scalars(p: Posterior) -> dict[str, np.ndarray]:
     """Label-free scalars by the names that ArviZ's users would write."""
     found = {"n_clusters": p.n_occupied, "largest_cluster": p.largest_cluster}
     found["size_entropy"] = p.size_entropy
-    return found if p.log_joint is None else {"log_joint": p.log_joint, **found}
+    if p.log_joint is not None:
+        found = {"log_joint": p.log_joint, **found}
+    return found | scalar_parameters(p)
 
 
 def _groups(p: Posterior) -> dict[str, xr.Dataset]:
@@ -130,6 +140,8 @@ def _groups(p: Posterior) -> dict[str, xr.Dataset]:
             clusters[name] = (dims, values)
         else:
             dims = (*head, *_axes(p, name, values.shape[2:]))
+        if name in small:
+            continue
         if values[0, 0].size <= _SMALL and np.isfinite(values).all():
             small[name] = (dims, values)
         elif name not in clusters:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.posterior import Posterior
 
-# Labels up to which an answer that nobody asked for yet is computed: well under a second or two.
-QUICK_CELLS = 400_000
+# Numbers of labels up to which the chains are checked (a second at the limit), and a partition that
+# nobody has asked for yet is searched for (a third of a second; it grows with the draws squared).
+CHECK_CELLS = 20_000_000
+SEARCH_CELLS = 10_000
 ROWS_MAX = 20
 
 
@@ -50,18 +52,17 @@ def diagnostics_html(diagnostics: Diagnostics) -> str:
 
 def posterior_html(p: Posterior) -> str:
     """What it is, whether it can be trusted, and the clusters; nothing that takes long."""
-    quick = p.labels.size <= QUICK_CELLS
     noun = p.noun
     source = f" of {p.record.model}" if p.record.model else ""
     parts = [
         f"<p><strong>Posterior{escape(source)}</strong>: {count(p.n_observations, noun)}, "
         f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}</p>"
     ]
-    if quick:
+    if p.labels.size <= CHECK_CELLS:
         parts.append(f"<p>{escape(p.diagnostics().sentences[0])}</p>")
     else:
         parts.append("<p>Can it be trusted? See <code>diagnostics()</code>.</p>")
-    if not quick and not p.has_partition:
+    if not p.has_partition and p.labels.size > SEARCH_CELLS:
         parts.append("<p>The clusters: <code>summary()</code> searches for them.</p>")
         return f"<div>{''.join(parts)}</div>"
     table = p.summary()

@@ -25,7 +25,36 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     found["number of clusters"] = posterior.n_occupied
     found["largest cluster"] = posterior.largest_cluster
     found["entropy of sizes"] = posterior.size_entropy
+    return found | scalar_parameters(posterior)
+
+
+def scalar_parameters(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Parameters that are one number in each draw, also those that all clusters share."""
+    found: dict[str, np.ndarray] = {}
     for name, values in posterior.parameters.items():
-        if name not in posterior.cluster_parameters and values.ndim == 2:
-            found[name] = values
+        if name not in posterior.cluster_parameters:
+            if values.ndim == 2:
+                found[name] = values
+        elif values.ndim == 3 and (shared := _shared(values)) is not None:
+            found[name] = shared
     return found
+
+
+def _shared(values: np.ndarray) -> np.ndarray | None:
+    """What the clusters of each draw have in common, (chain, draw); None if they differ.
+
+    Examples
+    --------
+    >>> _shared(np.array([[[4.0, 4.0, np.nan], [np.nan, 5.0, 5.0]]])).tolist()
+    [[4.0, 5.0]]
+    >>> _shared(np.array([[[4.0, 3.0]]])) is None
+    True
+    """
+    there = np.isfinite(values)
+    number = there.sum(axis=2)
+    # Where no draw has two clusters, nothing tells what is shared from what is not.
+    if number.min() < 1 or number.max() < 2:
+        return None
+    low = np.where(there, values, np.inf).min(axis=2)
+    high = np.where(there, values, -np.inf).max(axis=2)
+    return low if np.array_equal(low, high) else None
