@@ -10,11 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cavity.reading.words import printable
+
 PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class UserError(Exception):
     """Something only the user can put right; the message says what and how."""
+
+
+def note(message: str) -> None:
+    """Tell the user something on standard error."""
+    print(f"Note: {printable(message)}", file=sys.stderr, flush=True)
+
+
+def say(message: str = "") -> None:
+    """Print to standard output; names that others chose cannot steer the terminal."""
+    print(printable(message, keep="\n"), flush=True)
 
 
 @contextmanager
@@ -53,7 +65,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
 
 
 def _leave(sentence: str, code: int) -> None:
-    print(f"cavity: {sentence}", file=sys.stderr)
+    print(f"cavity: {printable(sentence)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -76,6 +88,6 @@ def _plain_warnings() -> None:
         message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any
     ) -> None:
         if issubclass(category, UserWarning) and str(filename).startswith(PACKAGE):
-            print(f"Note: {_sentence(str(message))}", file=sys.stderr, flush=True)
+            note(_sentence(str(message)))
 
     warnings.showwarning = show  # type: ignore[assignment]
