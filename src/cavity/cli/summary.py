@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.cli.record import in_options
+from cavity.reading.words import printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -117,6 +120,7 @@ def _number_words(p: Posterior) -> str:
 
 def _name(p: Posterior, position: int) -> str:
     name = str(position + 1 if p.names is None else p.names[position])
+    name = printable(name)
     return name if len(name) <= 32 else name[:31] + "…"
 
 
@@ -171,7 +175,7 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
 
 
 def _trust(p: Posterior) -> str:
-    sentences = p.diagnostics().sentences
+    sentences = [in_options(sentence) for sentence in p.diagnostics().sentences]
     lines = ["Can this be trusted?", ""]
     lines.append(wrap(sentences[0]))
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]

@@ -45,16 +45,17 @@ class Plain(Silent):
         self._total = float(sum(totals))
         self._done = [0.0] * len(totals)
         self._start = self._last_time = time.monotonic()
-        self._first: float | None = None
+        self._earlier: dict[int, float] = {}
         self._last_done = 0.0
 
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done, and print a line if it is time for one."""
+        if task not in self._earlier:
+            # Work that an earlier run did, on any task, must not make this one look fast.
+            self._earlier[task] = done
+            self._last_done += done
         self._done[task] = done
         total_done, now = sum(self._done), time.monotonic()
-        if self._first is None:
-            # Work that an earlier run did must not make this one look fast.
-            self._first = self._last_done = total_done
         step = total_done - self._last_done
         finished = total_done >= self._total and step > 0
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
@@ -65,7 +66,7 @@ class Plain(Silent):
     def _line(self, done: float, seconds: float) -> str:
         share = done / self._total if self._total else 1.0
         line = f"{done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
-        new = done - (self._first or 0.0)
+        new = done - sum(self._earlier.values())
         if done >= self._total:
             return f"{line}, {_duration(seconds)}"
         if new > 0:

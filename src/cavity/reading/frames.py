@@ -74,8 +74,8 @@ def frame_column(column: Any, what: str) -> np.ndarray:
     if pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype):
         row = int(np.argmax(column.notna().to_numpy()))
         raise ReadingError(
-            f"{what} holds text or dates, not numbers: row {row} is {quoted(column.iloc[row])}, could not "
-            "convert string to float. Drop or encode such columns first."
+            f"{what} holds text or dates, not numbers: row {row} is {quoted(column.iloc[row])}, "
+            "could not convert string to float. Drop or encode such columns first."
         )
     raise ReadingError(
         f"{what} holds text or dates, not numbers: its type is {kind}. Drop it or turn it into "
@@ -96,8 +96,8 @@ def _objects(values: np.ndarray, what: str) -> np.ndarray:
     for row, value in enumerate(values):
         if value is pd.NaT or isinstance(value, np.datetime64 | np.timedelta64):
             raise ReadingError(
-                f"{what} holds text or dates, not numbers: row {row} is {quoted(value)}. Drop it or turn "
-                "it into numbers first."
+                f"{what} holds text or dates, not numbers: row {row} is {quoted(value)}. Drop it "
+                "or turn it into numbers first."
             )
         if value is None or value is pd.NA:
             continue
@@ -124,4 +124,5 @@ def without_mask(X: Any) -> Any:
         if np.ma.getmaskarray(X).any():
             raise ValueError(f"A masked array must hold numbers, not {X.dtype}.")
         return X.data
-    return X.astype(float).filled(np.nan)
+    values: np.ndarray = np.ma.filled(X.astype(float), np.nan)
+    return values

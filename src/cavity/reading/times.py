@@ -157,7 +157,7 @@ def _order(distinct: list[str], name: str, advice: str) -> tuple[int, int, int]:
     parts = np.array([[int(m.group(1)), int(m.group(3))] for m in found if m is not None])
     mark = found[0].group(2) if found[0] is not None else "/"
     day_first, month_first = f"%d{mark}%m{mark}%Y", f"%m{mark}%d{mark}%Y"
-    late_first, late_second = (parts > 12).any(axis=0)
+    late_first, late_second = bool((parts[:, 0] > 12).any()), bool((parts[:, 1] > 12).any())
     if late_first and late_second:
         one = distinct[int((parts[:, 0] > 12).argmax())]
         other = distinct[int((parts[:, 1] > 12).argmax())]
