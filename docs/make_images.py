@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cavity import SeriesMixture, StudentTMixture
-from cavity.cli.series import draw_clusters
+from cavity.cli.models import draw_clusters
 from cavity.datasets import add_outliers, make_series, make_student_t
 
 IMAGES = Path(__file__).parent / "images"

@@ -19,6 +19,10 @@ class UserError(Exception):
     """Something only the user can put right; the message says what and how."""
 
 
+class Interrupted(Exception):
+    """Ctrl-C, with a message that says what is safe; the argument parser would swallow its own."""
+
+
 def note(message: str) -> None:
     """Tell the user something on standard error."""
     print(f"Note: {printable(message)}", file=sys.stderr, flush=True)
@@ -44,7 +48,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
         return
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Interrupted) as error:
         _leave(str(error) or "interrupted", 130)
     except BrokenPipeError:
         # The reader of our output (head, less) has seen enough. What is left in the buffer must

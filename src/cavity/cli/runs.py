@@ -11,7 +11,7 @@ from typing import Any
 
 from cavity.cli import folder as files
 from cavity.cli import record as records
-from cavity.cli.errors import UserError, note, say
+from cavity.cli.errors import Interrupted, UserError, note, say
 from cavity.cli.models import FAR, MODELS
 from cavity.cli.record import RunFile, Source, read_record
 from cavity.cli.summary import THRESHOLD, plural, summarise
@@ -88,7 +88,7 @@ def fit(
         except KeyboardInterrupt as error:
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
-            raise KeyboardInterrupt(f"{said}. {_again(out)}") from None
+            raise Interrupted(f"{said}. {_again(out)}") from None
         kind.save(estimator, out / files.POSTERIOR)
         early = estimator.posterior_.record.interrupted
         run = run.at(records.INTERRUPTED if early else records.DRAWN)
@@ -195,7 +195,7 @@ def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: b
             "the rest."
         )
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(sentence) from None
+            raise Interrupted(sentence) from None
         raise UserError(sentence) from error
     if not early:
         _complete(out, run)
