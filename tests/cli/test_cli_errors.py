@@ -37,15 +37,28 @@ def write(path, text):
         ("a,b\n1,2\n", "There is one row only; clustering needs at least two."),
         (
             "shop,a,b\nx,1,2\ny,2,1\n",
-            "Column 'shop' of bad.csv holds text or dates, not numbers (row 1 of 'shop' is 'x'); "
-            "choose columns of numbers, such as --columns a,b, and name a column of row names "
-            "with --id-column.",
+            "Column 'shop' of bad.csv holds text, not numbers (row 1 is 'x'); leave it out with "
+            "--exclude shop, or name the rows by it with --id-column shop.",
         ),
         (
-            "a,b\n1,2\n3,none\n4,5\n",
-            "Column 'b' of bad.csv holds text or dates, not numbers (row 2 of 'b' is 'none'); "
-            "choose columns of numbers, such as --columns a, and name a column of row names with "
-            "--id-column.",
+            "a,b\n1,2\n3,none\n4,5\n5,6\n",
+            "Row 2, column 'b' of bad.csv is 'none', not a number; correct it, or leave the column "
+            "out with --exclude b.",
+        ),
+        (
+            "shop,town,a\nx,u,2\ny,v,1\n",
+            "2 columns of bad.csv are not of numbers: 'shop', 'town'; leave them out with "
+            "--exclude 'shop,town', or name the rows by one of them with --id-column.",
+        ),
+        (
+            'a,b\n1,"3,14"\n2,"2,5"\n',
+            "Row 1, column 'b' of bad.csv is '3,14', not a number as it stands; if ',' is the "
+            "decimal mark, add --decimal ','.",
+        ),
+        (
+            "a,b,a\n1,2,3\n",
+            "bad.csv has 2 columns named 'a' (columns 1 and 3); rename one, or leave them out with "
+            "--exclude a.",
         ),
         (
             "a,b\n1,2\n3,\n4,5\n",
@@ -79,14 +92,15 @@ def test_tables_that_are_refused(cavity, tmp_path, text, sentence):
 
 def test_lines_of_unequal_length(cavity, tmp_path):
     write(tmp_path / "bad.csv", "a,b\n1,2\n1,2,3,4\n")
-    sentence = cavity("fit", "bad.csv", *QUICK).sentence
-    assert sentence.startswith("bad.csv cannot be read as CSV: ")
-    assert "line 3" in sentence
+    assert cavity("fit", "bad.csv", *QUICK).sentence == (
+        "Line 3 of bad.csv has 4 fields, but the header has 2; correct the line; text that has the "
+        "separator in it must stand in quotation marks."
+    )
 
 
 def test_bytes_that_are_no_text(cavity, tmp_path):
-    (tmp_path / "bad.csv").write_bytes(b"a,b\n\xff\xfe,2\n")
-    assert "is not text in UTF-8" in cavity("fit", "bad.csv", *QUICK).sentence
+    (tmp_path / "bad.csv").write_bytes(b"a,b\n1,2\n\xe9,2\n")
+    assert "Line 3 of bad.csv is not text in UTF-8" in cavity("fit", "bad.csv", *QUICK).sentence
     (tmp_path / "bad.parquet").write_bytes(b"not parquet at all")
     assert "cannot be read as Parquet" in cavity("fit", "bad.parquet", *QUICK).sentence
 
@@ -109,22 +123,30 @@ def test_a_folder_for_data(cavity, tmp_path):
         (["--id-column", "nick"], "data.csv has no column 'nick'"),
         (["--columns", "name", "--id-column", "name"], "cannot be both the id column and one"),
         (["--df", "some"], "--df must be a number or learn or learn-each, not 'some'."),
-        (["--df", "-2"], "df must be a number greater than 0 and at most 1e+06, not -2.0."),
+        (["--df", "-2"], "--df must be a number greater than 0 and at most 1e+06, not -2.0."),
         (["--concentration", "x"], "--concentration must be a number or learn, not 'x'."),
-        (["--concentration", "-1"], "concentration must be a number greater than 0, not -1.0."),
+        (["--concentration", "-1"], "--concentration must be a number greater than 0, not -1.0."),
         (["--model", "cubist"], "'cubist' is not one of 'student-t', 'gaussian', 'series'"),
         (["--prior", "flat"], "'flat' is not one of 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
-        (["--collapse", "guess"], "collapse must be one of 'ep', 'blocked', 'naive'"),
-        (["--init", "best"], "init must be one of"),
-        (["--chains", "0"], "n_chains must be an integer of at least 1, not 0."),
+        (["--collapse", "guess"], "--collapse must be one of 'ep', 'blocked', 'naive'"),
+        (["--init", "best"], "--init must be one of"),
+        (["--chains", "0"], "Invalid value for '--chains'"),
+        (["--seed", "-1"], "Invalid value for '--seed'"),
+        (["--jobs", "0"], "--jobs must not be 0"),
+        (["--decimal", "ab"], "--decimal must be one mark"),
+        (["--decimal", ",", "--thousands", ","], "--decimal and --thousands cannot both be ','."),
+        (["--encoding", "klingon"], "--encoding klingon is not an encoding"),
+        (["--exclude", "age"], "data.csv has no column 'age'"),
+        (["--exclude", "name,height,weight"], "--exclude leaves no column of data.csv"),
         (["--draws", "many"], "Invalid value for '--draws'"),
-        (["--clusters", "0"], "n_clusters must be an integer of at least 1, not 0."),
+        (["--clusters", "0"], "Invalid value for '--clusters'"),
         (["--model", "gaussian", "--df", "4"], "--df goes with --model student-t only"),
         (["--series", "name"], "--series goes with --model series only"),
         (["--model", "series"], "--model series needs --series, --time and --value"),
         (["--separator", "ab"], "--separator must be one character or the word tab, not 'ab'."),
         (["--colour", "red"], "No such option: --colour"),
-        (["--resume"], "holds no checkpoint to resume from; start the run with --checkpoint."),
+        (["--resume"], "cavity-run holds no run to resume; leave --resume out to begin one."),
+        (["--resume", "--overwrite"], "--resume goes on with a run and --overwrite replaces it"),
     ],
 )
 def test_options_that_are_refused(cavity, table, tmp_path, options, sentence):
@@ -134,7 +156,7 @@ def test_options_that_are_refused(cavity, table, tmp_path, options, sentence):
     if "--clusters" not in options:
         given += ["--clusters", 2]
     assert sentence in cavity("fit", "data.csv", *given).sentence
-    assert list(tmp_path.iterdir()) == [tmp_path / "data.csv"] or "--resume" in options
+    assert list(tmp_path.iterdir()) == [tmp_path / "data.csv"]
 
 
 def test_output_that_cannot_be_written_is_known_at_once(cavity, table, tmp_path):
@@ -165,7 +187,7 @@ def test_a_run_is_not_overwritten(cavity, table, finished, tmp_path):
     before = (tmp_path / "run" / "labels.csv").read_bytes()
     command = ["fit", "data.csv", "--id-column", "name", "--clusters", 2, "--out", "run", *QUICK]
     assert cavity(*command).sentence == (
-        "run already holds a run; give another --out or add --overwrite to replace it."
+        "run already holds a finished run; give another --out, or add --overwrite to replace it."
     )
     assert "holds a run of your own" in cavity("demo", "--out", "run").sentence
     assert (tmp_path / "run" / "labels.csv").read_bytes() == before
@@ -181,16 +203,9 @@ def test_folders_that_are_no_runs(cavity, table, tmp_path, command):
     write(tmp_path / "empty" / "run.json", "{")
     assert "damaged or was not written by cavity" in cavity(*command, "empty", *rest).sentence
     write(tmp_path / "empty" / "run.json", json.dumps({"format": "cavity run", "version": 99}))
-    assert "in a newer format; update cavity" in cavity(*command, "empty", *rest).sentence
-    write(
-        tmp_path / "empty" / "run.json",
-        json.dumps({"format": "cavity run", "version": 1, "kind": "mixture", "data": {}}),
-    )
-    (tmp_path / "empty" / "checkpoint.cavity").touch()
-    (tmp_path / "empty" / "run.json").unlink()
-    assert (
-        "repeat its 'cavity fit' command with --resume" in cavity(*command, "empty", *rest).sentence
-    )
+    assert "a newer version of cavity; update" in cavity(*command, "empty", *rest).sentence
+    write(tmp_path / "empty" / "run.json", json.dumps({"format": "cavity run", "version": 1}))
+    assert "an older version of cavity; run" in cavity(*command, "empty", *rest).sentence
 
 
 def test_a_damaged_posterior(cavity, finished, tmp_path, table):
@@ -199,7 +214,9 @@ def test_a_damaged_posterior(cavity, finished, tmp_path, table):
     path.write_bytes(path.read_bytes()[:-2000])
     assert "is damaged" in cavity("report", "run").sentence
     path.unlink()
-    assert "there is no file" in cavity("predict", "run", "data.csv").sentence
+    assert cavity("predict", "run", "data.csv").sentence == (
+        "run/posterior.nc is gone; run the fit again."
+    )
 
 
 def test_wrong_columns_at_predict(cavity, finished, tmp_path):
@@ -231,7 +248,7 @@ def test_wrong_columns_at_predict(cavity, finished, tmp_path):
 
 def test_unknown_commands(cavity):
     assert cavity("guess").sentence == "No such command 'guess'. See 'cavity --help'."
-    assert "Missing argument" in cavity("fit").sentence
+    assert "Missing argument 'DATA'" in cavity("fit").sentence
 
 
 # ------------------------------------------------------------------ help
@@ -268,7 +285,7 @@ def test_help_comes_within_a_second():
 
 def test_tracebacks_are_shown_to_those_who_ask(monkeypatch):
     from cavity.cli import main
-    from cavity.cli.errors import UserError
+    from cavity.reading.words import ReadingError
 
-    with pytest.raises(UserError, match="There is no file"):
+    with pytest.raises(ReadingError, match="There is no file"):
         main(["--traceback", "fit", "none.csv"])

@@ -43,7 +43,7 @@ def check_usable(m, X):
         ([["a", "b"], ["c", "d"]], "could not convert string to float"),
         (
             np.array([["1.5", "2"], ["3", "high"]]),
-            "X holds text: row 1, column 1 is 'high', could not convert string to float. "
+            "X holds text or dates: row 1, column 1 is 'high', could not convert string to float. "
             "Drop or encode such columns first",
         ),
         (np.ones((4, 2)) + 1j, "Complex data not supported"),

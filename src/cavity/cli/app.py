@@ -21,6 +21,7 @@ Cluster data with outliers, and short noisy time series, and say how sure each a
 Start here:
   cavity demo                          see it work on wines, some spoiled
   cavity fit data.csv --clusters 8     cluster the rows of your own table
+  cavity fit --out cavity-run --resume go on with a run that was stopped
   cavity report cavity-run             write the report of a run again
   cavity predict cavity-run new.csv    put new rows into the clusters found
 
@@ -29,7 +30,7 @@ probability. Nothing is sent anywhere; all files are ordinary ones that other to
 """
 
 FIT_HELP = """
-Cluster the rows of a table.
+Cluster the rows of a table, or the series in it.
 
 The table is CSV or Parquet, each column one measurement. Columns need no scaling. Clusters may be
 long, tilted and heavy-tailed: with the default model, student-t, a bad measurement neither moves a
@@ -39,8 +40,34 @@ cluster nor founds one.
 Examples:
   cavity fit wine.csv --clusters 3 --out wine-run
   cavity fit people.csv --columns height,weight --id-column name
-  cavity fit big.parquet --prior dp --df learn --checkpoint
+  cavity fit people.csv --exclude town,street --drop-missing
+  cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
+  cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
+
+Names of rows and series are kept exactly as written (007 stays 007). Anything that can be read in
+two ways is refused, with the option that settles it.
+
+\b
+A run that was stopped (Ctrl-C, a crash, a reboot) loses nothing:
+  cavity fit --out wine-run --resume   goes on; so does the very same command again
+The seed is in run.json: the same data, options and --seed give the same draws.
+"""
+
+PREDICT_HELP = """
+Put new rows into the clusters that a run found, or predict rows of its series.
+
+The table needs the columns that the run was fitted to, in any order. For each row: the most
+probable cluster, its probability, the tail probability (very low: far out even for its cluster),
+the log density, and the probability of every cluster (p_0, p_1, ...) and of none of them
+(elsewhere). For series: what is expected at each series and time, past or to come, with a 90%
+interval, and the tail probability of the value if the table has one.
+
+\b
+Examples:
+  cavity predict wine-run new.csv
+  cavity predict wine-run new.csv --out placed.csv --drop-missing
+  cavity predict sales-run next-year.csv > expected.csv
 """
 
 app = typer.Typer(
@@ -95,38 +122,51 @@ def options(
     """Take the options of every command; `main` reads --traceback before parsing begins."""
 
 
-Data = Annotated[Path, typer.Argument(help="Table to cluster: CSV or Parquet.", metavar="DATA")]
 Run = Annotated[Path, typer.Argument(help="Folder that 'cavity fit' wrote.", metavar="RUN")]
-Separator = Annotated[
-    str | None, typer.Option(help="Between fields of a CSV: one character, or tab.")
+Text = str | None
+Separator = Annotated[Text, typer.Option(help="Between fields of a CSV: one character, or tab.")]
+Encoding = Annotated[Text, typer.Option(help="Of a CSV, such as latin-1 [default: utf-8]")]
+Decimal = Annotated[Text, typer.Option(help="Decimal mark of a CSV, such as ',' [default: .]")]
+Thousands = Annotated[Text, typer.Option(help="Mark between groups of three digits, such as '.'")]
+DateFormat = Annotated[
+    Text,
+    typer.Option(help="series: how dates are written, such as %d/%m/%Y.", metavar="FORMAT"),
 ]
+Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")]
-IdColumn = Annotated[str | None, typer.Option(help="Column that names the rows.", metavar="NAME")]
+IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Seed = Annotated[int | None, typer.Option(help="Seed; the same seed gives the same draws.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is in --out.")]
 
 
 @app.command(help=FIT_HELP)
 def fit(
-    data: Data,
+    context: typer.Context,
+    data: Annotated[
+        Path | None, typer.Argument(help="Table to cluster: CSV or Parquet.", metavar="DATA")
+    ] = None,
     model: Annotated[Model, typer.Option(help="What a cluster looks like.")] = Model.student_t,
     clusters: Annotated[
         int | None,
         typer.Option(
-            help="Most clusters there may be; with --prior dp or pitman-yor, where to start."
+            min=1,
+            help="Most clusters there may be; with --prior dp or pitman-yor, where to start.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),
     columns: Annotated[
-        str | None,
+        Text,
         typer.Option(help="Columns to cluster by, as a,b,c [default: all]", metavar="NAMES"),
     ] = None,
+    exclude: Exclude = None,
     id_column: IdColumn = None,
-    separator: Separator = None,
     drop_missing: DropMissing = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     df: Annotated[
-        str | None,
+        Text,
         typer.Option(
             help="student-t: degrees of freedom, smaller for heavier tails; a number, learn, or "
             "learn-each (one per cluster).",
@@ -138,101 +178,135 @@ def fit(
         typer.Option(help="Prior over partitions; dp and pitman-yor leave the number open."),
     ] = None,
     concentration: Annotated[
-        str | None,
+        Text,
         typer.Option(
             help="Smaller for fewer clusters: a number, or learn.", metavar="NUMBER|learn"
         ),
     ] = None,
     collapse: Annotated[
-        str | None,
+        Text,
         typer.Option(help="Sampler: ep, blocked or naive (student-t); collapsed or naive."),
     ] = None,
-    init: Annotated[str | None, typer.Option(help="Where chains start, such as random.")] = None,
+    init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
     series: Annotated[
-        str | None, typer.Option(help="series: column that names the series.", metavar="NAME")
+        Text, typer.Option(help="series: column that names the series.", metavar="NAME")
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="series: column of times.", metavar="NAME")
-    ] = None,
-    value: Annotated[
-        str | None, typer.Option(help="series: column of values.", metavar="NAME")
-    ] = None,
+    time: Annotated[Text, typer.Option(help="series: column of times.", metavar="NAME")] = None,
+    value: Annotated[Text, typer.Option(help="series: column of values.", metavar="NAME")] = None,
     covariates: Annotated[
-        str | None, typer.Option(help="series: columns to regress on.", metavar="NAMES")
+        Text, typer.Option(help="series: columns to regress on.", metavar="NAMES")
     ] = None,
-    chains: Annotated[int | None, typer.Option(help="Independent chains; four is right.")] = None,
+    date_format: DateFormat = None,
+    freq: Annotated[
+        Text,
+        typer.Option(help="series: put dates into periods: D, W, M, Q or Y.", metavar="PERIOD"),
+    ] = None,
+    chains: Annotated[
+        int | None, typer.Option(min=1, help="Independent chains; four is right.")
+    ] = None,
     warmup: Annotated[
-        int | None, typer.Option(help="Sweeps of each chain before its draws.")
+        int | None, typer.Option(min=0, help="Sweeps of each chain before its draws.")
     ] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws to keep of each chain.")] = None,
-    thin: Annotated[int | None, typer.Option(help="Sweeps per kept draw.")] = None,
-    seed: Seed = None,
+    draws: Annotated[int | None, typer.Option(min=1, help="Draws to keep of each chain.")] = None,
+    thin: Annotated[int | None, typer.Option(min=1, help="Sweeps per kept draw.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; does not change the draws.")] = None,
-    checkpoint: Annotated[
-        bool,
-        typer.Option(
-            "--checkpoint", help="Save the state now and then, so that a crash costs little."
-        ),
-    ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            help="Go on with the run whose checkpoint is in --out, or give it more draws.",
+            "--resume", help="Go on with the unfinished run in --out; DATA is not needed."
         ),
     ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """Cluster a table; the help text is `FIT_HELP`."""
-    from cavity.cli import mixtures
-    from cavity.cli import series as on_series
+    from cavity.cli import runs
+    from cavity.cli.models import MODELS
     from cavity.cli.tables import Choice, split_names
 
+    _speak(quiet)
+    if jobs == 0:
+        raise UserError("--jobs must not be 0; leave it out, or give -1 for all processors.")
+    given = _given(context)
+    if data is None:
+        if not resume:
+            raise UserError(
+                "Missing argument 'DATA': the table to cluster, as in 'cavity fit data.csv'; see "
+                "'cavity fit --help'."
+            )
+        others = sorted(given - {"--resume", "--out", "--quiet", "--jobs"})
+        if others:
+            raise UserError(
+                f"--resume takes all settings from the run in {out}; leave out {others[0]}."
+            )
+        raise typer.Exit(runs.resume(out, quiet=quiet, jobs=jobs))
+    for name in sorted(given - set(MODELS[model.value].options)):
+        owners = [other.name for other in MODELS.values() if name in other.options]
+        if owners:
+            raise UserError(
+                f"{name} goes with --model {' or '.join(owners)} only; leave it out or change "
+                "--model."
+            )
     settings: dict[str, Any] = {
         "n_clusters": clusters,
         "collapse": collapse,
         "prior": None if prior is None else prior.value,
-        "concentration": mixtures.number_or_word("--concentration", concentration, ("learn",)),
+        "concentration": _number_or_word("--concentration", concentration, ("learn",)),
         "init": init,
         "n_chains": chains,
         "n_warmup": warmup,
         "n_draws": draws,
         "thin": thin,
         "random_state": seed,
-        "n_jobs": jobs,
+        "df": _number_or_word("--df", df, ("learn", "learn-each")),
+        "freq": freq,
     }
-    runs = {"checkpoint": checkpoint, "resume": resume, "overwrite": overwrite, "quiet": quiet}
-    _speak(quiet)
-    only_series = {
-        "--series": series,
-        "--time": time,
-        "--value": value,
-        "--covariates": covariates,
-    }
-    if model is Model.series:
-        only_tables = {"--columns": columns, "--id-column": id_column, "--df": df}
-        _refuse_foreign(only_tables, "models of tables")
-        names = {
-            "series": series,
-            "time": time,
-            "value": value,
-            "covariates": split_names(covariates),
-        }
-        raise typer.Exit(on_series.fit(data, out, names, settings, separator=separator, **runs))
-    _refuse_foreign(only_series, "--model series")
-    if model is Model.student_t:
-        settings["df"] = mixtures.number_or_word("--df", df, ("learn", "learn-each"))
-    else:
-        _refuse_foreign({"--df": df}, "--model student-t")
-    choice = Choice(split_names(columns), id_column, separator, drop_missing)
-    raise typer.Exit(mixtures.fit(data, out, model.value, choice, settings, **runs))
+    choice = Choice(
+        columns=split_names(covariates if model is Model.series else columns),
+        exclude=split_names(exclude),
+        id_column=id_column,
+        series=series,
+        time=time,
+        value=value,
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        thousands=thousands,
+        date_format=date_format,
+        drop_missing=drop_missing,
+    )
+    raise typer.Exit(
+        runs.fit(
+            data, out, model.value, choice, settings,
+            resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs,
+        )
+    )  # fmt: skip
 
 
-def _refuse_foreign(options: dict[str, Any], model: str) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise UserError(f"{given[0]} goes with {model} only; leave it out or change --model.")
+def _given(context: typer.Context) -> set[str]:
+    """The options that were given on the command line."""
+    return {
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and parameter.opts[0].startswith("--")
+        and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
+    }
+
+
+def _number_or_word(option: str, text: str | None, words: tuple[str, ...]) -> float | str | None:
+    """A number, or one of a few words, from the command line."""
+    if text is None or text in words:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(
+            f"{option} must be a number or {' or '.join(words)}, not {text!r}."
+        ) from None
 
 
 @app.command()
@@ -263,18 +337,18 @@ def report(
         Path | None, typer.Option(help="Where the data lie now, if they have moved.")
     ] = None,
 ) -> None:
-    """Write report.html of a run again, and print its summary."""
-    from cavity.cli import folder, mixtures
-    from cavity.cli import series as on_series
+    """Write the tables, the picture and report.html of a run again, and print its summary.
+
+    Needs the folder only (its posterior.nc and run.json); with the data where they were, or given
+    by --data, the rows are drawn as well.
+    """
+    from cavity.cli import runs
 
     _speak(False)
-    record = folder.read_record(run)
-    if record["kind"] == "series":
-        raise typer.Exit(on_series.report(run, record))
-    raise typer.Exit(mixtures.report(run, record, data))
+    raise typer.Exit(runs.report(run, data))
 
 
-@app.command()
+@app.command(help=PREDICT_HELP)
 def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="Table of new rows: CSV or Parquet.")],
@@ -282,35 +356,30 @@ def predict(
         Path | None, typer.Option(help="CSV file to write [default: standard output]")
     ] = None,
     id_column: IdColumn = None,
-    separator: Separator = None,
+    exclude: Exclude = None,
     drop_missing: DropMissing = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    date_format: DateFormat = None,
 ) -> None:
-    """Put new rows into the clusters that a run found.
-
-    The table needs the columns that the run was fitted to, in any order. For each row: the most
-    probable cluster, its probability, the log density (very low: unlike anything seen), and the
-    probability of every cluster (p_0, p_1, ...).
-    """
-    from cavity.cli import folder, mixtures
+    """Place new rows; the help text is `PREDICT_HELP`."""
+    from cavity.cli import runs
+    from cavity.cli.tables import split_names
 
     _speak(False)
-    record = folder.read_record(run)
-    if record["kind"] == "series":
-        raise UserError(
-            f"{run} is a run on time series: its forecasts are in forecast.csv, and predictions "
-            "for chosen rows are made in Python by SeriesMixture.predict."
-        )
-    raise typer.Exit(
-        mixtures.predict(
-            run,
-            record,
-            data,
-            out,
-            separator=separator,
-            id_column=id_column,
-            drop_missing=drop_missing,
-        )
-    )
+    given = {
+        "id_column": id_column,
+        "exclude": split_names(exclude),
+        "drop_missing": drop_missing,
+        "separator": separator,
+        "encoding": encoding,
+        "decimal": decimal,
+        "thousands": thousands,
+        "date_format": date_format,
+    }
+    raise typer.Exit(runs.predict(run, data, out, given))
 
 
 def _speak(quiet: bool) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cavity.cli import folder as files
-from cavity.cli import mixtures
-from cavity.cli.errors import UserError
+from cavity.cli import runs
+from cavity.cli.errors import UserError, say
+from cavity.cli.record import RUN, read_record
 from cavity.cli.summary import wrap
 from cavity.cli.tables import Choice
 from cavity.core.files import write_text
@@ -15,11 +16,11 @@ from cavity.core.files import write_text
 SMALL = 5  # rows of a cluster that is more likely a fault than a cultivar
 
 
-def _replaceable(out: Path) -> bool:
-    """Whether a folder holds nothing, or an earlier demonstration."""
-    if not (out / files.RUN).exists():
-        return True
-    return bool(files.read_record(out).get("demo"))
+def _prepare(out: Path) -> None:
+    """Make the folder, unless it holds a run of the user's own."""
+    if (out / RUN).exists() and not read_record(out).demo:
+        raise UserError(f"{out} holds a run of your own; give another --out.")
+    files.make(out)
 
 
 def wine(out: Path, seed: int, quiet: bool) -> int:
@@ -28,14 +29,12 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
 
     from cavity.datasets import load_wine_with_bad_rows
 
-    if not _replaceable(out):
-        raise UserError(f"{out} holds a run of your own; give another --out.")
-    files.prepare(out, overwrite=True, resume=False)
+    _prepare(out)
     table, truth = load_wine_with_bad_rows(random_state=0)
     data = out / "wine.csv"
     write_text(data, table.to_csv())
     if not quiet:
-        print(
+        say(
             wrap(
                 f"{len(table)} wines of three cultivars with {table.shape[1]} measurements each; "
                 f"{int(truth.spoiled.sum())} rows are spoiled as in a laboratory. The cultivars "
@@ -44,7 +43,7 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
             )
         )
         by_hand = f"cavity fit {data} --id-column sample --clusters 3 --warmup 500 --thin 50"
-        print(f"\nThe same by hand: {by_hand}\n")
+        say(f"\nThe same by hand: {by_hand}\n")
     choice = Choice(id_column=str(table.index.name))
     settings: dict[str, Any] = {
         "n_clusters": 3,
@@ -52,12 +51,12 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
         "thin": 50,
         "random_state": seed,
     }
-    code = mixtures.fit(
+    code = runs.fit(
         data, out, "student-t", choice, settings, overwrite=True, quiet=quiet, demo=True
     )
     if not quiet:
         labels = pd.read_csv(out / files.LABELS)
-        print("\n" + _verdict(labels, truth))
+        say("\n" + _verdict(labels, truth))
     return code
 
 
@@ -67,12 +66,9 @@ def series(out: Path, seed: int, quiet: bool) -> int:
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
 
-    from cavity.cli import series as on_series
     from cavity.datasets import make_series
 
-    if not _replaceable(out):
-        raise UserError(f"{out} holds a run of your own; give another --out.")
-    files.prepare(out, overwrite=True, resume=False)
+    _prepare(out)
     values, truth = make_series(
         n_series=60, n_times=72, n_clusters=4, var_y=0.5, missing=0.3, random_state=0
     )
@@ -88,7 +84,7 @@ def series(out: Path, seed: int, quiet: bool) -> int:
     data = out / "series.csv"
     write_text(data, table.to_csv(index=False))
     if not quiet:
-        print(
+        say(
             wrap(
                 f"{len(values)} generated series over {values.shape[1]} months, {len(table):,} "
                 "noisy observations with 30% missing. Four hidden factors move them; which series "
@@ -97,20 +93,14 @@ def series(out: Path, seed: int, quiet: bool) -> int:
             )
         )
         names = "--series shop --time month --value sales"
-        print(f"\nThe same by hand: cavity fit {data} --model series {names} --clusters 6\n")
-    code = on_series.fit(
-        data,
-        out,
-        {"series": "shop", "time": "month", "value": "sales", "covariates": ()},
-        {"n_clusters": 6, "random_state": seed},
-        overwrite=True,
-        quiet=quiet,
-        demo=True,
-    )
+        say(f"\nThe same by hand: cavity fit {data} --model series {names} --clusters 6\n")
+    choice = Choice(series="shop", time="month", value="sales")
+    settings = {"n_clusters": 6, "random_state": seed}
+    code = runs.fit(data, out, "series", choice, settings, overwrite=True, quiet=quiet, demo=True)
     if not quiet:
         labels = pd.read_csv(out / files.LABELS)["cluster"]
         score = adjusted_rand_score(truth.labels, labels)
-        print(f"\nAgainst the truth: adjusted Rand index {score:.2f} (1 is perfect, 0 is chance).")
+        say(f"\nAgainst the truth: adjusted Rand index {score:.2f} (1 is perfect, 0 is chance).")
     return code
 
 

@@ -10,11 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cavity.core.notices import NotConvergedWarning
+from cavity.reading.words import printable
+
 PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class UserError(Exception):
     """Something only the user can put right; the message says what and how."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C, with a message that says what is safe; the argument parser would swallow its own."""
+
+
+def note(message: str) -> None:
+    """Tell the user something on standard error."""
+    print(f"Note: {printable(message)}", file=sys.stderr, flush=True)
+
+
+def say(message: str = "") -> None:
+    """Print to standard output; names that others chose cannot steer the terminal."""
+    print(printable(message, keep="\n"), flush=True)
 
 
 @contextmanager
@@ -32,7 +49,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
         return
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Interrupted) as error:
         _leave(str(error) or "interrupted", 130)
     except BrokenPipeError:
         # The reader of our output (head, less) has seen enough. What is left in the buffer must
@@ -53,7 +70,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
 
 
 def _leave(sentence: str, code: int) -> None:
-    print(f"cavity: {sentence}", file=sys.stderr)
+    print(f"cavity: {printable(sentence)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -75,7 +92,9 @@ def _plain_warnings() -> None:
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any
     ) -> None:
+        if issubclass(category, NotConvergedWarning):
+            return  # the summary says it, with what to do
         if issubclass(category, UserWarning) and str(filename).startswith(PACKAGE):
-            print(f"Note: {_sentence(str(message))}", file=sys.stderr, flush=True)
+            note(_sentence(str(message)))
 
     warnings.showwarning = show  # type: ignore[assignment]

@@ -1,140 +1,90 @@
-"""The folder of a run: what is in it, and how it is written and read again."""
+"""The folder of a run: which files may be in it, who may write to it, and when it is emptied."""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cavity import __version__
 from cavity.cli.errors import UserError
-from cavity.core.files import replacing, write_text
+from cavity.core.files import remove_leftovers, replacing, write_text
+from cavity.reading.words import spreadsheet_safe
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cavity.posterior import Posterior
 
-RUN = "run.json"
 POSTERIOR = "posterior.nc"
 LABELS = "labels.csv"
+TRENDS = "trends.csv"
+FACTORS = "factors.csv"
+FORECAST = "forecast.csv"
 PICTURE = "clusters.png"
 REPORT = "report.html"
 CHECKPOINT = "checkpoint.cavity"
-FORMAT = "cavity run"
-VERSION = 1
+LOCK = ".cavity-lock"
+# Of any model: a run that replaces another leaves nothing of it.
+RESULTS = (POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, PICTURE, REPORT)
+_PROBE = ".write-test-"
 
 
-def prepare(out: Path, *, overwrite: bool, resume: bool) -> Path:
-    """Make the folder and see that it can be written to, before any work is done.
-
-    Parameters
-    ----------
-    out : Path
-    overwrite : bool
-        Replace a run that is there.
-    resume : bool
-        Go on with the run whose checkpoint is there.
-    """
+def make(out: Path) -> None:
+    """Make the folder and see that it can be written to, before any work is done."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; give a folder for --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / f".write-test-{os.getpid()}"
+        probe = out / f"{_PROBE}{os.getpid()}"
         probe.write_bytes(b"x")
         probe.unlink()
     except OSError as error:
         raise UserError(
             f"Cannot write to the folder {out} ({error.strerror or error}); give another --out."
         ) from error
-    if resume:
-        if not (out / CHECKPOINT).exists():
-            raise UserError(
-                f"{out} holds no checkpoint to resume from; start the run with --checkpoint."
-            )
-        return out
-    found = [name for name in (RUN, CHECKPOINT) if (out / name).exists()]
-    if found and not overwrite:
-        again = ", add --resume to go on with it," if CHECKPOINT in found else ""
-        raise UserError(
-            f"{out} already holds a run; give another --out{again} or add --overwrite to replace "
-            "it."
-        )
-    for name in (RUN, POSTERIOR, LABELS, PICTURE, REPORT, CHECKPOINT):
+
+
+def tidy(out: Path) -> None:
+    """Remove what a killed process was writing."""
+    for name in (*RESULTS, CHECKPOINT, "run.json"):
+        remove_leftovers(out / name)
+    for pattern in (f"{_PROBE}*", f".{CHECKPOINT}.*.try"):
+        for path in out.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+def empty(out: Path) -> None:
+    """Remove all that an earlier run of any model left, but its ``run.json``."""
+    for name in (*RESULTS, CHECKPOINT):
         (out / name).unlink(missing_ok=True)
-    return out
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write ``run.json``; the last file of a run, so that with it the run is complete."""
-    whole = {"format": FORMAT, "version": VERSION, "cavity": __version__, **record}
-    write_text(folder / RUN, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """Read ``run.json`` of a folder, refusing what is not a run."""
-    if folder.is_file():
-        raise UserError(f"{folder} is a file; give the folder that 'cavity fit' wrote.")
-    if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}; give one that 'cavity fit' wrote.")
-    path = folder / RUN
-    if not path.exists():
-        if (folder / CHECKPOINT).exists():
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Keep the folder for this process; the lock of a killed one is gone with it."""
+    try:
+        import fcntl
+    except ImportError:  # where there is no such lock, two runs in one folder are the user's care
+        yield
+        return
+    path = out / LOCK
+    with path.open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             raise UserError(
-                f"The run in {folder} is not finished; repeat its 'cavity fit' command with "
-                "--resume."
-            )
-        raise UserError(f"{folder} is not a run of 'cavity fit': it has no {RUN}.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        known = record["format"] == FORMAT
-        version = int(record["version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is damaged or was not written by cavity; run the fit again."
-        ) from (error)
-    if not known:
-        raise UserError(f"{path} was not written by cavity.")
-    if version > VERSION:
-        raise UserError(
-            f"{folder} was written by cavity {record.get('cavity')}, in a newer format; update "
-            "cavity to read it."
-        )
-    return record
-
-
-def encoded(settings: Any) -> dict[str, Any]:
-    """Settings as JSON holds them."""
-    from cavity.posterior.record import encode
-
-    return {name: encode(value) for name, value in settings.items()}
-
-
-def read_posterior(folder: Path) -> Posterior:
-    """Load the draws of a run."""
-    from cavity.posterior import Posterior
-
-    return Posterior.load(folder / POSTERIOR)
-
-
-def read_labels(folder: Path, n: int) -> Any:
-    """The point estimate of a run, from its labels file; None where that is gone or altered."""
-    import numpy as np
-    import pandas as pd
-
-    path = folder / LABELS
-    if not path.exists():
-        return None
-    try:
-        labels = pd.read_csv(path, usecols=["cluster"])["cluster"].to_numpy()
-    except ValueError:
-        return None
-    if labels.shape != (n,) or labels.dtype.kind != "i":
-        return None
-    if set(np.unique(labels)) != set(range(int(labels.max()) + 1)):
-        return None
-    return labels
+                f"Another 'cavity fit' is writing to {out} right now; wait for it, or give "
+                "another --out."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
 
 
 def save_picture(path: Path, axes: Any) -> None:
@@ -146,6 +96,22 @@ def save_picture(path: Path, axes: Any) -> None:
         figure.savefig(part, dpi=150, format="png", bbox_inches="tight")
 
 
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as CSV text; names that a spreadsheet would run as formulas are neutralised."""
+    safe = table.copy()
+    for j in range(table.shape[1]):
+        column = table.iloc[:, j]
+        if column.dtype.kind not in "fiub":
+            safe.isetitem(j, [spreadsheet_safe(v) if isinstance(v, str) else v for v in column])
+    safe.columns = [spreadsheet_safe(str(name)) for name in table.columns]
+    return safe.to_csv(index=False, float_format="%.6g")
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV, whole or not at all."""
+    write_text(path, as_csv(table))
+
+
 def labels_table(
     posterior: Posterior, labels: Any, id_name: str, tail: Any = None, threshold: float = 0.8
 ) -> pd.DataFrame:
@@ -154,7 +120,6 @@ def labels_table(
 
     table = observation_table(posterior.view(labels, threshold), tail=tail).reset_index(drop=True)
     names = posterior.names
-    if id_name in table.columns:
-        id_name = f"{id_name} (row)"
-    table.insert(0, id_name, range(1, len(table) + 1) if names is None else names)
+    name = f"{id_name} (row)" if id_name in table.columns else id_name
+    table.insert(0, name, range(1, len(table) + 1) if names is None else names)
     return table

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.cli.record import in_options
+from cavity.reading.words import printable
+
 if TYPE_CHECKING:
     from cavity.posterior import Posterior
 
@@ -67,8 +70,7 @@ def summarise(
     features : list of str, optional
         For each cluster, what sets it apart.
     tail : array, shape (n,), optional
-        Tail probability of each observation in its own cluster; see
-        `cavity.estimators.unusual.tail_probabilities`.
+        How far out each observation lies; see ``tail_probabilities`` of the mixtures.
     """
     parts = [
         _clusters(posterior, labels, noun, features),
@@ -114,6 +116,7 @@ def _number_words(p: Posterior) -> str:
 
 def _name(p: Posterior, position: int) -> str:
     name = str(position + 1 if p.names is None else p.names[position])
+    name = printable(name)
     return name if len(name) <= 32 else name[:31] + "…"
 
 
@@ -163,29 +166,8 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
 
 
 def _trust(p: Posterior) -> str:
-    sentences = p.diagnostics().sentences
+    sentences = [in_options(sentence) for sentence in p.diagnostics().sentences]
     lines = ["Can this be trusted?", ""]
     lines.append(wrap(sentences[0]))
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
     return "\n".join(lines)
-
-
-def distinguishing(
-    centres: np.ndarray, centre: np.ndarray, scale: np.ndarray, columns: list[str], most: int = 3
-) -> list[str]:
-    """For each cluster, the columns in which its centre differs most from the median of all rows.
-
-    Examples
-    --------
-    >>> distinguishing(np.array([[3.0, 0.1]]), np.zeros(2), np.ones(2), ["age", "height"])
-    ['age +3.0']
-    """
-    out = []
-    for row in (centres - centre) / scale:
-        if not np.isfinite(row).all():
-            out.append("in too few draws to say")
-            continue
-        order = np.argsort(-np.abs(row), kind="stable")[:most]
-        words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
-        out.append(", ".join(words) or "near the median in all columns")
-    return out

@@ -1,58 +1,85 @@
-"""Reading a table from CSV or Parquet and choosing what is to be clustered."""
+"""What of a file is meant: the columns to cluster by and the names of rows, or series in rows."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cavity.cli.errors import UserError
+import numpy as np
+
+from cavity.cli.errors import UserError, note
+from cavity.reading.files import Table, read_file
+from cavity.reading.names import column_names
+from cavity.reading.numbers import NumberFormat, column_numbers, refusal, type_refusal
+from cavity.reading.times import column_times
+from cavity.reading.words import listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PARQUET = (".parquet", ".pq")
-_NAMELESS = "Unnamed: "
-_SEPARATORS = {"\t": "tab", ";": ";", "|": "|"}
-
-
-def note(message: str) -> None:
-    """Tell the user something on standard error."""
-    print(f"Note: {message}", file=sys.stderr, flush=True)
-
 
 @dataclass(frozen=True)
 class Choice:
-    """Which part of a file is meant.
+    """Which part of a file is meant, and how it is written.
 
     Attributes
     ----------
     columns : tuple of str
-        Columns to use; none means all but the identifier.
+        Columns to cluster by, or covariates of series; none means all that are not named
+        otherwise (no covariates, for series).
+    exclude : tuple of str
+        Columns to leave out.
     id_column : str or None
         Column that names the rows.
-    separator : str or None
-        Between fields of a CSV; by default a tab for ``.tsv`` and a comma otherwise.
+    series, time, value : str or None
+        Columns of a long table of series.
+    separator, encoding, decimal, thousands, date_format : str or None
+        How the file is written.
     drop_missing : bool
         Leave out rows with missing values.
     """
 
     columns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     id_column: str | None = None
+    series: str | None = None
+    time: str | None = None
+    value: str | None = None
     separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    date_format: str | None = None
     drop_missing: bool = False
+
+    @property
+    def form(self) -> NumberFormat:
+        """How numbers are written."""
+        return NumberFormat(self.decimal or ".", self.thousands)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What was read: `table` holds numbers only, indexed by the names of its rows."""
+    """What was read.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Numbers only, indexed by the names of its rows; or a long table of series.
+    id_name : str
+        What the names are called.
+    id_column : str or None
+        Where they came from.
+    n_dropped : int
+        Rows left out for gaps.
+    """
 
     table: pd.DataFrame
     id_name: str
-    id_column: str | None
-    n_dropped: int
+    id_column: str | None = None
+    n_dropped: int = 0
 
 
 def split_names(text: str | None) -> tuple[str, ...]:
@@ -72,140 +99,57 @@ def file_digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def read_table(path: Path, separator: str | None = None) -> pd.DataFrame:
-    """Read a whole CSV or Parquet file."""
-    import pandas as pd
-
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; give a CSV or Parquet file.")
-    if not path.exists():
-        raise UserError(f"There is no file {path}; check the name and the folder.")
-    if path.suffix.lower() in PARQUET:
-        try:
-            table = pd.read_parquet(path)
-        except (ValueError, OSError) as error:
-            raise UserError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
-        # An index that says something is a column to us.
-        if table.index.name is not None or table.index.nlevels > 1:
-            table = table.reset_index()
-        table.columns = [str(name) for name in table.columns]
-    else:
-        table = _read_csv(path, separator)
-    if table.shape[1] == 0:
-        raise UserError(f"{path} has no columns.")
-    if len(table) == 0:
-        raise UserError(f"{path} has a header but no rows, so there is nothing to read.")
-    return table
+def read_table(path: Path, choice: Choice) -> Table:
+    """Read a file as its options say, without the columns that are left out."""
+    table = read_file(path, choice.separator, choice.encoding)
+    table.require(choice.exclude)
+    kept = [j for j, name in enumerate(table.names) if name not in choice.exclude]
+    if not kept:
+        raise UserError(f"--exclude leaves no column of {path}.")
+    return Table(
+        table.path,
+        tuple(table.names[j] for j in kept),
+        tuple(table.columns[j] for j in kept),
+        table.rows,
+        table.first_is_nameless and kept[0] == 0,
+    )
 
 
-def _read_csv(path: Path, separator: str | None) -> pd.DataFrame:
-    import pandas as pd
-
-    if separator is None:
-        separator = "\t" if ".tsv" in path.suffixes else ","
-    elif separator in ("tab", "\\t"):
-        separator = "\t"
-    elif len(separator) != 1:
-        raise UserError(f"--separator must be one character or the word tab, not {separator!r}.")
-    try:
-        table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False)
-    except pd.errors.EmptyDataError as error:
-        raise UserError(f"{path} is empty: it has neither a header nor rows.") from error
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not text in UTF-8; save it as CSV in UTF-8, or as Parquet."
-        ) from error
-    except (pd.errors.ParserError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as CSV: {_first_line(error)}") from error
-    table.columns = [str(name) for name in table.columns]
-    if table.shape[1] == 1:
-        header = table.columns[0]
-        found = next((mark for mark in _SEPARATORS if mark in header), None)
-        if found is not None and found != separator:
-            word = _SEPARATORS[found]
-            raise UserError(
-                f"{path} seems to separate its columns by {word!r}; add --separator '{word}'."
-            )
-    return table
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") + "."
-
-
-def listed(names: Any, most: int = 6) -> str:
-    """Names in quotes, the first few of them.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
-    names = list(names)
-    text = ", ".join(repr(str(name)) for name in names[:most])
-    return f"{text} and {len(names) - most} more" if len(names) > most else text
-
-
-def require_columns(table: pd.DataFrame, wanted: Any, path: Path) -> None:
-    """Refuse a table that lacks a column."""
-    missing = [name for name in wanted if name not in table.columns]
-    if missing:
-        raise UserError(
-            f"{path} has no column {listed(missing)}; it has {listed(table.columns, 12)}."
-        )
-
-
-def select(table: pd.DataFrame, choice: Choice, path: Path) -> Selection:
+def select(table: Table, choice: Choice) -> Selection:
     """Choose the columns, name the rows, and refuse what is not a finite number.
 
     Parameters
     ----------
-    table : DataFrame
+    table : Table
         As `read_table` gave it.
     choice : Choice
-    path : Path
-        Where the table came from, for messages.
     """
-    import numpy as np
     import pandas as pd
 
+    path = table.path
     id_column = choice.id_column
-    first = str(table.columns[0])
-    if id_column is None and first.startswith(_NAMELESS) and first not in choice.columns:
+    first = table.names[0]
+    nameless = table.first_is_nameless and id_column is None and first not in choice.columns
+    if nameless:
         note("The first column has no name; it is taken as the names of the rows.")
         id_column = first
-    require_columns(table, [id_column] if id_column else [], path)
-    require_columns(table, choice.columns, path)
+    table.require([id_column] if id_column else [])
+    table.require(choice.columns)
     if id_column in choice.columns:
         raise UserError(f"{id_column!r} cannot be both the id column and one to cluster by.")
-    columns = list(dict.fromkeys(choice.columns)) or [c for c in table.columns if c != id_column]
+    columns = list(dict.fromkeys(choice.columns)) or [c for c in table.names if c != id_column]
     if not columns:
         raise UserError(f"{path} has no column besides {id_column!r}; nothing is left to cluster.")
-    if id_column is None:
-        index, id_name = pd.RangeIndex(1, len(table) + 1), "row"
-    else:
-        index = pd.Index(table[id_column])
-        id_name = "row" if id_column.startswith(_NAMELESS) else id_column
-    index.name = id_name
-    chosen = table[columns].set_axis(index, axis=0)
-    _refuse_text(chosen, path, bool(choice.columns))
-    chosen = chosen.astype(float)
+    index: pd.Index = pd.RangeIndex(1, table.rows + 1)
+    if id_column is not None:
+        index = pd.Index(column_names(table.column(id_column), id_column, str(path)), dtype=object)
+    id_name = "row" if nameless or id_column is None else id_column
+    chosen = pd.DataFrame(_numbers(table, columns, choice, index), index=index.rename(id_name))
     _refuse_infinite(chosen, path)
-    n_dropped = 0
-    if chosen.isna().to_numpy().any():
-        if not choice.drop_missing:
-            _refuse_missing(chosen, path)
-        kept = chosen.dropna()
-        n_dropped = len(chosen) - len(kept)
-        if not len(kept):
-            raise UserError(
-                f"Every row of {path} has a missing value; choose fuller columns with --columns."
-            )
-        note(f"{n_dropped} of {len(chosen)} rows have missing values and are left out.")
-        chosen = kept
+    chosen, n_dropped = _whole_rows(chosen, choice, path)
     if not choice.columns:
         for name in columns:
-            if _looks_like_row_numbers(name, chosen[name].to_numpy(), np):
+            if _looks_like_row_numbers(name, chosen[name].to_numpy()):
                 note(
                     f"Column {name!r} looks like row numbers; if it is, leave it out of the "
                     f"clustering with --id-column {name}."
@@ -213,35 +157,52 @@ def select(table: pd.DataFrame, choice: Choice, path: Path) -> Selection:
     return Selection(chosen, id_name, id_column, n_dropped)
 
 
-def _refuse_text(chosen: pd.DataFrame, path: Path, were_chosen: bool) -> None:
-    import pandas as pd
-
-    text = [c for c in chosen.columns if not pd.api.types.is_numeric_dtype(chosen[c])]
-    if not text:
-        return
-    column = chosen[text[0]]
-    as_number = pd.to_numeric(column, errors="coerce")
-    bad = (as_number.isna() & column.notna()).to_numpy()
-    if not bad.any():
-        bad[0] = True
-    row = int(bad.argmax())
-    what = f"row {column.index[row]!s} of {text[0]!r} is {str(column.iloc[row])[:40]!r}"
-    numeric = [str(c) for c in chosen.columns if c not in text]
-    if were_chosen or not numeric:
-        remedy = "choose columns of numbers with --columns"
-    else:
-        remedy = f"choose columns of numbers, such as --columns {','.join(numeric[:3])}"
-    several = len(text) > 1
+def _numbers(table: Table, columns: list[str], choice: Choice, rows: Any) -> dict[str, np.ndarray]:
+    out, refused = {}, []
+    for name in columns:
+        column = table.column(name)
+        numbers = column_numbers(column, choice.form)
+        if numbers is None:
+            refused.append((name, type_refusal(name, str(table.path), column.type)))
+        elif numbers.bad.any():
+            refused.append((name, refusal(name, str(table.path), column, numbers, rows)))
+        else:
+            out[name] = numbers.values
+    if not refused:
+        return out
+    solvable = [error for _, error in refused if "add --" in str(error)]
+    if solvable or len(refused) == 1:
+        raise solvable[0] if solvable else refused[0][1]
+    names = [name for name, _ in refused]
     raise UserError(
-        f"{'Columns' if several else 'Column'} {listed(text)} of {path} "
-        f"{'hold' if several else 'holds'} text or dates, not numbers ({what}); {remedy}, and name "
-        "a column of row names with --id-column."
+        f"{len(names)} columns of {table.path} are not of numbers: {listed(names)}; leave them out "
+        f"with --exclude '{','.join(names)}', or name the rows by one of them with --id-column."
     )
 
 
-def _refuse_infinite(chosen: pd.DataFrame, path: Path) -> None:
-    import numpy as np
+def _whole_rows(chosen: pd.DataFrame, choice: Choice, path: Path) -> tuple[pd.DataFrame, int]:
+    """The rows without gaps, if these may be left out."""
+    bad = chosen.isna().to_numpy()
+    if not bad.any():
+        return chosen, 0
+    rows: np.ndarray = np.any(bad, axis=1)
+    if not choice.drop_missing:
+        row, column = (int(v) for v in np.argwhere(bad)[0])
+        more = f" ({int(rows.sum())} rows have missing values)" if rows.sum() > 1 else ""
+        raise UserError(
+            f"Row {chosen.index[row]!s}, column {chosen.columns[column]!r} of {path} is "
+            f"missing{more}; fill such values in, or add --drop-missing to leave those rows out."
+        )
+    if rows.all():
+        raise UserError(
+            f"Every row of {path} has a missing value; choose fuller columns with --columns."
+        )
+    n_dropped = int(rows.sum())
+    note(f"{n_dropped} of {len(chosen)} rows have missing values and are left out.")
+    return chosen.loc[np.logical_not(rows)], n_dropped
 
+
+def _refuse_infinite(chosen: pd.DataFrame, path: Path) -> None:
     bad = np.isinf(chosen.to_numpy())
     if bad.any():
         row, column = (int(v) for v in np.argwhere(bad)[0])
@@ -251,20 +212,66 @@ def _refuse_infinite(chosen: pd.DataFrame, path: Path) -> None:
         )
 
 
-def _refuse_missing(chosen: pd.DataFrame, path: Path) -> None:
-    import numpy as np
-
-    bad = chosen.isna().to_numpy()
-    row, column = (int(v) for v in np.argwhere(bad)[0])
-    rows = int(bad.any(axis=1).sum())
-    more = f" ({rows} rows have missing values)" if rows > 1 else ""
-    raise UserError(
-        f"Row {chosen.index[row]!s}, column {chosen.columns[column]!r} of {path} is missing{more}; "
-        "fill such values in, or add --drop-missing to leave those rows out."
-    )
-
-
-def _looks_like_row_numbers(name: str, values: Any, np: Any) -> bool:
+def _looks_like_row_numbers(name: str, values: np.ndarray) -> bool:
     if name.lower() not in ("id", "index", "row", "rowid", "row_id", "no", "nr", "number"):
         return False
     return len(values) > 2 and bool(np.all(np.diff(values) == 1))
+
+
+def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Selection:
+    """Series in rows: names as text, times, values and covariates.
+
+    Parameters
+    ----------
+    table : Table
+        As `read_table` gave it.
+    choice : Choice
+        With `series`, `time` and `value`.
+    with_value : bool
+        Whether the values are needed; rows to predict have none.
+    """
+    import pandas as pd
+
+    path = str(table.path)
+    series, time, value = choice.series, choice.time, choice.value
+    if series is None or time is None or value is None:
+        named = {"series": series, "time": time, "value": value}
+        option = next(name for name, column in named.items() if column is None)
+        raise UserError(
+            f"--model series needs --series, --time and --value, the columns of a long table "
+            f"with one observation per row; --{option} is missing."
+        )
+    wanted = [series, time, *([value] if with_value else []), *choice.columns]
+    table.require(wanted)
+    if len(set(wanted)) < len(wanted):
+        raise UserError("--series, --time, --value and --covariates must name different columns.")
+    names = column_names(table.column(series), series, path)
+    if "" in names:
+        raise UserError(
+            f"Row {names.index('') + 1}, column {series!r} of {path} is missing; every row needs "
+            "the name of its series. Fill it in, or delete such rows."
+        )
+    rows = range(1, table.rows + 1)
+    out: dict[str, Any] = {
+        series: pd.Series(names, dtype=object),
+        time: column_times(table.column(time), time, path, choice.date_format),
+    }
+    _note_dates_as_numbers(out[time], time)
+    out.update(_numbers(table, wanted[2:], choice, rows))
+    return Selection(pd.DataFrame(out), series, series)
+
+
+def _note_dates_as_numbers(times: Any, name: str) -> None:
+    """Numbers that look like days or months written together would have gaps of 89 steps."""
+    import pandas as pd
+
+    if not isinstance(times, np.ndarray) or times.dtype.kind != "i":
+        return
+    for low, high, form in ((18000101, 21991231, "%Y%m%d"), (180001, 219912, "%Y%m")):
+        if times.min() >= low and times.max() <= high and len(np.unique(times)) > 1:
+            texts = pd.Series(np.unique(times)).astype(str)
+            if not pd.to_datetime(texts, format=form, errors="coerce").isna().any():
+                note(
+                    f"Column {name!r} looks like dates but is read as numbers; add --date-format "
+                    f"{form} if it holds dates."
+                )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.estimators.series_time import TimeAxis, time_axis
+from cavity.reading.frames import as_pandas, without_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,14 +52,24 @@ def _numbers(values: Any, what: str) -> np.ndarray:
     """Floats, or an error that names the first value which is none."""
     import pandas as pd
 
+    values = without_mask(values)
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, pd.api.extensions.ExtensionDtype) and pd.api.types.is_numeric_dtype(kind):
+        # Nullable numbers have NA, which NumPy alone would keep as an object.
+        if pd.api.types.is_bool_dtype(kind):
+            raise ValueError(f"{what} holds {kind}, not real numbers.")
+        values = values.to_numpy(dtype=float, na_value=np.nan)
     array = np.asarray(values)
     if array.dtype.kind in "fiu":
         return array.astype(float, copy=False)
     if array.dtype.kind in "bcmM":
         raise ValueError(f"{what} holds {array.dtype}, not real numbers.")
     flat = pd.Series(array.ravel(), dtype=object)
-    numbers = pd.to_numeric(flat, errors="coerce")
-    bad = numbers.isna().to_numpy() & ~flat.isna().to_numpy()
+    # NaT counts as missing, yet a column that has one holds dates.
+    kinds = (pd.Timestamp, pd.Timedelta, pd.Period, type(pd.NaT), np.datetime64, np.timedelta64)
+    dates = np.array([isinstance(v, kinds) for v in flat], dtype=bool)
+    numbers = pd.to_numeric(flat.mask(dates), errors="coerce")
+    bad = (numbers.isna().to_numpy() & ~flat.isna().to_numpy()) | dates
     if bad.any():
         first = int(np.argmax(bad))
         if array.ndim == 2:
@@ -92,6 +103,22 @@ def _refuse_repeated(index: pd.Index, what: str) -> None:
         )
 
 
+# Cells beyond this, far more than there are observations, are a mistake in the frequency.
+_FEW_CELLS, _CELLS_PER_VALUE, _MOST_CELLS = 10_000_000, 200, 2_000_000_000
+
+
+def _refuse_vast(n: int, axis: TimeAxis, n_values: int) -> None:
+    """Refuse a grid of series and times before its memory is asked for."""
+    cells = n * axis.size
+    if cells <= max(_FEW_CELLS, min(_CELLS_PER_VALUE * n_values, _MOST_CELLS)):
+        return
+    raise ValueError(
+        f"{n:,} series on a grid of {axis.size:,} times are {cells:,} cells for {n_values:,} "
+        f"values, at least {cells * 24 / 2**30:.1f} GiB. Group the times more coarsely, for "
+        "instance with freq='D', freq='W' or freq='M'."
+    )
+
+
 def _check_some(count: np.ndarray) -> None:
     if not count.size:
         raise ValueError("there is no series, or no time, in the data. Give at least one of each.")
@@ -103,16 +130,25 @@ def _count_type(most: float) -> type:
     return np.uint16 if most <= np.iinfo(np.uint16).max else np.float64
 
 
+def _wide_numbers(Y: pd.DataFrame) -> np.ndarray:
+    if all(isinstance(t, np.dtype) for t in Y.dtypes):
+        return _numbers(Y.to_numpy(), "Y")
+    columns = [_numbers(Y.iloc[:, j], f"Y, column {j},") for j in range(Y.shape[1])]
+    return np.column_stack(columns)
+
+
 def from_wide(Y: Any, offset: Any = None, freq: str | None = None) -> SeriesData:
     """Read a table with a row per series and a column per time; NaN is not observed."""
     import pandas as pd
 
+    Y = as_pandas(Y)
     if isinstance(Y, pd.DataFrame):
         _refuse_repeated(Y.index, "series")
         axis = time_axis(Y.columns, "time (the column labels)", freq)
         position = axis.locate(Y.columns)
-        values = _numbers(Y.to_numpy(), "Y")
+        values = _wide_numbers(Y)
         series = Y.index
+        _refuse_vast(len(Y), axis, values.size)
         if len(np.unique(position)) < len(position):
             labels = axis.labels()[position]
             _refuse_repeated(labels, "time")
@@ -196,6 +232,7 @@ def from_rows(
     """Read one row per observation, in any order; any number of rows per series and time."""
     import pandas as pd
 
+    frame = as_pandas(frame)
     if not len(frame):
         raise ValueError("the data have no rows. Give at least one observation.")
     owner = _column(frame, series, "series")
@@ -216,6 +253,7 @@ def from_rows(
     position = axis.locate(frame[time])
     code, names = pd.factorize(owner, sort=True)
     n, n_times, c = len(names), axis.size, len(covariates)
+    _refuse_vast(n, axis, int(seen.sum()))
     cell = (code * n_times + position)[seen]
     values = np.column_stack([u[seen], y[seen]])
     count = np.bincount(cell, minlength=n * n_times)
@@ -250,6 +288,7 @@ def locate_rows(
     """Series, time, covariates, offset and value (NaN if not asked for) of new rows."""
     import pandas as pd
 
+    frame = as_pandas(frame)
     series, time, value = data.columns
     owner = _column(frame, series, "series")
     code = data.series.get_indexer(pd.Index(owner))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cavity.reading.times import text_times
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # A grid finer than this many steps per observed time is taken for a mistake in the data.
 _SPARSEST = 50
+# Whole numbers beyond this are not all floats: neighbours would become one time.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,7 @@ class TimeAxis:
                 f"{_KINDS[self.kind]}{'' if self.zone is None else ' in a time zone'}. "
                 "Give times of the same kind."
             )
-        position = (codes.values - self.start) / self.step
-        nearest = np.rint(position)
-        bad = np.abs(position - nearest) > 1e-6
+        nearest, bad = self._steps(codes.values)
         if bad.any():
             raise ValueError(
                 f"{self.name} {_show(values, bad)} falls between the steps of the fitted series. "
@@ -80,7 +81,18 @@ class TimeAxis:
                 f"{self.name} {_show(values, nearest < 0)} lies before the first time of the "
                 f"fitted series, {self.labels(0, 1)[0]}. Only later times can be predicted."
             )
-        return nearest.astype(np.int64)
+        return nearest
+
+    def _steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nearest steps, and which values lie between two; whole numbers are not rounded."""
+        if values.dtype.kind == "i" and isinstance(self.start, int) and isinstance(self.step, int):
+            low, high = int(values.min(initial=self.start)), int(values.max(initial=self.start))
+            if high - self.start < 2**63 and self.start - low < 2**63:
+                steps, rest = np.divmod(values - self.start, self.step)
+                return steps, rest != 0
+        position = (values - self.start) / self.step
+        nearest = np.rint(position)
+        return nearest.astype(np.int64), np.abs(position - nearest) > 1e-6
 
 
 _KINDS = {"period": "periods", "timestamp": "timestamps", "number": "numbers"}
@@ -125,21 +137,51 @@ def _codes(values: Any, name: str, frequency: str | None) -> _Codes:
     if isinstance(index, pd.DatetimeIndex):
         zone = index.tz
         plain = index if zone is None else index.tz_convert("UTC").tz_localize(None)
-        return _Codes("timestamp", plain.values.astype("M8[ns]").astype(np.int64), zone=zone)
+        try:
+            plain = plain.as_unit("ns")
+        except ValueError:
+            raise ValueError(
+                f"{name} holds dates outside the years 1678 to 2261, which nanoseconds cannot "
+                "count. Give freq='Y' or periods."
+            ) from None
+        return _Codes("timestamp", plain.asi8, zone=zone)
     if pd.api.types.is_numeric_dtype(index.dtype) and not pd.api.types.is_bool_dtype(index.dtype):
-        numbers = np.asarray(index, dtype=float)
+        if pd.api.types.is_integer_dtype(index.dtype):
+            return _Codes("number", _whole(index, name))
+        numbers = index.to_numpy(dtype=float)
         if not np.isfinite(numbers).all():
             raise ValueError(f"{name} holds an infinite number. Times must be finite.")
+        if np.abs(numbers).max(initial=0.0) > _EXACT:
+            raise ValueError(
+                f"{name} holds numbers beyond 2**53 as floats, where neighbouring times are one "
+                "number. Give them as integers, or subtract the first from all."
+            )
+        if (numbers == np.rint(numbers)).all():
+            numbers = numbers.astype(np.int64)
         return _Codes("number", numbers)
     raise ValueError(
         f"{name} holds {index.dtype}, neither dates, periods nor numbers. Convert it first."
     )
 
 
+def _whole(index: pd.Index, name: str) -> np.ndarray:
+    values = index.to_numpy()
+    if values.dtype.kind == "u" and values.size and int(values.max()) > np.iinfo(np.int64).max:
+        raise ValueError(
+            f"{name} holds whole numbers beyond 64 bits with sign. Subtract the first from all."
+        )
+    return values.astype(np.int64)
+
+
 def _parsed(index: pd.Index, name: str) -> pd.Index:
-    """Text or mixed objects as dates or periods."""
+    """Text or mixed objects as dates, periods or numbers."""
     import pandas as pd
 
+    missing = np.asarray(index.isna())
+    if missing.any():
+        # Before anything is converted: NaT is the number -9.2e18 to some conversions.
+        row = int(np.argmax(missing))
+        raise ValueError(f"{name} is missing in row {row}. Drop or fill such rows first.")
     first = index[0] if len(index) else None
     if isinstance(first, pd.Period):
         try:
@@ -149,6 +191,19 @@ def _parsed(index: pd.Index, name: str) -> pd.Index:
                 f"{name} holds periods of different frequencies. Convert them to one with "
                 "asfreq first."
             ) from None
+    text = np.array([isinstance(v, str) for v in index], dtype=bool)
+    if text.all():
+        return text_times(list(index), name)
+    if text.any():
+        row = int(np.argmin(text)) if text[0] else int(np.argmax(text))
+        raise ValueError(
+            f"{name} mixes text with other things: row {row} is {str(index[row])[:40]!r}, unlike "
+            "the rows before. Give all times in one form."
+        )
+    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in index):
+        raise ValueError(
+            f"{name} holds whole numbers beyond 64 bits. Subtract the first from all of them."
+        )
     zones = {str(getattr(v, "tzinfo", None)) for v in index if hasattr(v, "tzinfo")}
     if len(zones) > 1:
         raise ValueError(
@@ -156,18 +211,10 @@ def _parsed(index: pd.Index, name: str) -> pd.Index:
             "zone first, for instance with pandas.to_datetime(times, utc=True)."
         )
     try:
-        with warnings.catch_warnings():
-            # Pandas says when it has to guess a format; the axis shows what it guessed.
-            warnings.simplefilter("ignore", UserWarning)
-            return pd.DatetimeIndex(pd.to_datetime(index))
-    except (ValueError, TypeError) as error:
-        if "time zone" in str(error).lower() or "timezone" in str(error).lower():
-            raise ValueError(
-                f"{name} mixes time zones. Convert all times to one zone first, for instance "
-                "with pandas.to_datetime(times, utc=True)."
-            ) from None
+        return pd.DatetimeIndex(pd.to_datetime(index))
+    except (ValueError, TypeError):
         raise ValueError(
-            f"{name} holds text that is not a date: {str(first)[:40]!r}. Give dates, periods or "
+            f"{name} holds things that are not times: {str(first)[:40]!r}. Give dates, periods or "
             "numbers."
         ) from None
 
@@ -231,8 +278,12 @@ def _one_per_period(stamps: pd.DatetimeIndex, period: str) -> bool:
 
 
 def _common_step(unique: np.ndarray, kind: str, name: str) -> Any:
+    if unique.dtype.kind == "i" and int(unique[-1]) - int(unique[0]) >= 2**63:
+        raise ValueError(
+            f"{name} runs from {unique[0]} to {unique[-1]}, too far apart for 64 bits. Check these."
+        )
     gaps = np.diff(unique)
-    if kind == "timestamp":
+    if unique.dtype.kind == "i":
         step: Any = int(np.gcd.reduce(gaps))
     else:
         step = gaps.min()
@@ -242,20 +293,20 @@ def _common_step(unique: np.ndarray, kind: str, name: str) -> Any:
                 f"{name} is not equally spaced: steps of {gaps.min():g} and {gaps.max():g} have no "
                 "common step. Round or number the times first."
             )
-    if (unique[-1] - unique[0]) / step > _SPARSEST * unique.size:
+    if float(unique[-1] - unique[0]) / step > _SPARSEST * unique.size:
         raise ValueError(
             f"{name} has {unique.size} different values on a grid of "
-            f"{int((unique[-1] - unique[0]) / step) + 1} steps. Group the times first, for "
+            f"{int((unique[-1] - unique[0]) // step) + 1} steps. Group the times first, for "
             "instance with freq='D' or freq='M'."
         )
     return step
 
 
 def _grid(codes: _Codes, unique: np.ndarray, step: Any, name: str) -> TimeAxis:
-    size = round(float((unique[-1] - unique[0]) / step)) + 1
-    start = unique[0]
-    if codes.kind == "number" and start == int(start) and step == int(step):
+    start: Any = unique[0]
+    if unique.dtype.kind == "i":
         start, step = int(start), int(step)
-    elif codes.kind != "number":
-        start = int(start)
+        size = (int(unique[-1]) - start) // step + 1
+    else:
+        size = round(float((unique[-1] - start) / step)) + 1
     return TimeAxis(codes.kind, start, step, size, codes.frequency, codes.zone, name)

@@ -47,35 +47,90 @@ def _column(names: np.ndarray | None, j: int) -> str:
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
-def check_numeric(X: Any) -> None:
-    """Refuse text and dates, naming the column, before NumPy does so by value."""
-    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.ndim == 2:
-        for row, column in np.ndindex(X.shape):
-            try:
-                float(X[row, column])
-            except ValueError:
-                raise ValueError(
-                    f"X holds text: row {row}, column {column} is {str(X[row, column])[:40]!r}, "
-                    "could not convert string to float. Drop or encode such columns first."
-                ) from None
-        return
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return
+def check_numeric(X: Any) -> Any:
+    """Numbers as scikit-learn takes them; refuses text, dates and masked cells, naming the place.
+
+    Parameters
+    ----------
+    X : array or table
+        A table of any library (pandas, polars, Arrow); nullable columns, booleans and decimals
+        are numbers.
+
+    Returns
+    -------
+    X itself, or a pandas DataFrame of floats where it was another kind of table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> check_numeric(pd.DataFrame({"a": pd.array([1, 2], dtype="Int64")}))["a"].tolist()
+    [1.0, 2.0]
+    """
+    from cavity.reading.frames import as_pandas, frame_column, is_frame
+    from cavity.reading.words import listed
+
+    if np.ma.isMaskedArray(X):
+        return _unmasked(X)
+    if isinstance(X, np.ndarray):
+        _check_array(X)
+        return X
+    if not is_frame(X):
+        return X
     import pandas as pd
 
-    bad = [
-        str(c)
-        for c, t in zip(X.columns, dtypes, strict=True)
-        if not pd.api.types.is_numeric_dtype(t)
-    ]
-    if bad:
-        listed = ", ".join(repr(c) for c in bad[:5]) + (" ..." if len(bad) > 5 else "")
-        what = f"Columns {listed} of X hold" if len(bad) > 1 else f"Column {listed} of X holds"
+    frame = as_pandas(X)
+    if not isinstance(frame, pd.DataFrame):
+        return X
+    kinds = [t for t in frame.dtypes if isinstance(t, np.dtype) and t.kind in "fiu"]
+    if frame is X and len(kinds) == frame.shape[1]:
+        return X
+    columns, refused = [], {}
+    for j, name in enumerate(frame.columns):
+        try:
+            columns.append(frame_column(frame.iloc[:, j], f"Column {str(name)!r} of X"))
+        except ValueError as error:
+            refused[str(name)] = error
+    if len(refused) > 1:
         raise ValueError(
-            f"{what} text or dates, not numbers: could not convert string to float. Drop or "
-            "encode such columns first."
+            f"Columns {listed(refused, 5)} of X hold text or dates, not numbers. "
+            f"{next(iter(refused.values()))}"
         )
+    if refused:
+        raise next(iter(refused.values()))
+    values = np.column_stack(columns) if columns else np.empty((len(frame), 0))
+    return pd.DataFrame(values, index=frame.index, columns=frame.columns)
+
+
+def _unmasked(X: Any) -> np.ndarray:
+    mask = np.ma.getmaskarray(X)
+    if mask.any():
+        place = np.argwhere(mask)[0]
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+        raise ValueError(
+            f"Input X contains masked cells: {where} ({int(mask.sum())} in all). Drop those rows "
+            "or fill them in first."
+        )
+    _check_array(X.data)
+    return X.data
+
+
+def _check_array(X: np.ndarray) -> None:
+    if X.dtype.kind in "mM":
+        raise ValueError(
+            f"X holds {X.dtype}, dates or durations, not numbers. Turn them into numbers first."
+        )
+    if X.ndim != 2 or X.dtype.kind not in "USO":
+        return
+    for row, column in np.ndindex(X.shape):
+        value = X[row, column]
+        try:
+            # NaT and dates have no float; NumPy would take the first for -9.2e18.
+            float(value if value is not None else np.nan)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"X holds text or dates: row {row}, column {column} is {str(value)[:40]!r}, "
+                "could not convert string to float. Drop or encode such columns first."
+            ) from None
 
 
 def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:

@@ -1,0 +1,250 @@
+"""``run.json``: what was asked for and how far it has come, checked field by field when read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cavity import __version__
+from cavity.cli.errors import UserError
+from cavity.cli.tables import Choice
+from cavity.core.files import write_text
+
+RUN = "run.json"
+FORMAT = "cavity run"
+VERSION = 2
+RUNNING, DRAWN, INTERRUPTED, FINISHED = STATUSES = ("running", "drawn", "interrupted", "finished")
+MODELS = ("student-t", "gaussian", "series")
+
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "n_clusters": (int,),
+    "n_chains": (int,),
+    "n_warmup": (int,),
+    "n_draws": (int,),
+    "thin": (int,),
+    "random_state": (int,),
+    "prior": (str,),
+    "collapse": (str,),
+    "init": (str,),
+    "concentration": (int, float, str),
+    "df": (int, float, str),
+    "freq": (str,),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data of a run.
+
+    Attributes
+    ----------
+    path, digest : str
+        Where the file was, and the digest of its bytes.
+    rows, dropped : int
+        Rows used, and rows left out for gaps.
+    id_name : str
+        What the names of rows (or series) are called.
+    choice : Choice
+        What of the file was used, all columns named.
+    """
+
+    path: str
+    digest: str
+    rows: int
+    dropped: int
+    id_name: str
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """One run, as its folder tells it.
+
+    Attributes
+    ----------
+    model : {"student-t", "gaussian", "series"}
+    status : {"running", "drawn", "interrupted", "finished"}
+        Sampling; draws written but not all else; stopped early, with what there was by then;
+        all written.
+    data : Source
+    settings : mapping
+        What was asked of the estimator, and the seed (``random_state``), drawn if none was given.
+    demo : bool
+        Whether a demonstration made it, which may be replaced without asking.
+    """
+
+    model: str
+    status: str
+    data: Source
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    demo: bool = False
+
+    def write(self, folder: Path) -> None:
+        """Write ``run.json``, whole or not at all."""
+        data = dataclasses.asdict(self.data)
+        choice = data.pop("choice")
+        whole = {
+            "format": FORMAT,
+            "version": VERSION,
+            "cavity": __version__,
+            "model": self.model,
+            "status": self.status,
+            "demo": self.demo,
+            "settings": dict(self.settings),
+            "data": {**data, **choice},
+        }
+        write_text(folder / RUN, json.dumps(whole, indent=1) + "\n")
+
+    def at(self, status: str) -> RunFile:
+        """The same run, so far."""
+        return dataclasses.replace(self, status=status)
+
+    def differences(self, other: RunFile) -> list[str]:
+        """What another run asks for that this one does not: the words for it."""
+        found = []
+        if self.model != other.model:
+            found.append("--model")
+        if self.data.digest != other.data.digest:
+            found.append("the data")
+        if dataclasses.replace(self.data.choice) != other.data.choice:
+            found.append("the columns or how they are read")
+        names = sorted(set(self.settings) | set(other.settings))
+        found += [
+            option(name) for name in names if self.settings.get(name) != other.settings.get(name)
+        ]
+        return found
+
+
+OPTIONS = {
+    "n_clusters": "--clusters",
+    "n_chains": "--chains",
+    "n_warmup": "--warmup",
+    "n_draws": "--draws",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+}
+
+
+def option(setting: str) -> str:
+    """The option of the command line for a setting of the estimators.
+
+    Examples
+    --------
+    >>> option("n_clusters"), option("df")
+    ('--clusters', '--df')
+    """
+    return OPTIONS.get(setting, f"--{setting}")
+
+
+_WORDS = "|".join([*OPTIONS, "df", "concentration", "collapse", "prior", "init", "thin", "freq"])
+
+
+def in_options(text: str) -> str:
+    """A sentence about settings of the estimators in the words of the command line.
+
+    Examples
+    --------
+    >>> in_options("n_draws must be an integer of at least 1, not 0. Use prior='dp'.")
+    '--draws must be an integer of at least 1, not 0. Use --prior dp.'
+    """
+    text = re.sub(rf"\b({_WORDS})=('?)([\w.-]*\w)\2", lambda m: f"{option(m[1])} {m[3]}", text)
+    text = re.sub(rf"^({_WORDS})(?= )", lambda m: option(m[1]), text)
+    return re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda m: option(m[1]), text)
+
+
+def read_record(folder: Path) -> RunFile:
+    """Read ``run.json`` of a folder, refusing what is not a run."""
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; give the folder that 'cavity fit' wrote.")
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}; give one that 'cavity fit' wrote.")
+    path = folder / RUN
+    if not path.is_file():
+        raise UserError(f"{folder} is not a run of 'cavity fit': it has no {RUN}.")
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+            raise ValueError("it does not say that it is a run of cavity")
+        version = _field(plain, "version", int)
+        if version > VERSION:
+            raise UserError(
+                f"{folder} was written by a newer version of cavity; update cavity to read it."
+            )
+        if version < VERSION:
+            raise UserError(
+                f"{folder} was written by an older version of cavity; run the fit again."
+            )
+        return _checked(plain)
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} is damaged or was not written by cavity ({error}); run the fit again."
+        ) from error
+
+
+def _checked(plain: dict[str, Any]) -> RunFile:
+    data = _field(plain, "data", dict)
+    choice: dict[str, Any] = {}
+    for part in dataclasses.fields(Choice):
+        if part.name == "drop_missing":
+            choice[part.name] = _field(data, part.name, bool)
+        elif part.name in ("columns", "exclude"):
+            names = _field(data, part.name, list)
+            if not all(isinstance(name, str) for name in names):
+                raise ValueError(f"its {part.name} are not all text")
+            choice[part.name] = tuple(names)
+        else:
+            choice[part.name] = _field(data, part.name, (str, type(None)))
+    source = Source(
+        path=_field(data, "path", str),
+        digest=_field(data, "digest", str),
+        rows=_count(data, "rows"),
+        dropped=_count(data, "dropped"),
+        id_name=_field(data, "id_name", str),
+        choice=Choice(**choice),
+    )
+    settings = _field(plain, "settings", dict)
+    for name in settings:
+        if name not in _SETTINGS:
+            raise ValueError(f"its settings have {str(name)[:40]!r}")
+        _field(settings, name, _SETTINGS[name])
+    model = _one_of(plain, "model", MODELS)
+    if model == "series" and None in (choice["series"], choice["time"], choice["value"]):
+        raise ValueError("its columns of series, time or value are not named")
+    if model != "series" and not choice["columns"]:
+        raise ValueError("its columns are not named")
+    return RunFile(
+        model=model,
+        status=_one_of(plain, "status", STATUSES),
+        data=source,
+        settings=settings,
+        demo=_field(plain, "demo", bool),
+    )
+
+
+def _field(plain: dict[str, Any], name: str, kinds: Any) -> Any:
+    if name not in plain:
+        raise ValueError(f"its {name} is missing")
+    value = plain[name]
+    truth = isinstance(value, bool) and kinds is not bool  # a bool is an int to Python
+    if truth or not isinstance(value, kinds):
+        raise ValueError(f"its {name} is of type {type(value).__name__}")
+    return value
+
+
+def _count(plain: dict[str, Any], name: str) -> int:
+    value: int = _field(plain, name, int)
+    if value < 0:
+        raise ValueError(f"its {name} is negative")
+    return value
+
+
+def _one_of(plain: dict[str, Any], name: str, words: tuple[str, ...]) -> str:
+    value: str = _field(plain, name, str)
+    if value not in words:
+        raise ValueError(f"its {name} is {value[:40]!r}")
+    return value

@@ -1,0 +1,384 @@
+"""The commands `fit`, `report` and `predict`, the same for every model."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cavity.cli import folder as files
+from cavity.cli import record as records
+from cavity.cli.errors import Interrupted, UserError, note, say
+from cavity.cli.models import FAR, MODELS
+from cavity.cli.record import RunFile, Source, read_record
+from cavity.cli.summary import THRESHOLD, plural, summarise
+from cavity.cli.tables import Choice, Selection, file_digest, read_table
+from cavity.reading.words import listed, printable
+
+
+def fit(
+    data: Path,
+    out: Path,
+    model: str,
+    choice: Choice,
+    settings: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    jobs: int | None = None,
+    demo: bool = False,
+) -> int:
+    """Cluster a file, write the folder of the run, print the summary.
+
+    Parameters
+    ----------
+    data, out : Path
+        The file and the folder to write.
+    model : {"student-t", "gaussian", "series"}
+    choice : Choice
+        What of the file to use.
+    settings : mapping
+        Parameters of the estimator; None leaves its default.
+    resume : bool
+        Only go on with a run that is there.
+    overwrite : bool
+        Replace a run that is there, once the request is known to be good.
+    quiet : bool
+    jobs : int, optional
+        Threads.
+    demo : bool
+        Whether a demonstration asks.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    kind = MODELS[model]
+    settings = {name: value for name, value in settings.items() if value is not None}
+    estimator = kind.make(settings)
+    selection = kind.read(read_table(data, choice), choice)
+    kind.check(estimator, selection, choice, settings)
+    wanted = _request(data, model, choice, selection, settings, demo)
+    # Nothing is touched on disk for a request that will be refused.
+    going_on = _going_on(out, wanted, resume=resume, overwrite=overwrite)
+    files.make(out)
+    with files.locked(out):
+        files.tidy(out)
+        if going_on is None:
+            files.empty(out)
+        run = going_on or _with_seed(wanted)
+        if going_on is not None and going_on.status == records.DRAWN:
+            say(f"The draws of the run in {out} are whole; what else belongs to it is written now.")
+            return _finish(out, run, selection, kind.load(out), quiet=quiet)
+        run.at(records.RUNNING).write(out)
+        if not quiet:
+            if going_on is not None:
+                say(f"Going on with the run in {out}, which was not finished.")
+            say(f"Fitting {kind.estimator} to {kind.size(selection)} of {data}.")
+        estimator = kind.make(
+            run.settings, progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT
+        )
+        try:
+            kind.fit(estimator, selection, choice, run.settings)
+        except KeyboardInterrupt as error:
+            run.at(records.INTERRUPTED).write(out)
+            said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
+            raise Interrupted(f"{said}. {_again(out)}") from None
+        estimator.save(out / files.POSTERIOR)
+        early = estimator.posterior_.record.interrupted
+        run = run.at(records.INTERRUPTED if early else records.DRAWN)
+        run.write(out)
+        return _finish(out, run, selection, estimator, quiet=quiet)
+
+
+def _request(
+    data: Path, model: str, choice: Choice, selection: Selection, settings: Any, demo: bool
+) -> RunFile:
+    """What is asked for, every column named."""
+    resolved = choice
+    if model != "series":
+        columns = tuple(str(name) for name in selection.table.columns)
+        resolved = dataclasses.replace(
+            choice, columns=columns, exclude=(), id_column=selection.id_column
+        )
+    source = Source(
+        path=str(data.resolve()),
+        digest=file_digest(data),
+        rows=len(selection.table),
+        dropped=selection.n_dropped,
+        id_name=selection.id_name,
+        choice=resolved,
+    )
+    return RunFile(model, records.RUNNING, source, dict(settings), demo)
+
+
+def _with_seed(run: RunFile) -> RunFile:
+    """The run with a seed: the one given, or one drawn now."""
+    seed = run.settings.get("random_state", secrets.randbits(32))
+    return dataclasses.replace(run, settings={**run.settings, "random_state": seed})
+
+
+def _going_on(out: Path, wanted: RunFile, *, resume: bool, overwrite: bool) -> RunFile | None:
+    """The unfinished run in the folder that is to be gone on with; None to begin one."""
+    if overwrite and resume:
+        raise UserError("--resume goes on with a run and --overwrite replaces it; give one.")
+    if not (out / records.RUN).exists():
+        if resume:
+            raise UserError(f"{out} holds no run to resume; leave --resume out to begin one.")
+        if (out / files.CHECKPOINT).exists() and not overwrite:
+            raise UserError(
+                f"{out} holds the checkpoint of a run but no {records.RUN}; give another --out, or "
+                "add --overwrite to replace it."
+            )
+        return None
+    if overwrite:
+        return None
+    found = read_record(out)
+    if found.status == records.FINISHED:
+        raise UserError(
+            f"{out} already holds a finished run; give another --out, or add --overwrite to "
+            "replace it."
+        )
+    if "random_state" not in wanted.settings:
+        seed = found.settings.get("random_state")
+        wanted = dataclasses.replace(wanted, settings={**wanted.settings, "random_state": seed})
+    other = found.differences(wanted)
+    if other:
+        raise UserError(
+            f"{out} holds an unfinished run that differs from this one in {', '.join(other[:4])}; "
+            f"finish it with 'cavity fit --out {out} --resume', give another --out, or add "
+            "--overwrite to replace it."
+        )
+    return found
+
+
+def resume(out: Path, *, quiet: bool = False, jobs: int | None = None) -> int:
+    """Go on with the unfinished run in a folder: all that is needed is in its ``run.json``."""
+    found = read_record(out)
+    if found.status == records.FINISHED:
+        raise UserError(f"The run in {out} is finished; there is nothing to resume.")
+    path = _where(out, found)
+    if path is None:
+        raise UserError(
+            f"{found.data.path}, which the run in {out} was reading, is gone; repeat the 'cavity "
+            "fit' command with the file's new place."
+        )
+    if file_digest(path) != found.data.digest:
+        raise UserError(
+            f"{path} has changed since the run in {out} began, so it cannot go on; add "
+            "--overwrite to a new 'cavity fit' command."
+        )
+    return fit(
+        path, out, found.model, found.data.choice, found.settings,
+        resume=True, quiet=quiet, jobs=jobs, demo=found.demo,
+    )  # fmt: skip
+
+
+def _again(out: Path) -> str:
+    return f"Repeat the command, or say 'cavity fit --out {out} --resume', to go on."
+
+
+def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: bool) -> int:
+    """All that follows from the draws; if it fails the draws are safe, and the message says so."""
+    early = run.status == records.INTERRUPTED
+    try:
+        text = _write_results(out, run, selection.table, estimator)
+    except (Exception, KeyboardInterrupt) as error:
+        why = "stopped" if isinstance(error, KeyboardInterrupt) else str(error).rstrip(".")
+        sentence = (
+            f"{why}. All draws are safe in {out / files.POSTERIOR}; 'cavity report {out}' writes "
+            "the rest."
+        )
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(sentence) from None
+        raise UserError(sentence) from error
+    if not early:
+        _complete(out, run)
+    if not quiet:
+        say("\n" + text + "\n\n" + _farewell(out, run))
+    return 130 if early else 0
+
+
+def _complete(out: Path, run: RunFile) -> None:
+    run.at(records.FINISHED).write(out)
+    (out / files.CHECKPOINT).unlink(missing_ok=True)
+
+
+def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
+    """Tables, picture and page from the draws; returns the summary in words.
+
+    Parameters
+    ----------
+    out : Path
+    run : RunFile
+    table : DataFrame or None
+        The data, where they are at hand.
+    estimator : object
+        Fitted.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    kind, choice = MODELS[run.model], run.data.choice
+    posterior, labels = estimator.posterior_, estimator.labels_
+    tail = kind.tail(estimator, table)
+    # Without the data the tail probabilities of an earlier labels.csv could not be written again.
+    if table is not None or not (out / files.LABELS).exists():
+        listed_labels = files.labels_table(posterior, labels, run.data.id_name, tail, THRESHOLD)
+        files.write_table(out / files.LABELS, listed_labels)
+    for name, further in kind.tables(estimator, choice).items():
+        files.write_table(out / name, further)
+    try:
+        kind.draw(out / files.PICTURE, estimator, table)
+        source = Path(run.data.path).name
+        kind.report(
+            out / files.REPORT,
+            estimator,
+            table,
+            title=kind.title(source),
+            settings={
+                "data file": source,
+                "data digest": run.data.digest,
+                "seed": run.settings.get("random_state"),
+            },
+        )
+    finally:
+        plt.close("all")
+    return summarise(
+        posterior, labels, noun=kind.noun, features=kind.features(estimator), tail=tail
+    )
+
+
+def _farewell(out: Path, run: RunFile) -> str:
+    kind = MODELS[run.model]
+    listing = [
+        (files.REPORT, "everything above with pictures; open it in a browser"),
+        *kind.written(),
+        (files.POSTERIOR, "all draws, for cavity.Posterior.load and other tools"),
+        (records.RUN, f"how it was run; the seed is {run.settings.get('random_state')}"),
+    ]
+    what = "new rows" if kind.noun == "row" else "rows of these series, past or to come"
+    verb = "puts new rows into these clusters" if kind.noun == "row" else f"predicts {what}"
+    lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in listing), ""]
+    if run.status == records.INTERRUPTED:
+        lines.append(f"The run was stopped early. {_again(out)}")
+    else:
+        lines.append(f"Next: cavity predict {out} new.csv   {verb}.")
+    return "\n".join(lines)
+
+
+def report(out: Path, data: Path | None) -> int:
+    """Write all that follows from a run's draws again, and print its summary."""
+    run, estimator = _load(out)
+    table = _training_table(out, run, data)
+    text = _write_results(out, run, table, estimator)
+    if run.status == records.DRAWN:
+        _complete(out, run)
+    say(text)
+    say(f"\nWritten: {out / files.REPORT}")
+    return 0
+
+
+def _load(out: Path) -> tuple[RunFile, Any]:
+    """A run and its fitted estimator, from the folder alone."""
+    run = read_record(out)
+    if not (out / files.POSTERIOR).exists():
+        if run.status in (records.RUNNING, records.INTERRUPTED):
+            raise UserError(f"The run in {out} is not finished. {_again(out)}")
+        raise UserError(f"{out / files.POSTERIOR} is gone; run the fit again.")
+    return run, MODELS[run.model].load(out)
+
+
+def _where(out: Path, run: RunFile) -> Path | None:
+    """Where the data of a run lie: where they were, or in its folder."""
+    was = Path(run.data.path)
+    return next((path for path in (was, out / was.name) if path.is_file()), None)
+
+
+def _training_table(out: Path, run: RunFile, data: Path | None) -> Any:
+    """The rows of the run, where their file is still what it was; series need none."""
+    kind = MODELS[run.model]
+    if data is not None and not data.is_file():
+        raise UserError(f"There is no file {data}; check the name and the folder.")
+    if kind.noun == "series":
+        return None
+    path = data if data is not None else _where(out, run)
+    if path is None:
+        note(f"{run.data.path} is gone, so the report does not draw the rows; give --data.")
+        return None
+    if file_digest(path) != run.data.digest:
+        if data is not None:
+            raise UserError(f"{data} is not the file that this run was fitted to.")
+        note(f"{path} has changed since the fit, so the report does not draw the rows.")
+        return None
+    return kind.read(read_table(path, run.data.choice), run.data.choice).table
+
+
+def predict(out: Path, data: Path, to: Path | None, given: Mapping[str, Any]) -> int:
+    """Place new rows by a run; CSV to a file or standard output.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of the run.
+    data : Path
+        The new rows.
+    to : Path or None
+        The file to write.
+    given : mapping
+        Fields of `Choice` that differ from the run's; None leaves the run's.
+    """
+    run = read_record(out)
+    changes = {name: value for name, value in given.items() if value not in (None, (), False)}
+    choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)
+    table = read_table(data, choice)
+    missing = [name for name in choice.columns if name not in table.names]
+    if missing:
+        raise UserError(
+            f"{data} lacks the {plural('column', len(missing))} {listed(missing)} that {out} was "
+            f"fitted to; it has {listed(table.names, 12)}."
+        )
+    if "id_column" not in changes and choice.id_column not in table.names:
+        choice = dataclasses.replace(choice, id_column=None)
+    if to is not None:
+        _check_output_file(to)
+    run, estimator = _load(out)
+    result = MODELS[run.model].predict(estimator, table, choice)
+    _note_far(result)
+    if to is not None:
+        files.write_table(to, result)
+        what = "clusters" if MODELS[run.model].noun == "row" else "predictions"
+        say(f"Wrote the {what} of {len(result):,} {plural('row', len(result))} to {to}.")
+        return 0
+    text = files.as_csv(result)
+    if sys.stdout.isatty():
+        text = printable(text, keep="\n\t")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0
+
+
+def _note_far(result: Any) -> None:
+    if "tail_probability" not in result.columns:
+        return
+    far = int((result["tail_probability"] < min(FAR, 1.0 / len(result))).sum())
+    if far:
+        verb = "lies" if far == 1 else "lie"
+        note(
+            f"{far:,} of {len(result):,} {plural('row', len(result))} {verb} far from anything the "
+            "run has seen; check the smallest tail_probability for errors of measurement."
+        )
+
+
+def _check_output_file(out: Path) -> None:
+    if out.is_dir():
+        raise UserError(f"{out} is a folder; give a file for --out, such as predictions.csv.")
+    if not out.parent.is_dir():
+        raise UserError(f"The folder {out.parent} does not exist; make it or give another --out.")

@@ -1,0 +1,1 @@
+"""Files and frames read into clean arrays: as they are written, or refused in a sentence."""
