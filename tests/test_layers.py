@@ -103,7 +103,7 @@ def test_an_import_against_the_order_is_found(place, module):
 
 
 def test_only_one_module_imports_the_compiler():
-    """Numba through core alone (and its linear algebra's declaration in one kernel)."""
+    """Numba through core alone."""
     users = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -16,23 +16,15 @@ from __future__ import annotations
 
 import math
 
-import numba.np.linalg  # noqa: F401  (makes the LAPACK wrapper below known to the compiler)
 import numpy as np
-from numba.core import types
 
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
+from cavity.core.linear_algebra import cholesky_in_place
 from cavity.models.series.kalman import observation_constant, prepare
 from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
-
-_potrf = types.ExternalFunction(
-    "numba_xxpotrf",
-    types.intc(types.char, types.char, types.intp, types.CPointer(types.float64), types.intp),
-)
-_DOUBLE = ord("d")
-_UPPER = ord("U")  # LAPACK counts columns first: its upper triangle is our lower one
 
 
 @jit
@@ -148,7 +140,7 @@ def factorise(matrix):
     for t in range(size - 1):
         square += last[t] * last[t]
     last[size - 1] = square
-    if _potrf(_DOUBLE, _UPPER, size, matrix.ctypes, matrix.shape[1]) != 0:
+    if not cholesky_in_place(matrix):
         return math.nan
     quad = 0.0
     log_det = 0.0
