@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -206,7 +207,8 @@ class SeriesModel(Model):
         from cavity.estimators.series_model import find_units
 
         names = self._names(choice, settings)
-        with speaking_of_options():
+        with speaking_of_options(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit itself will say it
             data = estimator._read(selection.table, **names)
             self.refuse_few(len(data.series), settings)
             find_units(data, True)
