@@ -125,6 +125,9 @@ def test_a_first_column_without_name_names_the_rows(cavity, table, tmp_path):
     assert ran.code == 0, ran.err
     assert "it is taken as the names of the rows" in ran.err
     assert pd.read_csv(tmp_path / "cavity-run" / "labels.csv")["row"].iloc[0] == "item 0"
+    ran = cavity("predict", "cavity-run", "indexed.csv")
+    assert ran.out.splitlines()[1].startswith("item 0,")
+    assert ran.out.startswith("row,cluster,")
 
 
 def test_columns_of_row_numbers_are_pointed_out(cavity, table, tmp_path):

@@ -47,6 +47,35 @@ def test_tables_of_others(table):
     assert check_numeric(table)["a"].tolist() == [1.0, 2.0]
 
 
+class Numeric(Stream):
+    """A numeric table as polars has it: the Arrow protocol, and an array of its values."""
+
+    @property
+    def shape(self):
+        return self._table.shape
+
+    def __len__(self):
+        return len(self._table)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self._table.to_pandas(), dtype=dtype)
+
+
+def test_the_estimators_take_tables_of_others():
+    from cavity import GaussianMixture, SeriesMixture
+
+    settings = {"n_chains": 1, "n_warmup": 3, "n_draws": 3, "random_state": 0}
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    m = GaussianMixture(2, **settings).fit(Numeric(a=X[:, 0], b=X[:, 1]))
+    same = GaussianMixture(2, **settings).fit(pd.DataFrame(X, columns=["a", "b"]))
+    np.testing.assert_array_equal(m.posterior_.labels, same.posterior_.labels)
+    rows = {"s": ["a", "b", "c"] * 6, "t": np.repeat(np.arange(6), 3), "v": X.ravel()[:18]}
+    names = {"series": "s", "time": "t", "value": "v"}
+    s = SeriesMixture(2, **settings).fit(Stream(**rows), **names)
+    same = SeriesMixture(2, **settings).fit(pd.DataFrame(rows), **names)
+    np.testing.assert_array_equal(s.posterior_.labels, same.posterior_.labels)
+
+
 def test_what_is_no_table_is_left_alone():
     X = np.ones((2, 2))
     assert as_pandas(X) is X

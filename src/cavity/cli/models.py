@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -165,7 +166,8 @@ class SeriesModel(Model):
     def check(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
         """Refuse settings and data that the estimator would refuse."""
         self.refuse_few(selection.table[selection.id_name].nunique(), settings)
-        with speaking_of_options():
+        with speaking_of_options(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit itself will say it
             estimator.check(selection.table, **self._names(choice, settings))
 
     def size(self, selection: Selection) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from cavity.cli import folder as files
 from cavity.cli import record as records
 from cavity.cli.errors import Interrupted, UserError, note, say
-from cavity.cli.models import FAR, MODELS
+from cavity.cli.models import FAR, MODELS, speaking_of_options
 from cavity.cli.record import RunFile, Source, read_record
 from cavity.cli.summary import THRESHOLD, plural, summarise
 from cavity.cli.tables import Choice, Selection, file_digest, read_table
@@ -84,7 +84,8 @@ def fit(
             run.settings, progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT
         )
         try:
-            kind.fit(estimator, selection, choice, run.settings)
+            with speaking_of_options():
+                kind.fit(estimator, selection, choice, run.settings)
         except KeyboardInterrupt as error:
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
@@ -183,20 +184,22 @@ def _again(out: Path) -> str:
     return f"Repeat the command, or say 'cavity fit --out {out} --resume', to go on."
 
 
+def _safe(out: Path) -> str:
+    return f"All draws are safe in {out / files.POSTERIOR}; 'cavity report {out}' writes the rest."
+
+
 def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: bool) -> int:
     """All that follows from the draws; if it fails the draws are safe, and the message says so."""
     early = run.status == records.INTERRUPTED
     try:
         text = _write_results(out, run, selection.table, estimator)
-    except (Exception, KeyboardInterrupt) as error:
-        why = "stopped" if isinstance(error, KeyboardInterrupt) else str(error).rstrip(".")
-        sentence = (
-            f"{why}. All draws are safe in {out / files.POSTERIOR}; 'cavity report {out}' writes "
-            "the rest."
-        )
-        if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(sentence) from None
-        raise UserError(sentence) from error
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped. {_safe(out)}") from None
+    except (OSError, ValueError, MemoryError) as error:
+        raise UserError(f"{str(error).rstrip('.')}. {_safe(out)}") from error
+    except Exception as error:
+        error.add_note(_safe(out))  # a fault of ours keeps its traceback
+        raise
     if not early:
         _complete(out, run)
     if not quiet:
@@ -264,8 +267,9 @@ def _farewell(out: Path, run: RunFile) -> str:
         (files.POSTERIOR, "all draws, for cavity.Posterior.load and other tools"),
         (records.RUN, f"how it was run; the seed is {run.settings.get('random_state')}"),
     ]
-    what = "new rows" if kind.noun == "row" else "rows of these series, past or to come"
-    verb = "puts new rows into these clusters" if kind.noun == "row" else f"predicts {what}"
+    verb = "predicts these series at other times"
+    if kind.noun == "row":
+        verb = "puts new rows into these clusters"
     lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in listing), ""]
     if run.status == records.INTERRUPTED:
         lines.append(f"The run was stopped early. {_again(out)}")

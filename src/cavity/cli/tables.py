@@ -129,10 +129,11 @@ def select(table: Table, choice: Choice) -> Selection:
     path = table.path
     id_column = choice.id_column
     first = table.names[0]
-    nameless = table.first_is_nameless and id_column is None and first not in choice.columns
-    if nameless:
+    nameless = table.first_is_nameless and first not in choice.columns
+    if nameless and id_column is None:
         note("The first column has no name; it is taken as the names of the rows.")
         id_column = first
+    nameless = nameless and id_column == first
     table.require([id_column] if id_column else [])
     table.require(choice.columns)
     if id_column in choice.columns:

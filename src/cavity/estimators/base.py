@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -35,25 +36,8 @@ EP_OPTIONS = {
 }
 
 
-class Estimator(BaseEstimator):
-    """Base of the estimators; a subclass says how its problem is made and what it answers."""
-
-    # Set by the estimators' constructors.
-    n_clusters: int
-    collapse: str
-    prior: Any
-    concentration: Any
-    n_chains: int
-    n_warmup: int
-    n_draws: int
-    thin: int
-    init: Any
-    n_jobs: int | None
-    random_state: Any
-    progress: bool | None
-    checkpoint: Any
-    keep_warmup: bool
-    collapse_options: Any
+class Fitted:
+    """What `fit` sets on every estimator."""
 
     posterior_: Posterior
     partition_: Partition
@@ -61,9 +45,39 @@ class Estimator(BaseEstimator):
     n_clusters_: int
     converged_: bool
 
+
+@dataclass(repr=False, eq=False)
+class Estimator(Fitted, BaseEstimator):
+    """Base of the estimators; a subclass says how its problem is made and what it answers.
+
+    A dataclass: its fields, and those that a subclass adds, are the constructor's parameters.
+    """
+
+    n_clusters: int = 10
+    _: KW_ONLY
+    collapse: str = ""
+    prior: Any = "dirichlet"
+    concentration: float | str | None = None
+    n_chains: int = 4
+    n_warmup: int = 200
+    n_draws: int = 300
+    thin: int = 1
+    init: Any = "random"
+    n_jobs: int | None = None
+    random_state: Any = None
+    progress: bool | None = None
+    checkpoint: Any = None
+    keep_warmup: bool = False
+    collapse_options: Any = None
+
     _model: ClassVar[str]  # its name in the registry of collapses
     _starts: ClassVar[tuple[str, ...]]
     _options: ClassVar[dict[str, tuple[str, ...]]] = {}  # of collapses, whose values are words
+
+    @property
+    def _units(self) -> Any:
+        """The units of the draws."""
+        return self.posterior_.units
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import (
@@ -30,26 +31,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class MixtureAnswers:
+class MixtureAnswers(Fitted):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
-    posterior_: Posterior
-    partition_: Partition
-    labels_: np.ndarray
-    n_clusters_: int
     means_: np.ndarray
     covariances_: np.ndarray
     weights_: np.ndarray
+    _units: ColumnUnits
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
-
-    @property
-    def _units(self) -> ColumnUnits:
-        units = self.posterior_.units
-        assert isinstance(units, ColumnUnits)
-        return units
 
     # ------------------------------------------------------------------ clusters of the estimate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,13 +36,14 @@ CONCENTRATION, CONCENTRATION_OPEN = 20.0, 1.0
 FEW = 4
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     """What the two mixtures share: validation, the problem that is sampled, its answers."""
 
-    # Set by the estimators' constructors.
-    mean_prior_strength: float
-    covariance_prior_df: float | None
-    covariance_prior_scale: float | str
+    init: Any = "k-means++"
+    mean_prior_strength: float = 0.01
+    covariance_prior_df: float | None = None
+    covariance_prior_scale: float | str = "learn"
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
@@ -187,6 +189,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         return plan, units
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class StudentTMixture(_Mixture):
     """Robust clustering: a mixture of multivariate Student-t distributions, by MCMC.
 
@@ -265,50 +268,10 @@ class StudentTMixture(_Mixture):
     (1, 3)
     """
 
-    _model = "student-t"
+    _model: ClassVar[str] = "student-t"
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        df: float | str = "learn",
-        collapse: str = "ep",
-        prior: Any = "dirichlet",
-        concentration: float | str | None = None,
-        n_chains: int = 4,
-        n_warmup: int = 200,
-        n_draws: int = 300,
-        thin: int = 1,
-        init: Any = "k-means++",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: bool | None = None,
-        checkpoint: Any = None,
-        keep_warmup: bool = False,
-        mean_prior_strength: float = 0.01,
-        covariance_prior_df: float | None = None,
-        covariance_prior_scale: float | str = "learn",
-        collapse_options: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.df = df
-        self.collapse = collapse
-        self.prior = prior
-        self.concentration = concentration
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.thin = thin
-        self.init = init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.keep_warmup = keep_warmup
-        self.mean_prior_strength = mean_prior_strength
-        self.covariance_prior_df = covariance_prior_df
-        self.covariance_prior_scale = covariance_prior_scale
-        self.collapse_options = collapse_options
+    collapse: str = "ep"
+    df: float | str = "learn"
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -323,6 +286,7 @@ class StudentTMixture(_Mixture):
         return StudentTProblem(standard, prior.niw, prior.updates, df, learn)
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class GaussianMixture(_Mixture):
     """Bayesian Gaussian mixture by exactly collapsed (or naive) Gibbs sampling.
 
@@ -354,48 +318,9 @@ cluster_centers_
     3
     """
 
-    _model = "gaussian"
+    _model: ClassVar[str] = "gaussian"
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        collapse: str = "collapsed",
-        prior: Any = "dirichlet",
-        concentration: float | str | None = None,
-        n_chains: int = 4,
-        n_warmup: int = 200,
-        n_draws: int = 300,
-        thin: int = 1,
-        init: Any = "k-means++",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: bool | None = None,
-        checkpoint: Any = None,
-        keep_warmup: bool = False,
-        mean_prior_strength: float = 0.01,
-        covariance_prior_df: float | None = None,
-        covariance_prior_scale: float | str = "learn",
-        collapse_options: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.collapse = collapse
-        self.prior = prior
-        self.concentration = concentration
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.thin = thin
-        self.init = init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.keep_warmup = keep_warmup
-        self.mean_prior_strength = mean_prior_strength
-        self.covariance_prior_df = covariance_prior_df
-        self.covariance_prior_scale = covariance_prior_scale
-        self.collapse_options = collapse_options
+    collapse: str = "collapsed"
 
     def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> GaussianProblem:
         return GaussianProblem(standard, prior.niw, prior.updates)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from cavity.sampling.fingerprint import data_digest
 CONCENTRATION = 1.0
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
@@ -116,52 +118,15 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     (30, 4)
     """
 
-    _model = "series"
+    _model: ClassVar[str] = "series"
     _starts: ClassVar[tuple[str, ...]] = ("random",)
     _options: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        collapse: str = "ep",
-        prior: Any = "dirichlet",
-        concentration: float | str | None = None,
-        n_chains: int = 4,
-        n_warmup: int = 200,
-        n_draws: int = 300,
-        thin: int = 1,
-        init: Any = "random",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: bool | None = None,
-        checkpoint: Any = None,
-        keep_warmup: bool = False,
-        intercept: bool = True,
-        priors: SeriesPrior | None = None,
-        hold: Any = None,
-        keep_trends: bool = False,
-        collapse_options: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.collapse = collapse
-        self.prior = prior
-        self.concentration = concentration
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.thin = thin
-        self.init = init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.keep_warmup = keep_warmup
-        self.intercept = intercept
-        self.priors = priors
-        self.hold = hold
-        self.keep_trends = keep_trends
-        self.collapse_options = collapse_options
+    collapse: str = "ep"
+    intercept: bool = True
+    priors: SeriesPrior | None = None
+    hold: Any = None
+    keep_trends: bool = False
 
     def _check_settings(self) -> None:
         super()._check_settings()

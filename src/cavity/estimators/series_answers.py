@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, locate_rows
 from cavity.estimators.series_results import (
     AlignedFactors,
@@ -32,23 +33,14 @@ if TYPE_CHECKING:
     from cavity.posterior.partition import Partition
 
 
-class SeriesAnswers:
+class SeriesAnswers(Fitted):
     """Methods of a fitted `SeriesMixture`."""
 
-    # Set by ``fit``.
-    posterior_: Posterior
-    labels_: np.ndarray
-    n_clusters_: int
-    partition_: Partition
+    # Set by ``fit`` or ``load``.
     _data: SeriesData
     _moments: TrendMoments
     _aligned: AlignedFactors | None = None
-
-    @property
-    def _units(self) -> SeriesUnits:
-        units = self.posterior_.units
-        assert isinstance(units, SeriesUnits)
-        return units
+    _units: SeriesUnits
 
     def _restore(self, posterior: Posterior) -> None:
         """Set what a fit would have set from the data."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import build_priors
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
 from cavity.models.series.state import factor_series
-from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.sampling.chains import seed_entropy
@@ -21,18 +21,14 @@ from cavity.sampling.chains import seed_entropy
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.posterior.partition import Partition
 
 # Draws of the fit that are visited, and steps at the first of them before any is counted.
 MAX_DRAWS, BURN_IN, PER_DRAW = 100, 60, 3
 
 
-class SeriesAssignment:
+class SeriesAssignment(Fitted):
     """The verb that assigns new series."""
 
-    posterior_: Posterior
-    partition_: Partition
-    n_clusters_: int
     priors: SeriesPrior | None
     _data: SeriesData
 
