@@ -171,16 +171,7 @@ def sample(
         plan,
         RunSettings(n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint),
     )
-    return Posterior(
-        run.labels,
-        log_joint=run.log_joint,
-        sweep_seconds=run.sweep_seconds,
-        parameters=run.parameters,
-        cluster_parameters=run.cluster_parameters,
-        events=run.events,
-        names=names,
-        record=plan.record(run, settings=settings),
-    )
+    return plan.posterior(run, names=names, settings=settings)
 
 
 def _describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:

@@ -15,7 +15,9 @@ import numpy as np
 from cavity.collapse.driver import Parts
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
+from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
+from cavity.posterior.units import Units
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import ChainRun, run_chains
@@ -111,17 +113,57 @@ class Plan:
             marginal=self.marginal,
         )
 
-    def record(self, run: ChainRun, **more: Any) -> RunRecord:
-        """How the run was made; `more` are the fields that the estimator knows."""
-        return RunRecord(
-            model=self.name,
-            max_clusters=self.max_clusters,
-            n_warmup=int(run.n_warmup),
-            thin=int(run.thin),
-            seed=run.entropy,
-            interrupted=bool(run.interrupted),
-            versions=versions(),
-            **more,
+    def posterior(
+        self,
+        run: ChainRun,
+        *,
+        names: Any = None,
+        units: Units | None = None,
+        n_values: float = 0.0,
+        summaries: Mapping[str, Any] | None = None,
+        **record: Any,
+    ) -> Posterior:
+        """What the chains drew, with its units and how it was made.
+
+        Parameters
+        ----------
+        run : ChainRun
+        names : sequence, optional
+            Of the observations.
+        units : Units, optional
+            Of the draws; densities are turned into the data's here, all else when it is shown.
+        n_values : float
+            Numbers that the likelihood is a density of, for that.
+        summaries : mapping, optional
+            What else the estimator keeps.
+        **record
+            Fields of the record that the estimator knows.
+        """
+        volume = 0.0 if units is None else n_values * units.log_volume
+        parameters = dict(run.parameters)
+        if "log_likelihood" in parameters:
+            parameters["log_likelihood"] = parameters["log_likelihood"] - volume
+        return Posterior(
+            run.labels,
+            log_joint=run.log_joint - volume,
+            sweep_seconds=run.sweep_seconds,
+            labels_warmup=run.labels_warmup,
+            parameters=parameters,
+            cluster_parameters=run.cluster_parameters,
+            events=run.events,
+            names=names,
+            units=units,
+            summaries=summaries,
+            record=RunRecord(
+                model=self.name,
+                max_clusters=self.max_clusters,
+                n_warmup=int(run.n_warmup),
+                thin=int(run.thin),
+                seed=run.entropy,
+                interrupted=bool(run.interrupted),
+                versions=versions(),
+                **record,
+            ),
         )
 
 

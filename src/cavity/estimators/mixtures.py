@@ -25,7 +25,6 @@ from cavity.estimators.validation import (
     check_numeric,
     robust_standardiser,
 )
-from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
 
@@ -76,7 +75,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     # ------------------------------------------------------------------ data
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
-        check_numeric(X)
+        X = check_numeric(X)
         X = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1
         )
@@ -117,28 +116,17 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         plan, units = self._plan(X)
         run = run_plan(plan, self._run_settings())
         columns = getattr(self, "feature_names_in_", None)
-        # Densities in the data's units; all else is converted when it is shown.
-        volume = len(X) * units.log_volume
-        likelihood = run.parameters["log_likelihood"] - volume
-        posterior = Posterior(
-            run.labels,
-            log_joint=run.log_joint - volume,
-            sweep_seconds=run.sweep_seconds,
-            labels_warmup=run.labels_warmup,
-            parameters={**run.parameters, "log_likelihood": likelihood},
-            cluster_parameters=run.cluster_parameters,
-            events=run.events,
+        posterior = plan.posterior(
+            run,
             names=names,
             units=units,
-            record=plan.record(
-                run,
-                settings=self._settings(),
-                noun="row",
-                columns=tuple(
-                    (f"x{j}" for j in range(X.shape[1])) if columns is None else map(str, columns)
-                ),
-                columns_named=columns is not None,
+            n_values=len(X),
+            settings=self._settings(),
+            noun="row",
+            columns=tuple(
+                (f"x{j}" for j in range(X.shape[1])) if columns is None else map(str, columns)
             ),
+            columns_named=columns is not None,
         )
         self._finish(posterior)
         return self

@@ -21,7 +21,6 @@ from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.validation import check_labels
 from cavity.models.series.problem import DRAWS
-from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.sampling.fingerprint import data_digest
@@ -199,23 +198,15 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         run = run_plan(plan, self._run_settings())
         moments = pool_trends(run.summaries)
         self._data, self._moments = data, moments
-        # Densities in the data's units; all else is converted when it is shown.
-        volume = float(data.count.sum(dtype=float)) * units.log_volume
-        likelihood = run.parameters["log_likelihood"] - volume
-        posterior = Posterior(
-            run.labels,
-            log_joint=run.log_joint - volume,
-            sweep_seconds=run.sweep_seconds,
-            labels_warmup=run.labels_warmup,
-            parameters={**run.parameters, "log_likelihood": likelihood},
-            cluster_parameters=run.cluster_parameters,
-            events=run.events,
+        posterior = plan.posterior(
+            run,
             names=[str(v) for v in data.series],
             units=units,
+            n_values=float(data.count.sum(dtype=float)),
             summaries=summaries_of(data, moments),
-            record=plan.record(
-                run, settings=self._settings(), noun="series", details=details_of(data)
-            ),
+            settings=self._settings(),
+            noun="series",
+            details=details_of(data),
         )
         self._finish(posterior)
         return self

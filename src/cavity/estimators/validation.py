@@ -126,10 +126,13 @@ def _check_array(X: np.ndarray) -> None:
         try:
             # NaT and dates have no float; NumPy would take the first for -9.2e18.
             float(value if value is not None else np.nan)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError) as error:
+            where = f"row {row}, column {column} is {str(value)[:40]!r}"
+            if isinstance(error, TypeError) and not hasattr(value, "year"):
+                raise TypeError(f"X holds objects: {where}; {error}.") from None
             raise ValueError(
-                f"X holds text or dates: row {row}, column {column} is {str(value)[:40]!r}, "
-                "could not convert string to float. Drop or encode such columns first."
+                f"X holds text or dates: {where}, could not convert string to float. Drop or "
+                "encode such columns first."
             ) from None
 
 
