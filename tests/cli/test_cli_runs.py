@@ -73,7 +73,7 @@ def sweeps_were_saved(folder):
 
 @pytest.mark.parametrize("again", ["the same command", "--resume alone"])
 def test_a_killed_run_goes_on(cavity, table, tmp_path, again):
-    options = ["--chains", 2, "--warmup", 10, "--draws", 50, "--thin", 400, "--seed", 4]
+    options = ["--chains", 2, "--warmup", 10, "--draws", 50, "--thin", 150, "--seed", 4]
     environment = {**os.environ, "CAVITY_CHECKPOINT_EVERY": "0.2"}
     process = start(*FIT, *options, cwd=tmp_path, env=environment)
     folder = tmp_path / "run"

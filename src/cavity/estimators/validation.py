@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from numbers import Integral, Real
 from typing import Any
 
@@ -114,6 +115,9 @@ def _unmasked(X: Any) -> np.ndarray:
     return X.data
 
 
+_DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+
+
 def _check_array(X: np.ndarray) -> None:
     if X.dtype.kind in "mM":
         raise ValueError(
@@ -126,7 +130,12 @@ def _check_array(X: np.ndarray) -> None:
         try:
             # NaT and dates have no float; NumPy would take the first for -9.2e18.
             float(value if value is not None else np.nan)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError) as error:
+            if isinstance(error, TypeError) and not isinstance(value, _DATES):
+                # scikit-learn's contract for things that are neither text nor numbers
+                raise TypeError(
+                    f"X holds a {type(value).__name__} in row {row}, column {column}: {error}"
+                ) from None
             raise ValueError(
                 f"X holds text or dates: row {row}, column {column} is {str(value)[:40]!r}, "
                 "could not convert string to float. Drop or encode such columns first."
