@@ -100,7 +100,7 @@ def test_a_killed_run_goes_on(cavity, table, tmp_path, again):
     same_draws(folder, tmp_path / "straight")
 
 
-def test_an_interrupt_leaves_a_whole_run_that_goes_on(cavity, table, tmp_path):
+def test_an_interrupt_leaves_a_whole_run(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 10, "--draws", 1000, "--thin", 400, "--seed", 0]
     process = start(*FIT, *options, cwd=tmp_path)
     for line in process.stderr:
