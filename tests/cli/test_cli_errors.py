@@ -21,7 +21,7 @@ def no_sampling(monkeypatch, request):
     def refuse(*arguments, **options):
         raise AssertionError("sampling began")
 
-    monkeypatch.setattr("cavity.estimators.mixtures.run_chains", refuse)
+    monkeypatch.setattr("cavity.estimators.fitting.run_chains", refuse)
 
 
 def write(path, text):

@@ -93,18 +93,6 @@ def test_a_bar_starts_where_an_earlier_run_ended(monkeypatch):
     assert "900/1000" in terminal.getvalue() or "930/1000" in terminal.getvalue()
 
 
-def test_earlier_work_on_any_task_does_not_count_as_speed(clock, capsys):
-    """Chains are reported one after another: the first report of each is what it begins with."""
-    with bars.reporting(True, "fit", ["a", "b"], [500, 500]) as reporter:
-        reporter.update(0, 400)
-        reporter.update(1, 400)
-        clock.now += 5.0
-        reporter.update(0, 405)
-        clock.now += 5.0
-        reporter.update(1, 405)
-    assert capsys.readouterr().err == "fit: 810 of 1,000 sweeps (81%), 3 min 10 s left\n"
-
-
 @pytest.mark.parametrize("progress", [None, False])
 def test_silent_where_there_is_no_terminal(progress, capsys):
     assert list(bars.track(range(5), "study", progress=progress)) == [0, 1, 2, 3, 4]

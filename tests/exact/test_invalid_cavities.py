@@ -16,10 +16,8 @@ def run(separation, seed, n_sweeps=150):
     y, _ = make_student_t(N, K, 2, 5.0, separation, random_state=seed)
     y = np.ascontiguousarray((y - y.mean(axis=0)) / y.std(axis=0))
     rng = np.random.default_rng(seed)
-    mixture = StudentTMixture(n_clusters=K)
-    sampler = mixture._sampler(
-        y, mixture._cluster_prior(y), SLOTS, rng.integers(0, K, N), None, rng
-    )
+    plan, _ = StudentTMixture(n_clusters=K)._plan(y)
+    sampler = plan.sampler(plan.assemble(SLOTS), rng.integers(0, K, N), rng)
     moved = np.zeros(N, dtype=bool)
     before = sampler.labels().copy()
     for _ in range(n_sweeps):

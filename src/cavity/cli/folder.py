@@ -97,7 +97,14 @@ def save_picture(path: Path, axes: Any) -> None:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """A table as CSV text; names that a spreadsheet would run as formulas are neutralised."""
+    """A table as CSV text; names that a spreadsheet would run as formulas are neutralised.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_csv(pd.DataFrame({"id": ["=1+1"], "x": [0.5]})).split()
+    ['id,x', "'=1+1,0.5"]
+    """
     safe = table.copy()
     for j in range(table.shape[1]):
         column = table.iloc[:, j]

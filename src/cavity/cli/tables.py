@@ -123,6 +123,13 @@ def select(table: Table, choice: Choice) -> Selection:
     table : Table
         As `read_table` gave it.
     choice : Choice
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = Table(Path("a.csv"), ("id", "x"), (pa.array(["007"]), pa.array(["1.5"])), 1)
+    >>> select(table, Choice(id_column="id")).table["x"].to_dict()
+    {'007': 1.5}
     """
     import pandas as pd
 

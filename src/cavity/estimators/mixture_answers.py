@@ -181,10 +181,9 @@ class MixtureAnswers(Fitted):
         Returns
         -------
         DataFrame
-            ``cluster``, its ``probability``, ``elsewhere`` (the probability of a cluster that
-            matches none of the estimate's), ``tail_probability`` and ``log_density`` (see
-            `tail_probabilities` and `score_samples`), and ``p_0``, ``p_1``, ... These and
-            ``elsewhere`` sum to one.
+            ``cluster``, its ``probability``, ``tail_probability`` and ``log_density`` (see
+            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ... and ``elsewhere``, the
+            probability of a cluster that matches none of the estimate's. The last ones sum to one.
         """
         import pandas as pd
 
@@ -194,11 +193,11 @@ class MixtureAnswers(Fitted):
         table = {
             "cluster": cluster,
             "probability": probability[np.arange(len(cluster)), cluster],
-            "elsewhere": probability[:, -1],
             "tail_probability": self.tail_probabilities(X),
             "log_density": _log_mean_exp(log_density),
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        table["elsewhere"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
     def score_samples(self, X: Any) -> np.ndarray:

@@ -299,10 +299,11 @@ class SeriesAnswers(Fitted):
         import pandas as pd
 
         mean, variance, _ = self._predictive(rows, False)
+        index = getattr(rows, "index", None)
         sd = np.sqrt(variance)
         half = normal_quantile(level) * sd
         return pd.DataFrame(
-            {"mean": mean, "lower": mean - half, "upper": mean + half, "sd": sd}, index=rows.index
+            {"mean": mean, "lower": mean - half, "upper": mean + half, "sd": sd}, index=index
         )
 
     def score_samples(self, rows: Any) -> np.ndarray:

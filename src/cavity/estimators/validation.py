@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from numbers import Integral, Real
 from typing import Any
 
@@ -114,6 +115,9 @@ def _unmasked(X: Any) -> np.ndarray:
     return X.data
 
 
+_DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+
+
 def _check_array(X: np.ndarray) -> None:
     if X.dtype.kind in "mM":
         raise ValueError(
@@ -127,12 +131,14 @@ def _check_array(X: np.ndarray) -> None:
             # NaT and dates have no float; NumPy would take the first for -9.2e18.
             float(value if value is not None else np.nan)
         except (ValueError, TypeError) as error:
-            where = f"row {row}, column {column} is {str(value)[:40]!r}"
-            if isinstance(error, TypeError) and not hasattr(value, "year"):
-                raise TypeError(f"X holds objects: {where}; {error}.") from None
+            if isinstance(error, TypeError) and not isinstance(value, _DATES):
+                # scikit-learn's contract for things that are neither text nor numbers
+                raise TypeError(
+                    f"X holds a {type(value).__name__} in row {row}, column {column}: {error}"
+                ) from None
             raise ValueError(
-                f"X holds text or dates: {where}, could not convert string to float. Drop or "
-                "encode such columns first."
+                f"X holds text or dates: row {row}, column {column} is {str(value)[:40]!r}, "
+                "could not convert string to float. Drop or encode such columns first."
             ) from None
 
 
@@ -195,7 +201,7 @@ def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> n
     if z.shape != (n,):
         raise ValueError(
             f"init has shape {z.shape}, but X has {n} rows: give one label per row, or one of "
-            "'k-means++', 'random'."
+            "'kmeans++', 'random'."
         )
     if z.dtype.kind not in "iu":
         raise ValueError("init must hold integer labels, one per row of X.")

@@ -8,7 +8,14 @@ import numpy as np
 
 
 def is_frame(X: Any) -> bool:
-    """Whether an object is a table with named columns, of whichever library."""
+    """Whether an object is a table with named columns, of whichever library.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> is_frame(pa.table({"a": [1]})), is_frame(np.ones(2))
+    (True, False)
+    """
     if isinstance(X, np.ndarray):
         return False
     return hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")

@@ -117,6 +117,14 @@ def column_numbers(column: Any, form: NumberFormat = PLAIN) -> Numbers | None:
         Text is read as `form` says; integers, floats, decimals and booleans are numbers, and
         so are columns without any value.
     form : NumberFormat
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> column_numbers(pa.array([True, None])).values
+    array([ 1., nan])
+    >>> column_numbers(pa.array([[1, 2]])) is None
+    True
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -206,6 +206,12 @@ def column_times(column: Any, name: str, where: str, date_format: str | None = N
     Returns
     -------
     array of int or float, DatetimeIndex or PeriodIndex
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> column_times(pa.array(["9007199254740993"]), "t", "a.csv").tolist()
+    [9007199254740993]
     """
     import pandas as pd
     import pyarrow as pa
