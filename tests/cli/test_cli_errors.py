@@ -78,9 +78,9 @@ def write(path, text):
             "bad.csv seems to separate its columns by ';'; add --separator ';'.",
         ),
         (
-            "a,b\n1,2e299\n2,1e299\n3,3e299\n4,4e299\n",
-            "The values of column 'b' spread over 1e+299, whose square no number can hold; "
-            "multiply the column by a power of ten first.",
+            "a,b\n1,2e306\n2,1e306\n3,3e306\n4,4e306\n",
+            "Column 'b' reaches 4e+306, where sums of a few values overflow. Divide it by a power "
+            "of ten first.",
         ),
     ],
 )
@@ -123,9 +123,12 @@ def test_a_folder_for_data(cavity, tmp_path):
         (["--id-column", "nick"], "data.csv has no column 'nick'"),
         (["--columns", "name", "--id-column", "name"], "cannot be both the id column and one"),
         (["--df", "some"], "--df must be a number or learn or learn-each, not 'some'."),
-        (["--df", "-2"], "--df must be a number greater than 0 and at most 1e+06, not -2.0."),
+        (["--df", "-2"], "--df must be a number at least 0.05 and at most 1e+06, not -2.0."),
         (["--concentration", "x"], "--concentration must be a number or learn, not 'x'."),
-        (["--concentration", "-1"], "--concentration must be a number greater than 0, not -1.0."),
+        (
+            ["--concentration", "-1"],
+            "--concentration must be a number between 1e-100 and 1e+100, or 'learn', not -1.0.",
+        ),
         (["--model", "cubist"], "'cubist' is not one of 'student-t', 'gaussian', 'series'"),
         (["--prior", "flat"], "'flat' is not one of 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
         (["--collapse", "guess"], "--collapse must be one of 'ep', 'blocked', 'naive'"),
