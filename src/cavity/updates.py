@@ -48,11 +48,14 @@ class Update:
         Of `LIKELIHOOD` and `CLUSTER_PRIOR`, what ``draw`` changes.
     cluster_parameters : tuple of str
         Names in ``record`` whose first axis is the cluster slot.
+    first : bool
+        Whether it draws before the cluster parameters are drawn anew, rather than after.
     """
 
     name: ClassVar[str] = ""
     changes: ClassVar[frozenset[str]] = frozenset()
     cluster_parameters: ClassVar[tuple[str, ...]] = ()
+    first: bool = False
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables in place, given everything else."""

@@ -117,6 +117,24 @@ def log_likelihood(model, parameters, z):
 
 
 @verb
+def complete(model, q, k, i, rng):
+    """Draw what ``evidence`` integrated out of observation i, now that it goes to slot k.
+
+    Slot k holds the other members. By default there is nothing to draw.
+    """
+
+
+@verb
+def auxiliary(model, i):
+    """The variable of observation i that ``complete`` draws."""
+
+
+@verb
+def set_auxiliary(model, i, value):
+    """Put back a variable that ``auxiliary`` gave."""
+
+
+@verb
 def visit(model, i, k, rng):
     """Prepare auxiliary variables of observation i, now in cluster k, before it is scored."""
 
@@ -156,6 +174,20 @@ def prior_weights(prior, counts, k, out):
 
 
 @verb
+def seat_weight(prior, counts, n_clusters, k):
+    """Prior weight of one more observation in slot k, occupied or not.
+
+    The product over observations that come one after another is the partition's probability,
+    whatever their order, up to a factor that their number alone decides.
+    """
+
+
+@verb
+def named_slots(prior):
+    """Whether the prior is over labels, so that which slot a cluster has is part of the state."""
+
+
+@verb
 def log_prior(prior, counts):
     """Log prior probability of the partition with these cluster sizes."""
 
@@ -183,6 +215,26 @@ def _(model, parameters, z):
     for i in range(z.shape[0]):
         total += log_density(model, parameters, int(z[i]), i)
     return total
+
+
+@named_slots.register(None)
+def _(prior):
+    return False
+
+
+@complete.register(None)
+def _(model, q, k, i, rng):
+    return None
+
+
+@auxiliary.register(None)
+def _(model, i):
+    return 0.0
+
+
+@set_auxiliary.register(None)
+def _(model, i, value):
+    return None
 
 
 @visit.register(None)

@@ -23,7 +23,13 @@ WEIGHTS = np.array([0.5, 0.3, 0.2])
 SHAPE = np.array([2.0, 1.0, 0.5])
 OPEN = {"dp": (1.0, 0.0), "pitman-yor": (0.5, 0.4)}
 PRIORS = ("fixed", "dirichlet", "shaped", *OPEN)
-EXACT_SAMPLERS = ("gaussian-collapsed", "gaussian-naive", "student-t-blocked", "student-t-naive")
+EXACT_SAMPLERS = (
+    "gaussian-collapsed",
+    "gaussian-naive",
+    "student-t-collapsed",
+    "student-t-blocked",
+    "student-t-naive",
+)
 
 
 def padded(values):

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import enumeration
 import numpy as np
 import pytest
 import small
 from broken import careless
 
+from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.driver import Parts
+from cavity.core.arrays import declare
 from cavity.models import degrees_of_freedom
+from cavity.models.sampled_student_t import SampledStudentT
+from cavity.sampling.sampler import PartitionSampler
+from cavity.verbs import (
+    accumulate,
+    bounds,
+    evidence,
+    evidence_floor,
+    log_likelihood,
+    observe,
+    pick,
+)
 
 N_SWEEPS = 7000
 FAILS = 1e-8
@@ -81,3 +97,38 @@ def test_the_statistic_on_independent_draws(gap):
     off = exact.probability * np.exp(10.0 * gap * rng.standard_normal(203))
     visited = rng.choice(203, n, p=off / off.sum())
     assert enumeration.compare(exact, visited).p_value < FAILS
+
+
+class StaleScales(NamedTuple):
+    """The sampled Student-t model, but a scale is not drawn with its label."""
+
+    y: np.ndarray
+    alpha: np.ndarray
+    score_rule: np.ndarray
+    score_grid: np.ndarray
+    residual: np.ndarray
+    scale: np.ndarray
+
+
+declare(
+    StaleScales,
+    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
+    constant=("y", "residual"),
+)
+for _verb in (evidence, bounds, evidence_floor, pick, log_likelihood, observe, accumulate):
+    _verb.register(StaleScales)(_verb.verb.implementations[SampledStudentT])
+
+
+def test_scales_that_stay_behind_when_labels_move_fail():
+    rng = np.random.default_rng(6)
+    parts = small.collapse("student-t-collapsed")
+    collapse = ConjugateCollapse(
+        StaleScales(*parts.collapse.model), parts.collapse.family, parts.collapse.parameters
+    )
+    prior = small.partition_prior("dp")
+    chain = PartitionSampler(
+        Parts(collapse, parts.updates), prior, np.zeros(small.N, dtype=int), rng
+    )
+    exact = small.exact("student-t", "dp")
+    result = enumeration.compare(exact, enumeration.visits(chain, exact, 30_000, rng))
+    assert result.p_value < 1e-6

@@ -1,7 +1,8 @@
 """Exact collapse: cluster parameters integrated out through sufficient statistics.
 
-The same state serves the fully collapsed sampler and the blocked one, which integrates the
-parameters given auxiliary variables that it draws after each scan.
+The same state serves the fully collapsed samplers, with auxiliary variables that are drawn with
+the label (sampled sites) or without any, and the blocked one, which integrates the parameters given
+auxiliary variables that it draws after each scan.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
 from cavity.core.compile import compiled, jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import accumulate, choose, insert, log_partition, observe, pick, remove
+from cavity.verbs import accumulate, choose, complete, insert, log_partition, observe, pick, remove
 
 
 class Conjugate(NamedTuple):
@@ -66,7 +67,11 @@ def _(state, z, counts, i, k):
 
 @choose.register(Conjugate)
 def _(state, i, weights, rng):
-    return pick(state.model, state.family, i, weights, state.scores, state.mass, state.visited, rng)
+    model, q = state.model, state.family
+    k = pick(model, q, i, weights, state.scores, state.mass, state.visited, rng)
+    if k >= 0:
+        complete(model, q, k, i, rng)
+    return k
 
 
 @insert.register(Conjugate)

@@ -17,6 +17,7 @@ from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian
 from cavity.models.student_t import student_t
@@ -112,32 +113,47 @@ def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     return _gaussian(NaiveCollapse, problem, n_slots)
 
 
+def _rows_of(problem: StudentTProblem, n_slots: int) -> tuple[np.ndarray, np.ndarray]:
+    return problem.y, np.full(n_slots, 0.5 * problem.df)
+
+
+def _tails(problem: StudentTProblem, **options: Any) -> TailUpdate:
+    return TailUpdate(problem.learn_df, *problem.df_prior, **options)
+
+
+@supports("student-t", "collapsed")
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    model = sampled_student_t(*_rows_of(problem, n_slots))
+    driver = ConjugateCollapse(model, *_niw(problem, n_slots))
+    return Parts(driver, (_tails(problem), *problem.updates))
+
+
 @supports("student-t", "ep")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
     fraction = options.get("fraction", 1.0)
-    model = student_t(problem.y, np.full(n_slots, 0.5 * problem.df), fraction)
-    tails = TailUpdate(problem.learn_df, *problem.df_prior, fraction=fraction)
+    model = student_t(*_rows_of(problem, n_slots), fraction)
+    tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
     return Parts(driver, (tails, *problem.updates))
 
 
-def _augmented(collapse: type[Driver], problem: StudentTProblem, n_slots: int) -> Parts:
-    n_slots = whole_vectors(n_slots)
-    model = scaled_gaussian(problem.y, np.full(n_slots, 0.5 * problem.df))
-    tails = TailUpdate(problem.learn_df, *problem.df_prior)
-    driver: Any = collapse
-    return Parts(driver(model, *_niw(problem, n_slots)), (tails, *problem.updates))
-
-
 @supports("student-t", "blocked")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
-    return _augmented(ConjugateCollapse, problem, n_slots)
+    n_slots = whole_vectors(n_slots)
+    model = scaled_gaussian(*_rows_of(problem, n_slots))
+    driver = ConjugateCollapse(model, *_niw(problem, n_slots))
+    return Parts(driver, (_tails(problem), *problem.updates))
 
 
 @supports("student-t", "naive")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
-    return _augmented(NaiveCollapse, problem, n_slots)
+    n_slots = whole_vectors(n_slots)
+    model = marginal_student_t(*_rows_of(problem, n_slots))
+    driver = NaiveCollapse(model, *_niw(problem, n_slots))
+    # Labels were drawn with the scales integrated out: these come before the parameters.
+    return Parts(driver, (_tails(problem, first=True), *problem.updates))
 
 
 def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:

@@ -70,8 +70,10 @@ class NaiveCollapse(Driver):
         self.conjugate = conjugate
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Parameters from the prior, where no statistics give them."""
-        if not self.conjugate:
+        """Parameters given the first members, or from the prior where no statistics give them."""
+        if self.conjugate:
+            self.draw_parameters(z, rng)
+        else:
             self._draw_slots(0, rng)
 
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:

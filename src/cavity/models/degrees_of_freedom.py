@@ -16,8 +16,14 @@ from scipy.special import gammainc
 from cavity.core.compile import jit
 from cavity.core.numerics import fast_log
 from cavity.core.slices import log_target, slice_step
-from cavity.models.scaled_gaussian import ScaledGaussian, distances, draw_scales
-from cavity.models.student_t import set_rules
+from cavity.models.sampled_student_t import (
+    MarginalStudentT,
+    SampledStudentT,
+    set_log_norm,
+    set_score_rule,
+)
+from cavity.models.scaled_gaussian import distances, draw_scales
+from cavity.models.student_t import StudentT, set_rules
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 LOWEST, HIGHEST = 0.5, 200.0
@@ -81,6 +87,9 @@ class TailUpdate(Update):
         Gamma prior of the degrees of freedom.
     fraction : float
         Power-EP fraction, for the quadrature rules that depend on the degrees of freedom.
+    first : bool
+        Draw before the cluster parameters are drawn anew, given those of the sweep: for labels
+        that were drawn with the scales integrated out, given parameters.
     """
 
     name = "tails"
@@ -88,8 +97,15 @@ class TailUpdate(Update):
     cluster_parameters = ("df",)
 
     def __init__(
-        self, learn: str | None, shape: float = 2.0, rate: float = 0.1, fraction: float = 1.0
+        self,
+        learn: str | None,
+        shape: float = 2.0,
+        rate: float = 0.1,
+        fraction: float = 1.0,
+        *,
+        first: bool = False,
     ) -> None:
+        self.first = first
         self.learn = learn
         self.shape = shape
         self.rate = rate
@@ -98,7 +114,7 @@ class TailUpdate(Update):
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Degrees of freedom given cluster parameters, then scales given both."""
         model, z, counts = chain.model, chain.z, chain.counts
-        scaled = isinstance(model, ScaledGaussian)
+        scaled = hasattr(model, "scale")
         if self.learn is None and not scaled:
             return
         n, d = model.y.shape
@@ -115,8 +131,8 @@ class TailUpdate(Update):
                 )
         if scaled:
             draw_scales(model.scale, model.alpha, distance, z, d, rng)
-        else:
-            self._set_rules(model)
+        if self.learn is not None:
+            self._follow(model)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Degrees of freedom of new slots from their prior, where each cluster has its own."""
@@ -128,8 +144,7 @@ class TailUpdate(Update):
             while not LOWEST <= df <= HIGHEST:
                 df = rng.gamma(self.shape, 1.0 / self.rate)
             model.alpha[k] = 0.5 * df
-        if not isinstance(model, ScaledGaussian):
-            self._set_rules(model)
+        self._follow(model)
 
     def log_density(self, chain: Chain) -> float:
         """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
@@ -146,13 +161,11 @@ class TailUpdate(Update):
         """Degrees of freedom per cluster."""
         return {"df": 2.0 * chain.model.alpha}
 
-    def _set_rules(self, model: Any) -> None:
-        set_rules(
-            model.alpha,
-            model.y.shape[1],
-            self.fraction,
-            model.score_rule,
-            model.score_grid,
-            model.project_rule,
-            model.project_grid,
-        )
+    def _follow(self, model: Any) -> None:
+        """Bring in line what a model keeps ready for its degrees of freedom."""
+        if isinstance(model, StudentT):
+            set_rules(model, self.fraction)
+        elif isinstance(model, SampledStudentT):
+            set_score_rule(model)
+        elif isinstance(model, MarginalStudentT):
+            set_log_norm(model.alpha, model.y.shape[1], model.log_norm)

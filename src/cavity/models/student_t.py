@@ -81,15 +81,7 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         project_grid=np.zeros((n_slots, N_NODES)),
         residual=np.zeros((d, WIDTH)),
     )
-    set_rules(
-        model.alpha,
-        d,
-        fraction,
-        model.score_rule,
-        model.score_grid,
-        model.project_rule,
-        model.project_grid,
-    )
+    set_rules(model, fraction)
     return model
 
 
@@ -147,23 +139,26 @@ def quadrature_rule(alpha, a, d, tolerance, rule, k):
 
 
 @jit
-def set_rules(alpha, d, fraction, score_rule, score_grid, project_rule, project_grid):
-    """Fill the quadrature tables for these degrees of freedom."""
+def set_rule(alpha, d, fraction, tolerance, rule, grid):
+    """Fill one quadrature table for these degrees of freedom and a power of the likelihood."""
     for k in range(alpha.shape[0]):
         if k > 0 and alpha[k] == alpha[k - 1]:
             for j in range(N_CONSTANTS):
-                score_rule[j, k] = score_rule[j, k - 1]
-                project_rule[j, k] = project_rule[j, k - 1]
-            for j in range(score_grid.shape[1]):
-                score_grid[k, j] = score_grid[k - 1, j]
-                project_grid[k, j] = project_grid[k - 1, j]
+                rule[j, k] = rule[j, k - 1]
+            for j in range(grid.shape[1]):
+                grid[k, j] = grid[k - 1, j]
             continue
-        a = alpha[k] + 0.5 * d
-        quadrature_rule(alpha[k], a, d, SCORE_TOLERANCE, score_rule, k)
-        quadrature_rule(alpha[k], a * fraction, d, PROJECTION_TOLERANCE, project_rule, k)
-        for j in range(score_grid.shape[1]):
-            score_grid[k, j] = math.exp(score_rule[STEP, k] * j)
-            project_grid[k, j] = math.exp(project_rule[STEP, k] * j)
+        a = (alpha[k] + 0.5 * d) * fraction
+        quadrature_rule(alpha[k], a, d, tolerance, rule, k)
+        for j in range(grid.shape[1]):
+            grid[k, j] = math.exp(rule[STEP, k] * j)
+
+
+def set_rules(model: StudentT, fraction: float) -> None:
+    """Bring the quadrature tables in line with the degrees of freedom."""
+    d = model.y.shape[1]
+    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_grid)
+    set_rule(model.alpha, d, fraction, PROJECTION_TOLERANCE, model.project_rule, model.project_grid)
 
 
 @jit(forceinline=True, internal=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
-from cavity.verbs import log_prior, prior_weights
+from cavity.verbs import log_prior, named_slots, prior_weights, seat_weight
 
 
 class FixedWeightsState(NamedTuple):
@@ -96,6 +96,21 @@ def _(prior, counts, k, out):
     return True
 
 
+@named_slots.register(FixedWeightsState)
+def _(prior):
+    return True
+
+
+@named_slots.register(DirichletState)
+def _(prior):
+    return True
+
+
+@seat_weight.register(FixedWeightsState)
+def _(prior, counts, n_clusters, k):
+    return prior.weights[k]
+
+
 @log_prior.register(FixedWeightsState)
 def _(prior, counts):
     total = 0.0
@@ -111,6 +126,11 @@ def _(prior, counts, k, out):
     for j in range(out.shape[0]):
         out[j] = counts[j] + concentration * prior.shape[j]
     return True
+
+
+@seat_weight.register(DirichletState)
+def _(prior, counts, n_clusters, k):
+    return counts[k] + prior.concentration[0] * prior.shape[k]
 
 
 @log_prior.register(DirichletState)
@@ -175,6 +195,11 @@ def _(prior, counts, k, out):
     return _open_weights(prior, counts, k, 0.0, out)
 
 
+@seat_weight.register(DirichletProcessState)
+def _(prior, counts, n_clusters, k):
+    return counts[k] * 1.0 if counts[k] > 0 else prior.concentration[0]
+
+
 @log_prior.register(DirichletProcessState)
 def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], 0.0)
@@ -183,6 +208,14 @@ def _(prior, counts):
 @prior_weights.register(PitmanYorState)
 def _(prior, counts, k, out):
     return _open_weights(prior, counts, k, prior.discount[0], out)
+
+
+@seat_weight.register(PitmanYorState)
+def _(prior, counts, n_clusters, k):
+    discount = prior.discount[0]
+    if counts[k] > 0:
+        return counts[k] - discount
+    return prior.concentration[0] + discount * n_clusters
 
 
 @log_prior.register(PitmanYorState)

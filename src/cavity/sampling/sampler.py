@@ -11,6 +11,7 @@ from cavity.collapse.driver import Parts
 from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array
 from cavity.core.compile import compiled
 from cavity.families.common import log_prior_of_parameters
+from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, is_open, padded, renew
 from cavity.sampling.sweep import sweep
 from cavity.updates import Update
@@ -45,6 +46,8 @@ class PartitionSampler:
         The chain's generator.
     updates : iterable of Update
         More to be drawn after each sweep, such as the concentration.
+    moves : iterable of Move
+        Proposals for many labels at once, tried after each sweep.
     describe : callable, optional
         ``describe(sampler)`` gives the cluster parameters of a kept draw, by name.
     cluster_parameters : tuple of str
@@ -62,12 +65,14 @@ class PartitionSampler:
         rng: np.random.Generator,
         *,
         updates: Iterable[Update] = (),
+        moves: Iterable[Move] = (),
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
         marginal: bool = False,
     ) -> None:
         self.collapse = parts.collapse
         self.updates = (*parts.updates, *updates)
+        self.moves = tuple(moves)
         self.z = np.array(z, dtype=np.int32)
         n_slots = self.collapse.state.scores.size
         # Slots that fill up a vector are no cluster's.
@@ -108,7 +113,11 @@ class PartitionSampler:
         return self.collapse.parameters
 
     def sweep(self, rng: np.random.Generator) -> None:
-        """Visit every observation in a fresh order, then draw the other variables."""
+        """Visit every observation in a fresh order, try the moves, draw the other variables."""
+        self._scan(rng)
+        self.follow_up(rng)
+
+    def _scan(self, rng: np.random.Generator) -> None:
         position = 0
         while position < self.z.size:
             state = self.collapse.state
@@ -123,15 +132,24 @@ class PartitionSampler:
                 )
             if position < self.z.size:
                 self._grow(rng)
+
+    def follow_up(self, rng: np.random.Generator) -> None:
+        """All that comes after the scan: moves, then whatever is not a label."""
+        for move in self.moves:
+            move.attempt(self, rng)
         self.prior = renew(self.prior, self.counts)
         self.collapse.settle(self.z, self.counts)
         self._draw(rng)
 
     def _draw(self, rng: np.random.Generator) -> None:
-        """Cluster parameters, then all else, each given the rest."""
+        """Cluster parameters, and all else before or after them, each given the rest."""
+        for update in self.updates:
+            if update.first:
+                update.draw(self, rng)
         self.collapse.draw_parameters(self.z, rng)
         for update in self.updates:
-            update.draw(self, rng)
+            if not update.first:
+                update.draw(self, rng)
         self.collapse.renew(self.z, self.counts, self._changed, rng)
 
     def _grow(self, rng: np.random.Generator) -> None:
@@ -204,8 +222,11 @@ class PartitionSampler:
         return {name: value for u in self.updates for name, value in u.summaries().items()}
 
     def events(self) -> dict[str, float]:
-        """Counters of the collapse."""
-        return self.collapse.events()
+        """Counters of the collapse and of the moves."""
+        out = self.collapse.events()
+        for move in self.moves:
+            out |= move.events()
+        return out
 
     # ------------------------------------------------------------------ survival
 
@@ -220,6 +241,8 @@ class PartitionSampler:
         }
         for update in self.updates:
             out |= {f"update.{update.name}.{k}": v for k, v in update.arrays().items()}
+        for move in self.moves:
+            out |= {f"move.{move.name}.{k}": v for k, v in move.arrays().items()}
         return out
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -248,6 +271,8 @@ class PartitionSampler:
             self.n_allowed = n_slots
         for update in self.updates:
             update.restore(_below(state, f"update.{update.name}."), self)
+        for move in self.moves:
+            move.restore(_below(state, f"move.{move.name}."))
 
 
 def _below(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

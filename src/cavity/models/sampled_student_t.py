@@ -1,0 +1,309 @@
+"""Student-t observations whose scale variables are sampled with their labels.
+
+y_i ~ N(mean_k, Sigma_k / u_i) with u_i ~ Gamma(alpha, alpha): given all scales every cluster is
+conjugate. A label is drawn with the observation's own scale integrated out, by the same integral
+that expectation propagation has, and the scale is then drawn exactly given the label
+(`docs/maths.md`). Nothing is approximated.
+
+The density of the scale against a slot NIW(m, kappa, nu, Psi) is
+
+    f(u) ~ u^(a-1) exp(-alpha u) F(u),   a = alpha + d/2,
+    -log F(u) = H(u) = (n1 log B - (n1 - d) log A) / 2,  A = 1 + u/kappa,  B = A + u delta,
+
+with n1 = nu + 1. F is a mixture of exponentials exp(-s u), so H is concave and grows from 0: for
+any U, H(u) is at least H(U) u / U below U and at least H(U) beyond. Two gammas bound f. Far
+outliers in small clusters have a density that is a power of u over many orders of magnitude; there
+H's chords over pieces of log u bound it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.arrays import declare
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, load8, require_whole, store8
+from cavity.core.numerics import fast_log
+from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8
+from cavity.models.scaled_gaussian import ScaledGaussian
+from cavity.models.student_t import (
+    N_CONSTANTS,
+    N_NODES,
+    SCORE_TOLERANCE,
+    StudentT,
+    set_rule,
+)
+from cavity.verbs import (
+    accumulate,
+    auxiliary,
+    bounds,
+    complete,
+    evidence,
+    evidence_floor,
+    log_densities,
+    log_density,
+    log_likelihood,
+    observe,
+    pick,
+    set_auxiliary,
+)
+
+_LOG_PI = math.log(math.pi)
+_EDGES = 8
+_FEW_TRIES = 30
+_MOST_PIECES = 4000
+# So many refusals mean numbers that are none.
+_MOST_TRIES = 10_000
+
+
+class SampledStudentT(NamedTuple):
+    """Data, degrees of freedom with their quadrature rule, and the scale of every observation."""
+
+    y: np.ndarray  # (n, d)
+    alpha: np.ndarray  # (slots,), half the degrees of freedom
+    score_rule: np.ndarray  # (constants, slots)
+    score_grid: np.ndarray  # (slots, nodes), exp(step * j)
+    residual: np.ndarray  # (d, 8)
+    scale: np.ndarray  # (n,)
+
+
+declare(
+    SampledStudentT,
+    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
+    constant=("y", "residual"),
+)
+
+
+class MarginalStudentT(NamedTuple):
+    """Data for a sampler that conditions on cluster parameters: the density in closed form."""
+
+    y: np.ndarray  # (n, d)
+    alpha: np.ndarray  # (slots,)
+    log_norm: np.ndarray  # (slots,), the density's constant
+    residual: np.ndarray  # (d, 8)
+    scale: np.ndarray  # (n,), given which cluster parameters are drawn
+
+
+declare(MarginalStudentT, slots={"alpha": 0, "log_norm": 0}, constant=("y", "residual"))
+
+
+def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
+    """Model with every scale at one; alpha has a multiple of eight slots."""
+    n, d = y.shape
+    n_slots = alpha.size
+    require_whole(n_slots)
+    model = SampledStudentT(
+        y=y,
+        alpha=np.array(alpha, dtype=float),
+        score_rule=np.zeros((N_CONSTANTS, n_slots)),
+        score_grid=np.zeros((n_slots, N_NODES)),
+        residual=np.zeros((d, WIDTH)),
+        scale=np.ones(n),
+    )
+    set_score_rule(model)
+    return model
+
+
+def set_score_rule(model: SampledStudentT) -> None:
+    """Bring the quadrature table in line with the degrees of freedom."""
+    d = model.y.shape[1]
+    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_grid)
+
+
+def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:
+    """Model with every scale at one; alpha has a multiple of eight slots."""
+    n, d = y.shape
+    require_whole(alpha.size)
+    model = MarginalStudentT(
+        y, np.array(alpha, dtype=float), np.zeros(alpha.size), np.zeros((d, WIDTH)), np.ones(n)
+    )
+    set_log_norm(model.alpha, d, model.log_norm)
+    return model
+
+
+@jit
+def set_log_norm(alpha, d, log_norm):
+    """Bring the density's constants in line with the degrees of freedom."""
+    for k in range(alpha.shape[0]):
+        a = alpha[k]
+        log_norm[k] = math.lgamma(a + 0.5 * d) - math.lgamma(a)
+        log_norm[k] -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+
+
+# What both share with the models that they are made of.
+for _verb in (evidence, bounds, evidence_floor, pick, log_likelihood):
+    _verb.register(SampledStudentT)(_verb.verb.implementations[StudentT])
+for _verb in (observe, accumulate):
+    _verb.register(SampledStudentT)(_verb.verb.implementations[ScaledGaussian])
+accumulate.register(MarginalStudentT)(accumulate.verb.implementations[ScaledGaussian])
+log_likelihood.register(MarginalStudentT)(log_likelihood.verb.implementations[StudentT])
+
+
+class _Shape(NamedTuple):
+    """What the density of a scale depends on."""
+
+    alpha: float
+    a: float
+    inverse_kappa: float
+    slope: float  # 1/kappa + delta
+    n1: float
+    d: int
+
+
+@jit(forceinline=True, internal=True)
+def _height(u, f):
+    """H(u)."""
+    near = (f.n1 - f.d) * math.log1p(u * f.inverse_kappa)
+    return 0.5 * (f.n1 * math.log1p(u * f.slope) - near)
+
+
+@jit
+def draw_scale(alpha, d, kappa, nu, delta, rng):
+    """Draw u from f exactly: by rejection from two gammas, or from many pieces if that is slow.
+
+    Each way is exact and the first is given up after a number of tries that is fixed, so the
+    draw is exact too.
+    """
+    f = _Shape(alpha, alpha + 0.5 * d, 1.0 / kappa, 1.0 / kappa + delta, nu + 1.0, d)
+    u = _by_two_gammas(f, rng)
+    return u if u > 0.0 else _by_pieces(f, rng)
+
+
+@jit(internal=True)
+def _by_two_gammas(f, rng):
+    """A draw, or -1 after some refusals."""
+    a = f.a
+    reach = a + 2.0 * math.sqrt(a)
+    edge = reach / (f.alpha + 0.5 * (f.d * f.inverse_kappa + f.n1 * (f.slope - f.inverse_kappa)))
+    log_alpha = math.log(f.alpha)
+    # The edge that makes the envelope smallest, of a few. Weights: rate^-a, alpha^-a exp(-H).
+    best = math.inf
+    chosen = edge
+    chosen_height = 0.0
+    for _ in range(_EDGES):
+        height = _height(edge, f)
+        near = -a * math.log(f.alpha + height / edge)
+        far = -a * log_alpha - height
+        size = max(near, far) + math.log1p(math.exp(-abs(near - far)))
+        if size < best:
+            best = size
+            chosen = edge
+            chosen_height = height
+        edge *= 4.0
+        if edge * f.alpha > 4.0 * reach:
+            break
+    chord = chosen_height / chosen
+    rate = f.alpha + chord
+    odds = a * (math.log(rate) - log_alpha) - chosen_height
+    below = 1.0 / (1.0 + math.exp(min(odds, 700.0)))
+    for _ in range(_FEW_TRIES):
+        if rng.random() < below:
+            u = rng.standard_gamma(a) / rate
+            bound = chord * u
+            inside = u <= chosen
+        else:
+            u = rng.standard_gamma(a) / f.alpha
+            bound = chosen_height
+            inside = u > chosen
+        if inside and u > 0.0 and rng.random() <= math.exp(bound - _height(u, f)):
+            return u
+    return -1.0
+
+
+@jit(internal=True)
+def _piece(low, high, f):
+    """Log of the largest value, over a piece of log u, of the density with H's chord for H."""
+    u0 = math.exp(low)
+    u1 = math.exp(high)
+    h0 = _height(u0, f)
+    steepness = max((_height(u1, f) - h0) / (u1 - u0), 0.0)
+    rate = f.alpha + steepness
+    top = min(max(math.log(f.a / rate), low), high)
+    return f.a * top - rate * math.exp(top) + steepness * u0 - h0
+
+
+@jit(internal=True)
+def _by_pieces(f, rng):
+    """Rejection from an envelope that is constant on pieces of log u, with two tails."""
+    a = f.a
+    rate = f.alpha + 0.5 * (f.d * f.inverse_kappa + f.n1 * (f.slope - f.inverse_kappa))
+    low = math.log(min(a, 1.0) / rate) - 3.0
+    high = math.log((a + 6.0 * math.sqrt(a) + 10.0) / f.alpha)
+    width = min(0.35, 1.5 / math.sqrt(a + 0.5 * f.n1))
+    n = min(max(int((high - low) / width) + 1, 1), _MOST_PIECES)
+    width = (high - low) / n
+    edge = math.exp(high)
+    fall = f.alpha - max(a - 1.0, 0.0) / edge
+    # Below the pieces u^(a-1); beyond them the gamma's tail under an exponential.
+    head = a * low - math.log(a)
+    tail = (a - 1.0) * high - f.alpha * edge - _height(edge, f) - math.log(fall)
+    top = max(head, tail)
+    for j in range(n):
+        top = max(top, _piece(low + j * width, low + (j + 1) * width, f) + math.log(width))
+    total = math.exp(head - top) + math.exp(tail - top)
+    for j in range(n):
+        total += width * math.exp(_piece(low + j * width, low + (j + 1) * width, f) - top)
+    for _ in range(_MOST_TRIES):
+        target = rng.random() * total
+        target -= math.exp(head - top)
+        if target < 0.0:
+            u = math.exp(low) * rng.random() ** (1.0 / a)
+            if u > 0.0 and rng.random() <= math.exp(-f.alpha * u - _height(u, f)):
+                return u
+            continue
+        target -= math.exp(tail - top)
+        if target < 0.0:
+            u = edge - math.log1p(-rng.random()) / fall
+            bound = (a - 1.0) * high - f.alpha * edge - fall * (u - edge) - _height(edge, f)
+            value = (a - 1.0) * math.log(u) - f.alpha * u - _height(u, f)
+            if rng.random() <= math.exp(value - bound):
+                return u
+            continue
+        for j in range(n):
+            height = _piece(low + j * width, low + (j + 1) * width, f)
+            target -= width * math.exp(height - top)
+            if target < 0.0 or j == n - 1:
+                x = low + (j + rng.random()) * width
+                u = math.exp(x)
+                if rng.random() <= math.exp(a * x - f.alpha * u - _height(u, f) - height):
+                    return u
+                break
+    return a / rate
+
+
+@complete.register(SampledStudentT)
+def _(model, q, k, i, rng):
+    d = model.y.shape[1]
+    delta = mahalanobis(q, k, model.y[i])
+    model.scale[i] = draw_scale(model.alpha[k], d, q.kappa[k], q.nu[k], delta, rng)
+
+
+@auxiliary.register(SampledStudentT)
+def _(model, i):
+    return model.scale[i]
+
+
+@set_auxiliary.register(SampledStudentT)
+def _(model, i, value):
+    model.scale[i] = value
+
+
+@log_density.register(MarginalStudentT)
+def _(model, parameters, k, i):
+    a = model.alpha[k]
+    delta = mahalanobis(parameters, k, model.y[i])
+    tail = (a + 0.5 * model.y.shape[1]) * math.log1p(0.5 * delta / a)
+    return model.log_norm[k] - parameters.half_log_det[k] - tail
+
+
+@log_densities.register(MarginalStudentT)
+def _(model, parameters, i, out):
+    half = 0.5 * model.y.shape[1]
+    for j in range(0, out.shape[0], WIDTH):
+        delta = mahalanobis8(parameters, j, model.y[i], model.residual)
+        a = load8(model.alpha, j)
+        tail = (a + half) * fast_log(1.0 + 0.5 * delta / a)
+        store8(out, j, load8(model.log_norm, j) - load8(parameters.half_log_det, j) - tail)

@@ -1,0 +1,1 @@
+"""Moves of many labels at once, beside the sweep: one file each."""

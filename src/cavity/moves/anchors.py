@@ -1,0 +1,53 @@
+"""Pairs of observations that a move starts from: one at random, and one of its neighbours.
+
+The graph of neighbours is made once from the data. It does not depend on the state, so that the
+chance of a pair is the same on the way there and on the way back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.compile import jit
+
+NEIGHBOURS = 60
+# More observations than these are not asked for their neighbours; moves start from some of them.
+MOST_ANCHORS = 20_000
+
+
+class Anchors(NamedTuple):
+    """Observations that moves may start from, and the neighbours of each."""
+
+    first: np.ndarray  # (m,)
+    second: np.ndarray  # (m, neighbours)
+
+
+def nearest_anchors(X: np.ndarray) -> Anchors:
+    """Anchors from nearest neighbours in the rows of X.
+
+    Examples
+    --------
+    >>> anchors = nearest_anchors(np.arange(5.0)[:, None])
+    >>> sorted(anchors.second[0].tolist())
+    [1, 2, 3, 4]
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(X)
+    chosen = np.arange(n)
+    if n > MOST_ANCHORS:
+        chosen = np.sort(np.random.default_rng(0).choice(n, MOST_ANCHORS, replace=False))
+    k = min(NEIGHBOURS, chosen.size - 1)
+    # Asked for no points in particular, it leaves every row out of its own neighbours.
+    found = NearestNeighbors(n_neighbors=k).fit(X[chosen]).kneighbors(return_distance=False)
+    return Anchors(chosen.astype(np.int64), np.ascontiguousarray(chosen[found]).astype(np.int64))
+
+
+@jit(internal=True)
+def draw_pair(anchors, rng):
+    """A pair of anchors; never one observation twice."""
+    m, width = anchors.second.shape
+    at = int(rng.random() * m)
+    return anchors.first[at], anchors.second[at, int(rng.random() * width)]

@@ -1,0 +1,205 @@
+"""Moves of many labels leave the posterior as it is: enumeration, and mistakes that are found."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import enumeration
+import numpy as np
+import pytest
+import small
+from builders import gaussian_collapse
+
+from cavity.moves import reshuffle, split_merge
+from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
+from cavity.moves.exchange import Exchange
+from cavity.moves.move import Move
+from cavity.moves.reshuffle import Reshuffle
+from cavity.moves.split_merge import SplitMerge
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.partition import dirichlet
+from cavity.sampling.sampler import PartitionSampler
+from cavity.verbs import evidence, observe
+
+LEVEL = 1e-4  # of each test; some forty of them
+MOVES = {"reshuffle": Reshuffle, "split-merge": SplitMerge, "exchange": Exchange}
+SAMPLERS = ("gaussian-collapsed", "student-t-collapsed")
+
+
+def everyone(n):
+    """Every pair of observations may be an anchor."""
+    others = [[j for j in range(n) if j != i] for i in range(n)]
+    return Anchors(np.arange(n), np.array(others))
+
+
+def chain(name, prior, rng, moves):
+    parts = small.collapse(name)
+    made = [kind(everyone(small.N), 0) for kind in moves]
+    for move in made:
+        move.progress[1] = 4
+    return PartitionSampler(
+        parts, small.partition_prior(prior), np.zeros(small.N, dtype=int), rng, moves=made
+    )
+
+
+class MostlyMoves:
+    """One sweep in `every`; otherwise the moves alone, and all that follows a sweep."""
+
+    def __init__(self, sampler, every=4):
+        self.sampler = sampler
+        self.every = every
+        self.turn = 0
+
+    def sweep(self, rng):
+        self.turn += 1
+        if self.turn % self.every == 0:
+            self.sampler.sweep(rng)
+        else:
+            self.sampler.follow_up(rng)
+
+    def labels(self):
+        return self.sampler.labels()
+
+
+@pytest.mark.parametrize("prior", small.PRIORS)
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("move", MOVES)
+def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
+    """One sweep in four, moves all the time: a wrong move would show."""
+    rng = np.random.default_rng(11)
+    exact = small.exact(small.likelihood_of(name), prior)
+    sampler = chain(name, prior, rng, [MOVES[move]])
+
+    result = enumeration.compare(exact, enumeration.visits(MostlyMoves(sampler), exact, 8000, rng))
+    print(f"{move}, {name}, {prior}: {result}; {sampler.events()}")
+    assert sampler.events()[f"{sampler.moves[0].name}_accepted"] > 50
+    assert result.p_value > LEVEL
+
+
+@pytest.mark.parametrize("prior", ["dirichlet", "dp", "pitman-yor"])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_all_moves_together(name, prior):
+    rng = np.random.default_rng(12)
+    exact = small.exact(small.likelihood_of(name), prior)
+    sampler = chain(name, prior, rng, list(MOVES.values()))
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 8000, rng))
+    assert result.p_value > LEVEL
+
+
+def rewritten(function, old, new, names):
+    """A function compiled from its own text with one mistake put in."""
+    text = inspect.getsource(function)
+    text = text[text.index("def ") :]
+    assert old in text
+    space = dict(names)
+    exec(compile(text.replace(old, new), __file__, "exec"), space)
+    made = space[function.__name__]
+    made.__module__ = __name__
+    return made
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "kernel", "prior"),
+    [
+        (reshuffle, Reshuffle, reshuffle.reshuffles, "dirichlet"),
+        (split_merge, SplitMerge, split_merge.splits_and_merges, "dp"),
+    ],
+)
+def test_a_move_that_forgets_the_way_back_is_found(module, kind, kernel, prior):
+    """Negative control: the ratio is turned over."""
+    wrong = rewritten(kernel, "there - back", "back - there", vars(module))
+    careless = type("Forgetful", (kind,), {"name": "forgetful", "kernel": staticmethod(wrong)})
+    rng = np.random.default_rng(13)
+    exact = small.exact("gaussian", prior)
+    sampler = chain("gaussian-collapsed", prior, rng, [careless])
+    visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
+    assert enumeration.compare(exact, visited).p_value < LEVEL
+
+
+def test_a_split_that_forgets_the_free_slots_is_found():
+    """Negative control of the numbered slots of a closed prior."""
+    wrong = rewritten(
+        split_merge.splits_and_merges, "there - back + slots", "there - back", vars(split_merge)
+    )
+    careless = type("Slotless", (SplitMerge,), {"name": "x", "kernel": staticmethod(wrong)})
+    rng = np.random.default_rng(13)
+    exact = small.exact("gaussian", "dirichlet")
+    sampler = chain("gaussian-collapsed", "dirichlet", rng, [careless])
+    visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
+    assert enumeration.compare(exact, visited).p_value < LEVEL
+
+
+def test_an_exchange_leaves_a_mode_that_gibbs_does_not():
+    """Three groups; one has two clusters and two share one: every step of Gibbs goes uphill."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(c, 0.3, (40, 2)) for c in (-6.0, 0.0, 6.0)])
+    truth = np.repeat([0, 1, 2], 40)
+    start = np.where(truth == 0, np.arange(120) % 2, 2)
+    niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
+    left = {}
+    for with_moves in (False, True):
+        moves = [Exchange(nearest_anchors(y), 50)] if with_moves else []
+        parts = gaussian_collapse(y, niw, 3, "collapsed")
+        sampler = PartitionSampler(parts, dirichlet(3, 30.0), start, rng, moves=moves)
+        for _ in range(100):
+            sampler.sweep(rng)
+        z = sampler.labels()
+        left[with_moves] = len({int(z[0]), int(z[50]), int(z[100])}) == 3
+    assert left == {False: False, True: True}
+
+
+def swaps(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    """The labels of two members of different clusters change places."""
+    model, q = state.model, state.family
+    for _ in range(n_tries):
+        i, j = draw_pair(anchors, rng)
+        a, b = z[i], z[j]
+        if a == b:
+            continue
+        tally[0] += 1
+        observe(model, q, a, i, -1.0)
+        observe(model, q, b, j, -1.0)
+        gain = evidence(model, q, a, j) + evidence(model, q, b, i)
+        gain -= evidence(model, q, a, i) + evidence(model, q, b, j)
+        room.work[0] += 4
+        if math.log1p(-rng.random()) < gain:
+            tally[1] += 1
+            z[i], z[j] = b, a
+        observe(model, q, z[i], i, 1.0)
+        observe(model, q, z[j], j, 1.0)
+
+
+class SwapTwo(Move):
+    """A toy move: two observations exchange their clusters."""
+
+    name = "swap"
+    share = 0.1
+    kernel = staticmethod(swaps)
+
+
+def test_a_toy_move_joins_as_one_class():
+    """Written with the verbs alone: it is tried, counted, saved, and changes no posterior."""
+    rng = np.random.default_rng(15)
+    exact = small.exact("gaussian", "dirichlet")
+    sampler = chain("gaussian-collapsed", "dirichlet", rng, [SwapTwo])
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 8000, rng))
+    assert sampler.events()["swap_accepted"] > 100
+    assert result.p_value > LEVEL
+    saved = sampler.state()
+    assert saved["move.swap.tally"].tolist() == list(sampler.moves[0].tally)
+
+
+def test_the_number_of_tries_is_set_in_warm_up_and_then_frozen():
+    rng = np.random.default_rng(16)
+    y = rng.standard_normal((60, 2))
+    niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
+    move = Reshuffle(nearest_anchors(y), 20)
+    parts = gaussian_collapse(y, niw, 4, "collapsed")
+    sampler = PartitionSampler(parts, dirichlet(4), np.arange(60) % 4, rng, moves=[move])
+    seen = []
+    for _ in range(40):
+        sampler.sweep(rng)
+        seen.append(int(move.progress[1]))
+    assert len(set(seen[:20])) > 1
+    assert len(set(seen[20:])) == 1
