@@ -24,6 +24,11 @@ FITS = {
     "student-t-ep": (StudentTMixture, {"collapse": "ep"}),
     "student-t-ep-dp": (StudentTMixture, {"collapse": "ep", "prior": "dp", "n_clusters": 1}),
     "student-t-blocked": (StudentTMixture, {"collapse": "blocked", "df": "learn"}),
+    "student-t-collapsed": (StudentTMixture, {"collapse": "collapsed"}),
+    "student-t-collapsed-dp": (
+        StudentTMixture,
+        {"collapse": "collapsed", "prior": "dp", "n_clusters": 2, "concentration": "learn"},
+    ),
     "student-t-naive-dp": (
         StudentTMixture,
         {"collapse": "naive", "prior": "dp", "concentration": "learn", "df": "learn"},

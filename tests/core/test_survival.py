@@ -47,6 +47,8 @@ def test_many_kills(tmp_path, seed):
         ("student-t", "ep", False),
         ("student-t", "blocked", False),
         ("student-t", "naive", True),
+        ("student-t", "collapsed", True),
+        ("student-t", "collapsed", False),
     ],
 )
 def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open_prior):

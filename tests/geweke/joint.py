@@ -48,6 +48,7 @@ class Case(NamedTuple):
     prior: str
     learn_df: str | None = None
     learn_scale: bool = False
+    moves: bool = False
 
 
 class State(NamedTuple):
@@ -208,9 +209,9 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
         "dp": dirichlet_process(SLOTS, start.concentration),
         "pitman-yor": pitman_yor(SLOTS, start.concentration, DISCOUNT),
     }[case.prior]
-    return PartitionSampler(
-        collapse, prior, start.z, rng, updates=(ConcentrationUpdate(*CONCENTRATION),)
-    )
+    learner = ConcentrationUpdate(*CONCENTRATION)
+    moves = [StandardMoves(all_anchors(N), 0)] if case.moves else []
+    return PartitionSampler(collapse, prior, start.z, rng, updates=(learner,), moves=moves)
 
 
 def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -> np.ndarray:

@@ -30,12 +30,19 @@ CASES = [
     Case("gaussian", "naive", "dirichlet", None, True),
     Case("student-t", "blocked", "dp", "shared", True),
     Case("student-t", "naive", "dp", "shared", True),
+    Case("student-t", "collapsed", "dirichlet", "shared"),
+    Case("student-t", "collapsed", "dp", "each"),
+    Case("student-t", "collapsed", "pitman-yor", "shared", True),
+    Case("gaussian", "collapsed", "dp", None, True, moves=True),
+    Case("student-t", "collapsed", "dirichlet", "shared", moves=True),
+    Case("student-t", "collapsed", "dp", "shared", True, moves=True),
 ]
 
 
 def case_name(case):
     words = [v for v in case if isinstance(v, str)]
-    return "-".join([*words, "scale"] if case.learn_scale else words)
+    words += ["scale"] * case.learn_scale + ["moves"] * case.moves
+    return "-".join(words)
 
 
 def threshold(n_functions):

@@ -112,7 +112,11 @@ class Driver:
 
 
 class Parts(NamedTuple):
-    """A model under one collapse, ready for a chain: its driver and what is drawn beside."""
+    """A model under one collapse, ready for a chain: its driver and what is drawn beside.
+
+    ``movable`` says whether its evidence is exact given the state, as the moves need it.
+    """
 
     collapse: Driver
     updates: tuple[Update, ...] = ()
+    movable: bool = False

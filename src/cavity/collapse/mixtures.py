@@ -100,7 +100,8 @@ def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) ->
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
     driver: Any = collapse
-    return Parts(driver(model, *_niw(problem, n_slots)), problem.updates)
+    movable = collapse is ConjugateCollapse
+    return Parts(driver(model, *_niw(problem, n_slots)), problem.updates, movable)
 
 
 @supports("gaussian", "collapsed")
@@ -126,7 +127,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = sampled_student_t(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *problem.updates))
+    return Parts(driver, (_tails(problem), *problem.updates), movable=True)
 
 
 @supports("student-t", "ep")

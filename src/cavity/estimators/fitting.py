@@ -6,7 +6,7 @@ the partition prior, the compile step, the chains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ import numpy as np
 from cavity.collapse.driver import Parts
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
+from cavity.moves.anchors import Anchors, all_anchors
+from cavity.moves.move import Move
+from cavity.moves.standard import StandardMoves
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
@@ -68,6 +71,8 @@ class Plan:
         What identifies the run, for its checkpoint.
     describe, cluster_parameters, marginal
         See `cavity.sampling.sampler.PartitionSampler`.
+    anchors : callable, optional
+        Gives the pairs that moves of many labels start from; None for no moves.
     """
 
     name: str
@@ -83,6 +88,7 @@ class Plan:
     describe: Describe | None = None
     cluster_parameters: tuple[str, ...] = ()
     marginal: bool = False
+    anchors: Callable[[], Anchors] | None = None
 
     @property
     def n_slots(self) -> int:
@@ -96,7 +102,13 @@ class Plan:
         """Most clusters that the prior allows."""
         return None if self.prior.is_open else self.n_clusters
 
-    def sampler(self, parts: Parts, z: np.ndarray, rng: np.random.Generator) -> PartitionSampler:
+    def sampler(
+        self,
+        parts: Parts,
+        z: np.ndarray,
+        rng: np.random.Generator,
+        moves: Iterable[Move] = (),
+    ) -> PartitionSampler:
         """A started chain."""
         updates: tuple[Update, ...] = ()
         if self.prior.learned:
@@ -108,6 +120,7 @@ class Plan:
             z,
             rng,
             updates=updates,
+            moves=moves,
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
             marginal=self.marginal,
@@ -173,7 +186,8 @@ def compile_kernels(plan: Plan) -> None:
         say("compiling kernels: once on this machine, about 20 seconds")
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)
-    sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng)
+    moves = [StandardMoves(all_anchors(n), 1)] if plan.anchors is not None and parts.movable else []
+    sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
     sampler.sweep(rng)
     sampler.log_joint()
     sampler.keep()
@@ -185,13 +199,19 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     """Compile, then run all chains to their end or an interrupt."""
     from threadpoolctl import threadpool_limits
 
+    anchors: Anchors | None = None
+
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
         z = plan.start(rng)
-        return plan.sampler(plan.assemble(plan.n_slots), z, rng)
+        parts = plan.assemble(plan.n_slots)
+        moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
+        return plan.sampler(parts, z, rng, moves)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
     with threadpool_limits(1, user_api="blas"):
         compile_kernels(plan)
+        if plan.anchors is not None:
+            anchors = plan.anchors()
         return run_chains(
             make_sampler,
             n_chains=settings.n_chains,

@@ -25,6 +25,7 @@ from cavity.estimators.validation import (
     check_numeric,
     robust_standardiser,
 )
+from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
 
@@ -40,6 +41,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     """What the two mixtures share: validation, the problem that is sampled, its answers."""
 
     init: Any = "k-means++"
+    moves: bool = True
     mean_prior_strength: float = 0.01
     covariance_prior_df: float | None = None
     covariance_prior_scale: float | str = "learn"
@@ -173,6 +175,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             },
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
+            anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
         return plan, units
 
@@ -183,7 +186,8 @@ class StudentTMixture(_Mixture):
 
     Heavy-tailed clusters neither chase outliers nor spend clusters on them. The posterior over
     partitions is sampled by collapsed Gibbs, the intractable integral over each cluster's mean
-    and covariance done by expectation propagation (or, for comparison, by data augmentation).
+    and covariance done by drawing each row's scale along with its label (or by expectation
+    propagation).
 
     Parameters
     ----------
@@ -192,8 +196,11 @@ class StudentTMixture(_Mixture):
     df : "learn", "learn-each" or float
         Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
         ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
-    collapse : {"ep", "blocked", "naive"}
-        How cluster parameters are dealt with.
+    collapse : {"collapsed", "ep", "blocked", "naive"}
+        How cluster parameters are dealt with: integrated out, exactly, given the scale variables
+        of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
+        expectation propagation (``"ep"``), close and not exact; given scale variables that are
+        drawn after each sweep (``"blocked"``); or not (``"naive"``).
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions; the last two leave the number of clusters open.
     concentration : float, "learn" or None
@@ -213,6 +220,9 @@ class StudentTMixture(_Mixture):
         File to continue from if it exists and to write to; see the guide on long runs.
     keep_warmup : bool
         Keep the labels of warm-up sweeps.
+    moves : bool
+        Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
+        collapse allows it (``"collapsed"``): chains leave modes that one label at a time cannot.
     mean_prior_strength : float
         How many observations the prior of a cluster's mean is worth (kappa).
     covariance_prior_df : float, optional
@@ -285,7 +295,7 @@ class GaussianMixture(_Mixture):
     collapse : {"collapsed", "naive"}
         Integrate cluster parameters out, or condition on draws of them.
     prior, concentration, n_chains, n_warmup, n_draws, thin, init, n_jobs, random_state, progress, \
-checkpoint, keep_warmup, mean_prior_strength, covariance_prior_df, covariance_prior_scale
+checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covariance_prior_scale
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

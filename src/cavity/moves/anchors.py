@@ -45,6 +45,18 @@ def nearest_anchors(X: np.ndarray) -> Anchors:
     return Anchors(chosen.astype(np.int64), np.ascontiguousarray(chosen[found]).astype(np.int64))
 
 
+def all_anchors(n: int) -> Anchors:
+    """Every observation with every other one for a neighbour.
+
+    Examples
+    --------
+    >>> all_anchors(3).second.tolist()
+    [[1, 2], [0, 2], [0, 1]]
+    """
+    others = np.array([[j for j in range(n) if j != i] for i in range(n)], dtype=np.int64)
+    return Anchors(np.arange(n), others.reshape(n, -1))
+
+
 @jit(internal=True)
 def draw_pair(anchors, rng):
     """A pair of anchors; never one observation twice."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from cavity.core.compile import jit
 from cavity.moves.allocation import (
     NEW,
     OLD,
@@ -20,14 +21,16 @@ from cavity.moves.allocation import (
     settle_labels,
 )
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, Move
+from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
 
 
+@jit(internal=True)
 def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """Some tries: (i, j) in clusters a and b, (l, m) both in c. All go to a; c becomes c and b.
 
     The way back has the roles of the pairs exchanged, at the same chance.
     """
+    before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = z[i], z[j]
@@ -62,11 +65,17 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
             put_back(state, counts, a, 0, size_a, room)
             put_back(state, counts, b, 1, size_b, room)
             put_back(state, counts, c, 2, size_c, room)
+    tally[WORK] += room.work[0] - before
+
+
+def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
 
 
 class Exchange(Move):
     """Merges two clusters and splits a third."""
 
     name = "exchange"
-    share = 2.0
-    kernel = staticmethod(exchanges)
+    kinds = ("exchange",)
+    shares = (1.0,)
+    kernel = staticmethod(_alone)

@@ -12,76 +12,93 @@ from cavity.core.compile import compiled
 from cavity.moves.allocation import Room, room_for
 from cavity.moves.anchors import Anchors
 
-TRIES, ACCEPTED = 0, 1
+# Columns of the tally.
+TRIES, ACCEPTED, WORK = 0, 1, 2
 
 
 class Move:
-    """A proposal for many labels at once; a subclass names its kernel.
+    """Proposals for many labels at once, of one kind or of several that share a kernel.
 
-    The number of tries after a sweep is set while the chain warms up, so that the evidences
-    computed are about ``share`` times the number of observations, and is then frozen: a number
-    that went on following the state would bias the draws.
+    How often each kind is tried is set while the chain warms up, so that the evidences computed
+    are about its share of the number of observations, and is then frozen: a number that went on
+    following the state would bias the draws. It need not be whole: half a try is one after every
+    second sweep.
 
     Parameters
     ----------
     anchors : Anchors
         Pairs to start from.
     n_adapted : int
-        Sweeps in which the number of tries may change.
+        Sweeps in which the numbers of tries may change.
 
     Attributes
     ----------
     name : str
-        For checkpoints and diagnostics.
-    share : float
-        Evidences per sweep and observation.
-    most : int
-        Most tries after one sweep.
+        For checkpoints.
+    kinds : tuple of str
+        For diagnostics.
+    shares : tuple of float
+        Of each kind: evidences per sweep and observation.
+    least, most : float
+        Tries of a kind per sweep, at the least and at the most.
     kernel : callable
-        ``kernel(state, prior, z, counts, anchors, room, n_tries, tally, rng)``: adds the tries
-        that found a proposal and those accepted to ``tally``.
+        ``kernel(state, prior, z, counts, anchors, room, n_tries, tally, rng)`` tries each kind
+        ``n_tries[kind]`` times and adds to ``tally[kind]`` the tries that found a proposal, those
+        accepted, and the evidences computed.
     """
 
     name: ClassVar[str]
-    share: ClassVar[float] = 1.0
-    most: ClassVar[int] = 1000
+    kinds: ClassVar[tuple[str, ...]]
+    shares: ClassVar[tuple[float, ...]]
+    least: ClassVar[float] = 0.02
+    most: ClassVar[float] = 1000.0
     kernel: ClassVar[Callable[..., None]]
 
     def __init__(self, anchors: Anchors, n_adapted: int) -> None:
         self.anchors = anchors
         self.n_adapted = n_adapted
-        self.tally = np.zeros(2, dtype=np.int64)
-        self.progress = np.array([0, 1], dtype=np.int64)  # sweeps done, tries after the next one
+        self.tally = np.zeros((len(self.kinds), 3), dtype=np.int64)
+        self.rate = np.ones(len(self.kinds))  # tries per sweep
+        self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
+        self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
+        self.n_sweeps = np.zeros(1, dtype=np.int64)
         self._room: Room | None = None
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
-        """Try it as often as is due, in place."""
+        """Try every kind as often as is due, in place."""
         state = chain.collapse.state
         n = chain.z.size
         if self._room is None:
             self._room = room_for(n, state.family.natural.shape[1])
-        room, n_tries = self._room, int(self.progress[1])
-        room.work[0] = 0
+        self.due += self.rate
+        n_tries = np.floor(self.due).astype(np.int64)
+        self.due -= n_tries
+        self.drawn += n_tries
         kernel = compiled(type(self).kernel, (state, chain.prior))
         kernel(
-            state, chain.prior, chain.z, chain.counts, self.anchors, room, n_tries, self.tally, rng
-        )
-        self.progress[0] += 1
-        if self.progress[0] <= self.n_adapted:
-            # Halfway towards the number that would have done the work aimed at.
-            aim = self.share * n * n_tries / max(int(room.work[0]), 1)
-            self.progress[1] = int(np.clip(round((n_tries * aim) ** 0.5), 1, self.most))
+            state, chain.prior, chain.z, chain.counts, self.anchors, self._room, n_tries,
+            self.tally, rng,
+        )  # fmt: skip
+        self.n_sweeps += 1
+        if self.n_sweeps[0] <= self.n_adapted:
+            cost = np.maximum(self.tally[:, WORK], 1) / np.maximum(self.drawn, 1)
+            self.rate = np.clip(np.array(self.shares) * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
         """Tries that found a proposal, and how many were accepted."""
-        tries, accepted = self.tally.tolist()
-        return {f"{self.name}_tries": tries, f"{self.name}_accepted": accepted}
+        out: dict[str, float] = {}
+        for kind, row in zip(self.kinds, self.tally.tolist(), strict=True):
+            out |= {f"{kind}_tries": row[TRIES], f"{kind}_accepted": row[ACCEPTED]}
+        return out
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it keeps between sweeps, for a checkpoint."""
-        return {"tally": self.tally.copy(), "progress": self.progress.copy()}
+        return {name: getattr(self, name).copy() for name in _KEPT}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from ``arrays``."""
-        for name in ("tally", "progress"):
+        for name in _KEPT:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+
+
+_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from cavity.core.compile import jit
 from cavity.moves.allocation import (
     NEW,
     OLD,
@@ -16,11 +17,13 @@ from cavity.moves.allocation import (
     settle_labels,
 )
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, Move
+from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
 
 
+@jit(internal=True)
 def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """Some tries: from a pair in two clusters, each anchor stays where it is."""
+    before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = z[i], z[j]
@@ -44,11 +47,17 @@ def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
             recall_values(state.model, room, 0, stop)
             put_back(state, counts, a, 0, size_a, room)
             put_back(state, counts, b, 1, size_b, room)
+    tally[WORK] += room.work[0] - before
+
+
+def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    reshuffles(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
 
 
 class Reshuffle(Move):
     """Divides the members of two clusters anew."""
 
     name = "reshuffle"
-    share = 0.5
-    kernel = staticmethod(reshuffles)
+    kinds = ("reshuffle",)
+    shares = (1.0,)
+    kernel = staticmethod(_alone)

@@ -17,7 +17,7 @@ from cavity.moves.allocation import (
     settle_labels,
 )
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, Move
+from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
 from cavity.verbs import named_slots, seat_weight
 
 
@@ -34,12 +34,14 @@ def free_slot(prior, counts, rng):
     return chosen, n_free
 
 
+@jit(internal=True)
 def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """Some tries: the second anchor of a split takes a free slot, that of a merge gives its up.
 
     Under a prior over numbered slots the way back from a merge must find the slot again, one of
     those that are then free; under a prior over partitions slots are names and do not count.
     """
+    before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = z[i], z[j]
@@ -72,11 +74,17 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
             recall_values(state.model, room, 0, stop)
             put_back(state, counts, a, 0, size_a, room)
             put_back(state, counts, b, 1, size_b, room)
+    tally[WORK] += room.work[0] - before
+
+
+def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
 
 
 class SplitMerge(Move):
     """Splits a cluster in two, or merges two."""
 
     name = "split_merge"
-    share = 0.5
-    kernel = staticmethod(splits_and_merges)
+    kinds = ("split_merge",)
+    shares = (1.0,)
+    kernel = staticmethod(_alone)

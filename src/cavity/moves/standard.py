@@ -1,0 +1,23 @@
+"""The moves of the mixtures, in one kernel: compiled together they cost a third of the time."""
+
+from __future__ import annotations
+
+from cavity.moves.exchange import exchanges
+from cavity.moves.move import Move
+from cavity.moves.reshuffle import reshuffles
+from cavity.moves.split_merge import splits_and_merges
+
+
+def _all(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+    reshuffles(state, prior, z, counts, anchors, room, n_tries[1], tally[1], rng)
+    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[2], tally[2], rng)
+
+
+class StandardMoves(Move):
+    """Exchange, reshuffle, split and merge."""
+
+    name = "standard"
+    kinds = ("exchange", "reshuffle", "split_merge")
+    shares = (0.7, 0.2, 0.1)
+    kernel = staticmethod(_all)
