@@ -183,6 +183,9 @@ def compile_kernels(plan: Plan) -> None:
 
 def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     """Compile, then run all chains to their end or an interrupt."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
@@ -190,7 +193,10 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         return plan.sampler(plan.assemble(plan.n_slots), z, rng)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
+        # process, so that they are set here, not in the chains' threads.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         compile_kernels(plan)
         return run_chains(
             make_sampler,

@@ -19,7 +19,7 @@ from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import check_hold, find_units, series_problem
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
-from cavity.estimators.validation import check_labels
+from cavity.estimators.validation import check_labels, check_names
 from cavity.models.series.problem import DRAWS
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
@@ -156,7 +156,9 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
         """
         self._check_settings()
-        self._plan(self._read(Y, **names))
+        data = self._read(Y, **names)
+        check_names(data.series, "series")
+        self._plan(data)
         return self
 
     def fit(
@@ -194,13 +196,14 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         """
         self._check_settings()
         data = self._read(Y, series, time, value, covariates, offset, freq)
+        names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
         moments = pool_trends(run.summaries)
         self._data, self._moments = data, moments
         posterior = plan.posterior(
             run,
-            names=[str(v) for v in data.series],
+            names=names,
             units=units,
             n_values=float(data.count.sum(dtype=float)),
             summaries=summaries_of(data, moments),

@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
+from cavity.estimators.validation import LARGEST, SMALLEST
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import FactorSeries, factor_series
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 
-_SMALLEST = 1e-140  # variances are reported in the data's units, squared
-
 
 def _largest(data: SeriesData) -> float:
     size = float(np.max(np.abs(data.y), initial=0.0, where=data.count > 0))
     size = size if size > 0 else 1.0
-    if not _SMALLEST < size < 1.0 / _SMALLEST:
+    if not SMALLEST < size < LARGEST:
         raise ValueError(
             f"the values reach {size:.1g}, whose square is beyond floating point. Multiply or "
             "divide them by a power of ten first."
