@@ -80,15 +80,15 @@ def _numbers(dice: Dice, n: int, d: int) -> np.ndarray:
     elif shape == "integers":
         X = rng.integers(-3, 4, size=(n, d)).astype(float)
     elif shape == "same":
-        X[:] = dice.one(0.0, 1.0, dice.power(-150, 150))
+        X[:] = dice.one(0.0, 1.0, dice.power(-140, 140))
     elif shape == "collinear":
         X = X[:, :1] * rng.standard_normal(d) + dice.one(0.0, 1e-9) * X
     elif shape == "repeated":
         X = X[rng.integers(max(1, n // 3), size=n)]
     if dice.often(0.25):
-        X[:, int(rng.integers(d))] = dice.one(0.0, 7.0, dice.power(-150, 150))
+        X[:, int(rng.integers(d))] = dice.one(0.0, 7.0, dice.power(-140, 140))
     if dice.often(0.3):
-        X *= dice.power(-150, 150)
+        X *= dice.power(-141, 139)
     if dice.often(0.15):
         X *= 10.0 ** rng.uniform(-20, 20, size=d)
     if dice.often(0.15):
@@ -112,7 +112,7 @@ def _spoil(dice: Dice, X: np.ndarray) -> np.ndarray:
     return X
 
 
-_ODD_NAMES = ("", " ", "x\x00y", "naïve", "a" * 300, "<b>", "'", "\n", "1", "None")
+_ODD_NAMES = ("", " ", "naïve", "a" * 300, "<b>", "'", "\n", "1", "None")
 
 
 def _frame(dice: Dice, X: np.ndarray) -> Any:
@@ -121,8 +121,9 @@ def _frame(dice: Dice, X: np.ndarray) -> Any:
     if dress == "frame":
         return pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
     if dress == "names":
-        columns = [f"{dice.one(*_ODD_NAMES)}{j}" for j in range(X.shape[1])]
-        index = [f"{dice.one(*_ODD_NAMES)}{i}" for i in range(len(X))]
+        odd = (*_ODD_NAMES, "x\x00y") if dice.often(0.1) else _ODD_NAMES
+        columns = [f"{dice.one(*odd)}{j}" for j in range(X.shape[1])]
+        index = [f"{dice.one(*odd)}{i}" for i in range(len(X))]
         return pd.DataFrame(X, columns=columns, index=index)
     if dress == "integers" and np.isfinite(X).all() and np.abs(X).max(initial=0) < 1e15:
         return np.rint(X).astype(np.int64)
@@ -143,7 +144,7 @@ def _frame(dice: Dice, X: np.ndarray) -> Any:
 
 def _prior(dice: Dice, n_clusters: int) -> dict[str, Any]:
     """The prior over partitions: words, specifications, concentrations of every size."""
-    concentration = dice.one(None, None, "learn", dice.power(-3, 3), dice.power(-102, 102))
+    concentration = dice.one(None, "learn", dice.power(-3, 3), dice.power(-101, 101))
     if dice.often(0.6):
         word = dice.one("dirichlet", "fixed", "dp", "pitman-yor")
         if word == "fixed" and dice.often(0.9):
@@ -167,7 +168,7 @@ def _prior(dice: Dice, n_clusters: int) -> dict[str, Any]:
 
 
 def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
-    n_clusters = dice.one(1, 2, 3, 4, 10, max(n, 1), n + 1)
+    n_clusters = n + 1 if dice.often(0.05) else dice.one(1, 2, min(3, n), min(10, n), n)
     out = {
         "n_clusters": n_clusters,
         "collapse": dice.one(*COLLAPSES[kind]),
@@ -188,7 +189,7 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
     if dice.often(0.2):
         options: dict[str, Any] = {}
         if out["collapse"] == "ep":
-            options["fraction"] = dice.one(1.0, 0.5, 1e-3, 1e-9, dice.power(-3, 0))
+            options["fraction"] = dice.one(1.0, 0.5, 1e-2, dice.power(-2.2, 0))
             options["damping"] = dice.one(1.0, 0.1, 1e-3, dice.power(-3, 0))
             options["pass_every"] = dice.one(0, 1, 3, 10**12)
         if kind == "series":
@@ -200,20 +201,21 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
 
 
 def _mixture_case(kind: str, seed: int, dice: Dice) -> Case:
-    n = dice.one(1, 2, 3, 4, 6, 12, 30, 60)
+    n = 1 if dice.often(0.02) else dice.one(2, 3, 4, 6, 12, 30, 60)
     d = dice.one(1, 1, 2, 3, 6)
     X = _spoil(dice, _numbers(dice, n, d))
     settings = _run(dice, kind, n)
     if kind == "student-t":
-        settings["df"] = dice.one("learn", "learn-each", 5.0, 1.0, dice.power(-2, 7))
+        settings["df"] = dice.one("learn", "learn-each", 5.0, 1.0, dice.power(-1.4, 6.1))
     if dice.often(0.4):
-        settings["mean_prior_strength"] = dice.one(dice.power(-4, 2), dice.power(-14, 14))
+        settings["mean_prior_strength"] = dice.one(dice.power(-4, 2), dice.power(-12.5, 12.5))
     if dice.often(0.4):
-        above = dice.one(dice.power(-2, 2), dice.power(-12, 10), np.inf)
+        above = dice.one(dice.power(-2, 2), dice.power(-12, 8.9))
+        above = dice.one(1e10, np.inf) if dice.often(0.03) else above
         settings["covariance_prior_df"] = d + 1.0 + above
     if dice.often(0.4):
         settings["covariance_prior_scale"] = dice.one(
-            "learn", dice.power(-3, 1), dice.power(-14, 14)
+            "learn", dice.power(-3, 1), dice.power(-12.5, 12.5)
         )
     new = np.where(dice.rng.random((5, d)) < 0.5, X[dice.rng.integers(n, size=5)], 0.0)
     new = np.nan_to_num(new) * dice.one(1.0, 1.0, dice.power(-300, 100))
@@ -240,14 +242,14 @@ def _series_case(kind: str, seed: int, dice: Dice) -> Case:
     scale = scale if 1e-100 < scale < 1e100 else 1.0
     hold: dict[str, Any] = {}
     if dice.often(0.2):
-        hold["a"] = dice.one(0.0, 0.5, -0.9, 1.0 - dice.power(-17, -1), 1.0)
+        hold["a"] = dice.one(0.0, 0.5, -0.9, 1.0 - dice.power(-16.5, -1))
     if dice.often(0.2):
-        hold["loading"] = dice.sign() * dice.one(scale, dice.power(-12, 12), 0.0)
+        hold["loading"] = dice.sign() * scale * dice.one(1.0, dice.power(-12, 3), 0.0)
     for name in ("var_y", "var_x"):
         if dice.often(0.2):
-            hold[name] = dice.one(0.1 * scale * scale, 1.0, dice.power(-14, 12))
+            hold[name] = scale * scale * dice.one(0.1, 1.0, dice.power(-13, 6))
     if dice.often(0.1):
-        hold["beta"] = dice.one(0.0, dice.power(-300, 300))
+        hold["beta"] = dice.one(0.0, scale, dice.power(-300, 300))
     if hold:
         settings["hold"] = hold
     if dice.often(0.3):
@@ -276,7 +278,7 @@ def _series_prior(dice: Dice) -> priors.SeriesPrior:
             var_y=(positive(), positive()),
             intercept=(positive(), positive(), positive()),
             beta=(positive(), positive(), positive()),
-            var_x0=dice.one(None, positive()),
+            var_x0=dice.one(None, None, positive()),
         )
     except ValueError:
         return priors.SeriesPrior()
