@@ -90,7 +90,8 @@ def _numbers(dice: Dice, n: int, d: int) -> np.ndarray:
     if dice.often(0.3):
         X *= dice.power(-141, 139)
     if dice.often(0.15):
-        X *= 10.0 ** rng.uniform(-20, 20, size=d)
+        with np.errstate(over="ignore"):
+            X *= 10.0 ** rng.uniform(-20, 20, size=d)
     if dice.often(0.15):
         X += dice.sign() * dice.power(0, 16) * np.abs(X).max()
     return X
@@ -273,7 +274,7 @@ def _series_prior(dice: Dice) -> priors.SeriesPrior:
     try:
         return priors.SeriesPrior(
             a=(dice.one(0.9, 0.0, dice.rng.uniform(-10, 10)), dice.one(0.1, math.inf, positive())),
-            loading=(dice.one(0.0, dice.sign() * dice.power(-3, 6)), positive()),
+            loading=(dice.one(0.0, dice.sign() * dice.power(-3, 4.2)), min(positive(), 1e5)),
             var_x=(positive(), positive()),
             var_y=(positive(), positive()),
             intercept=(positive(), positive(), positive()),

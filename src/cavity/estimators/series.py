@@ -16,7 +16,7 @@ from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import check_hold, find_units, series_problem
+from cavity.estimators.series_model import check_hold, check_priors, find_units, series_problem
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.validation import check_labels, check_names
@@ -130,10 +130,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     def _check_settings(self) -> None:
         super()._check_settings()
         options = self._collapse_options()
-        if self.priors is not None and not isinstance(self.priors, SeriesPrior):
-            raise ValueError(
-                f"priors must be a cavity.priors.SeriesPrior or None, not {self.priors!r}."
-            )
+        check_priors(self.priors)
         check_hold(self.hold)
         if self.collapse == "collapsed" and options.get("draw") == "alternate":
             raise ValueError(
@@ -228,7 +225,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         problem = series_problem(
             data,
             units,
-            SeriesPrior() if self.priors is None else self.priors,
+            check_priors(self.priors),
             check_hold(self.hold),
             draw=draw,
             keep_trends=bool(self.keep_trends),

@@ -210,9 +210,7 @@ def check_names(names: Any, what: str) -> list[str]:
     """
     out = [str(name) for name in names]
     for at, name in enumerate(out):
-        if "\0" in name or (
-            not name.isprintable() and any("\ud800" <= c <= "\udfff" for c in name)
-        ):
+        if not name.isprintable() and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
             raise ValueError(
                 f"the name of {what} {at}, {name[:40]!r}, holds a character that no file of "
                 "results can keep (NUL, or half of a surrogate pair). Remove it first."
