@@ -219,7 +219,7 @@ def _mixture_case(kind: str, seed: int, dice: Dice) -> Case:
             "learn", dice.power(-3, 1), dice.power(-12.5, 12.5)
         )
     new = np.where(dice.rng.random((5, d)) < 0.5, X[dice.rng.integers(n, size=5)], 0.0)
-    new = np.nan_to_num(new) * dice.one(1.0, 1.0, dice.power(-300, 100))
+    new = np.clip(np.nan_to_num(new), -1e200, 1e200) * dice.one(1.0, 1.0, dice.power(-300, 100))
     if dice.often(0.3):
         new[0, 0] = dice.sign() * dice.power(5, 308)
     return Case(kind, seed, _frame(dice, X), settings, {}, new)
