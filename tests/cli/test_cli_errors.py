@@ -79,8 +79,8 @@ def write(path, text):
         ),
         (
             "a,b\n1,2e306\n2,1e306\n3,3e306\n4,4e306\n",
-            "Column 'b' reaches 4e+306, where sums of a few values overflow. Divide it by a power "
-            "of ten first.",
+            "Column 'b' reaches 4e+306, whose square is beyond floating point. Divide it by a "
+            "power of ten first.",
         ),
     ],
 )

@@ -252,8 +252,8 @@ def test_a_saved_fit_gives_the_estimator_back(fitted, data, tmp_path):
         assert again.posterior_.record.seed == 4
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_a_fit_of_values_whose_squares_are_no_numbers_is_saved_too(data, scale, tmp_path):
+@pytest.mark.parametrize("scale", [1e-130, 1e130])
+def test_a_fit_of_values_whose_fourth_powers_are_no_numbers_is_saved_too(data, scale, tmp_path):
     X = data[0] * scale
     m = GaussianMixture(3, **SMALL).fit(X)
     again = GaussianMixture.load(m.save(tmp_path / "run.nc"))

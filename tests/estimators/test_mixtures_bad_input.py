@@ -49,7 +49,7 @@ def check_usable(m, X):
         (np.ones((4, 2)) + 1j, "Complex data not supported"),
         (
             np.full((4, 1), [1.0]) * [[1e305], [1.0], [2.0], [3.0]],
-            "Column 0 reaches 1e.305, where sums of a few values overflow. Divide it by a power",
+            "Column 0 reaches 1e.305, whose square is beyond floating point. Divide it by a power",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_more_columns_than_rows(kind):
     check_usable(kind(2, **SMALL).fit(X), X)
 
 
-@pytest.mark.parametrize("unit", [1e299, 1e-300, 1e150, 1e-150])
+@pytest.mark.parametrize("unit", [1e135, 1e-135, 1e100, 1e-100])
 def test_huge_and_tiny_values_give_the_same_answer(kind, X, unit):
     plain = kind(2, **SMALL).fit(X)
     m = kind(2, **SMALL).fit(X * unit)
@@ -213,10 +213,10 @@ def test_degrees_of_freedom_that_are_refused(X, df):
         StudentTMixture(2, df=df, **SMALL).fit(X)
 
 
-@pytest.mark.parametrize("name", ["fraction", "damping"])
+@pytest.mark.parametrize(("name", "least"), [("fraction", 0.01), ("damping", 0.001)])
 @pytest.mark.parametrize("value", [0.0, 1e-9, 1.5, "half"])
-def test_ep_options_that_are_refused(X, name, value):
-    sentence = rf"collapse_options\['{name}'\] must be a number at least 0.001 and at most 1"
+def test_ep_options_that_are_refused(X, name, least, value):
+    sentence = rf"collapse_options\['{name}'\] must be a number at least {least} and at most 1"
     with pytest.raises(ValueError, match=sentence):
         StudentTMixture(2, **SMALL, collapse_options={name: value}).fit(X)
 

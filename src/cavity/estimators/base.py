@@ -30,7 +30,8 @@ ESTIMATE = "estimate"
 _ESTIMATORS: dict[str, type[Estimator]] = {}
 
 EP_OPTIONS = {
-    "fraction": (1e-3, 1.0),
+    # Nodes of the quadrature rules grow as the fraction falls.
+    "fraction": (1e-2, 1.0),
     "damping": (1e-3, 1.0),
     "pass_every": (0, 10**9),
 }

@@ -197,6 +197,9 @@ def compile_kernels(plan: Plan) -> None:
 
 def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     """Compile, then run all chains to their end or an interrupt."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     anchors: Anchors | None = None
@@ -208,7 +211,10 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         return plan.sampler(parts, z, rng, moves)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
+        # process, so that they are set here, not in the chains' threads.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         compile_kernels(plan)
         if plan.anchors is not None:
             anchors = plan.anchors()

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# New rows further out than this, in robust standard deviations, are taken to be this far.
+FARTHEST_NEW = 1e300
+
+
 class MixtureAnswers(Fitted):
     """Methods of a fitted mixture."""
 
@@ -153,12 +157,17 @@ class MixtureAnswers(Fitted):
             self._cache["mixtures"] = self._packed(chosen)
         return self._cache["mixtures"]
 
+    def _standardised(self, X: np.ndarray) -> np.ndarray:
+        """Rows in the model's units; what is beyond all numbers there stays as far as they go."""
+        with np.errstate(over="ignore"):
+            return np.clip(self._units.standardise(X), -FARTHEST_NEW, FARTHEST_NEW)
+
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
         units = self._units
-        log_density, probability = predict(self._mixtures, units.standardise(X), self.n_clusters_)
+        log_density, probability = predict(self._mixtures, self._standardised(X), self.n_clusters_)
         return log_density - units.log_volume, probability
 
     def predict(self, X: Any) -> np.ndarray:
@@ -239,14 +248,14 @@ class MixtureAnswers(Fitted):
 
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        standard = self._units.standardise(X)
+        standard = self._standardised(X)
         d = standard.shape[1]
         out = np.zeros(len(standard))
         means, covariances = self._standard
         for k in range(self.n_clusters_):
             away = standard - means[k]
             root = cholesky(covariances[k])
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 distance = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
             if hasattr(self, "df_"):
                 tail = stats.f.sf(distance / d, d, self.df_[k])
@@ -304,7 +313,7 @@ class MixtureAnswers(Fitted):
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
         units = self._units
-        density = predict(self._packed(chosen.ravel()), units.standardise(X), self.n_clusters_)[0]
+        density = predict(self._packed(chosen.ravel()), self._standardised(X), self.n_clusters_)[0]
         thinned = Posterior(
             posterior.labels[:, per_chain],
             point_log_lik=density.reshape(*chosen.shape, -1) - units.log_volume,
@@ -339,7 +348,7 @@ class MixtureAnswers(Fitted):
         units = self._units
         table = predictive_check(
             self._mixtures,
-            units.standardise(X),
+            self._standardised(X),
             list(self.posterior_.record.columns),
             n_replicates,
             random_state,

@@ -21,6 +21,7 @@ from cavity.estimators.validation import (
     check_choice,
     check_finite,
     check_labels,
+    check_names,
     check_number,
     check_numeric,
     robust_standardiser,
@@ -91,6 +92,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         self._check_settings()
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
+        _row_names(X)
         other._plan(other._check_data(X, reset=True))
         return self
 
@@ -113,7 +115,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             If the chains are not shown to agree.
         """
         self._check_settings()
-        names = [str(v) for v in X.index] if hasattr(X, "index") and hasattr(X, "columns") else None
+        names = _row_names(X)
         X = self._check_data(X, reset=True)
         plan, units = self._plan(X)
         run = run_plan(plan, self._run_settings())
@@ -178,6 +180,13 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
         return plan, units
+
+
+def _row_names(X: Any) -> list[str] | None:
+    """Names of a table's rows, where it has some."""
+    if not (hasattr(X, "index") and hasattr(X, "columns")):
+        return None
+    return check_names(X.index, "row")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

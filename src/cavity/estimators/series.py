@@ -16,10 +16,10 @@ from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import check_hold, find_units, series_problem
+from cavity.estimators.series_model import check_hold, check_priors, find_units, series_problem
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
-from cavity.estimators.validation import check_labels
+from cavity.estimators.validation import check_labels, check_names
 from cavity.models.series.problem import DRAWS
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
@@ -130,10 +130,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     def _check_settings(self) -> None:
         super()._check_settings()
         options = self._collapse_options()
-        if self.priors is not None and not isinstance(self.priors, SeriesPrior):
-            raise ValueError(
-                f"priors must be a cavity.priors.SeriesPrior or None, not {self.priors!r}."
-            )
+        check_priors(self.priors)
         check_hold(self.hold)
         if self.collapse == "collapsed" and options.get("draw") == "alternate":
             raise ValueError(
@@ -156,7 +153,9 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
         """
         self._check_settings()
-        self._plan(self._read(Y, **names))
+        data = self._read(Y, **names)
+        check_names(data.series, "series")
+        self._plan(data)
         return self
 
     def fit(
@@ -194,13 +193,14 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         """
         self._check_settings()
         data = self._read(Y, series, time, value, covariates, offset, freq)
+        names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
         moments = pool_trends(run.summaries)
         self._data, self._moments = data, moments
         posterior = plan.posterior(
             run,
-            names=[str(v) for v in data.series],
+            names=names,
             units=units,
             n_values=float(data.count.sum(dtype=float)),
             summaries=summaries_of(data, moments),
@@ -225,7 +225,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         problem = series_problem(
             data,
             units,
-            SeriesPrior() if self.priors is None else self.priors,
+            check_priors(self.priors),
             check_hold(self.hold),
             draw=draw,
             keep_trends=bool(self.keep_trends),

@@ -25,6 +25,7 @@ from cavity.estimators.series_saved import data_from
 from cavity.estimators.validation import check_count
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
+from cavity.reading.frames import as_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -254,6 +255,7 @@ class SeriesAnswers(Fitted):
     def _predictive(self, rows: Any, with_value: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and variance (noise included) of each new row, and its value."""
         check_is_fitted(self)
+        rows = as_pandas(rows)
         if not hasattr(rows, "columns"):
             raise ValueError(
                 "rows must be a DataFrame with columns "
@@ -299,7 +301,8 @@ class SeriesAnswers(Fitted):
         import pandas as pd
 
         mean, variance, _ = self._predictive(rows, False)
-        index = getattr(rows, "index", None)
+        # Other libraries' tables name no rows; an Arrow table's `index` is a method.
+        index = rows.index if isinstance(rows, pd.DataFrame) else None
         sd = np.sqrt(variance)
         half = normal_quantile(level) * sd
         return pd.DataFrame(

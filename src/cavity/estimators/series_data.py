@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.estimators.series_time import TimeAxis, time_axis
+from cavity.estimators.validation import LARGEST
 from cavity.reading.frames import as_pandas, without_mask
 
 if TYPE_CHECKING:
@@ -91,6 +92,18 @@ def _refuse_infinite(values: np.ndarray, what: str) -> None:
         raise ValueError(
             f"{what} holds an infinite value in {where} ({int(bad.sum())} in all). Replace it by "
             "NaN if it was not observed."
+        )
+
+
+def _refuse_huge(values: np.ndarray, what: str) -> None:
+    """Refuse a column whose squares are no numbers, naming the row."""
+    size = np.abs(values)
+    bad = (size > LARGEST) & np.isfinite(size)  # what is infinite may not be needed
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{what} reaches {size[row]:.1g} in row {row}, whose square is beyond floating point. "
+            "Check that value, or divide all by a power of ten first."
         )
 
 
@@ -216,6 +229,7 @@ def _covariates(
                 f"covariate {name!r} is missing or infinite in row {row} "
                 f"({int(bad.sum())} such rows). Drop those rows or fill them in."
             )
+        _refuse_huge(column, f"covariate {name!r}")
         out[:, j] = column
     return out
 
@@ -241,6 +255,7 @@ def from_rows(
         raise ValueError(f"column {series!r} is missing in row {row}. Drop or fill such rows.")
     y = _numbers(_column(frame, value, "value"), f"column {value!r}")
     _refuse_infinite(y, f"column {value!r}")
+    _refuse_huge(y, f"column {value!r}")
     seen = ~np.isnan(y)
     if offset is not None:
         shift = _numbers(_column(frame, offset, "offset"), f"column {offset!r}")

@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
+from cavity.estimators.validation import LARGEST, SMALLEST
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import FactorSeries, factor_series
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 
-_SMALLEST = 1e-140  # variances are reported in the data's units, squared
-
 
 def _largest(data: SeriesData) -> float:
     size = float(np.max(np.abs(data.y), initial=0.0, where=data.count > 0))
     size = size if size > 0 else 1.0
-    if not _SMALLEST < size < 1.0 / _SMALLEST:
+    if not SMALLEST < size < LARGEST:
         raise ValueError(
             f"the values reach {size:.1g}, whose square is beyond floating point. Multiply or "
             "divide them by a power of ten first."
@@ -77,6 +76,7 @@ _RANGES = {
     "var_y": (1e-12, 1e8),
     "var_x": (1e-12, 1e8),
     "var_x0": (1e-12, 1e8),
+    "beta": (-1e6, 1e6),
 }
 HOLDABLE = (*Moving._fields,)
 
@@ -155,11 +155,32 @@ def _fixed_beta(value: Any, data: SeriesData, units: SeriesUnits) -> np.ndarray:
         raise ValueError(f"beta must be held at finite numbers, not {value!r}.")
     out = beta.copy()
     slopes = beta[:, int(units.intercept) :]
-    out[:, int(units.intercept) :] = slopes * units.covariate_scale / units.scale
-    if units.intercept:
-        level = beta[:, 0] + slopes @ units.covariate_centre
-        out[:, 0] = (level - units.centre) / units.scale
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        out[:, int(units.intercept) :] = slopes * units.covariate_scale / units.scale
+        if units.intercept:
+            level = beta[:, 0] + slopes @ units.covariate_centre
+            out[:, 0] = (level - units.centre) / units.scale
+    if not (np.abs(out) <= _RANGES["beta"][1]).all():
+        raise ValueError(
+            f"beta is held at {value!r}, which puts series more than {_RANGES['beta'][1]:g} "
+            "standard deviations of these data away. Check it, and the data for wild values."
+        )
     return out
+
+
+def check_priors(priors: Any) -> SeriesPrior:
+    """The priors that a user states (None: the defaults), within what kernels can square."""
+    if priors is None:
+        return SeriesPrior()
+    if not isinstance(priors, SeriesPrior):
+        raise ValueError(f"priors must be a cavity.priors.SeriesPrior or None, not {priors!r}.")
+    most = _RANGES["loading"][1]
+    if max(abs(v) for v in priors.loading) > most:
+        raise ValueError(
+            f"priors: the mean and standard deviation of loading, {priors.loading!r}, must be at "
+            f"most {most:g}, in standard deviations of the data."
+        )
+    return priors
 
 
 def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:

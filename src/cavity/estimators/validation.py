@@ -10,8 +10,8 @@ import numpy as np
 
 # Beyond this many robust standard deviations squared distances leave the range of floats.
 FARTHEST = 1e120
-# Above this the sum of a few thousand values is no number.
-LARGEST = 1e304
+# Covariances are reported in the data's units, squared: beyond these they are no numbers.
+SMALLEST, LARGEST = 1e-140, 1e140
 
 
 def check_count(name: str, value: Any, least: int) -> int:
@@ -165,16 +165,9 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     """Centre (median) and scale (from the quartiles) of every column.
 
     Where the quartiles agree the standard deviation serves, and one for a constant column.
-    Values are reduced by the column's largest before anything is squared, so 1e300 and 1e-300
-    are both fine.
+    Values are reduced by the column's largest before anything is squared.
     """
     size = np.max(np.abs(X), axis=0)
-    if np.any(size > LARGEST):
-        j = int(np.argmax(size))
-        raise ValueError(
-            f"{_column(names, j).capitalize()} reaches {size[j]:.1g}, where sums of a few values "
-            "overflow. Divide it by a power of ten first."
-        )
     size[size == 0.0] = 1.0
     reduced = X / size
     quartiles = np.quantile(reduced, [0.25, 0.5, 0.75], axis=0)
@@ -192,7 +185,37 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
             f"X[{int(row)}], {_column(names, int(column))} is {farthest[row, column]:.1g} standard "
             "deviations from the rest, beyond what floating point can square. Check that value."
         )
+    for j in np.flatnonzero((size > LARGEST) | (size < SMALLEST)):
+        place = _column(names, int(j))
+        raise ValueError(
+            f"{place[0].upper()}{place[1:]} reaches {size[j]:.1g}, whose square is beyond floating "
+            f"point. {'Divide' if size[j] > 1.0 else 'Multiply'} it by a power of ten first."
+        )
     return centre * size, scale * size
+
+
+def check_names(names: Any, what: str) -> list[str]:
+    """Names as text that files can keep.
+
+    Parameters
+    ----------
+    names : iterable
+    what : str
+        What each names, for messages.
+
+    Examples
+    --------
+    >>> check_names([1, "b"], "row")
+    ['1', 'b']
+    """
+    out = [str(name) for name in names]
+    for at, name in enumerate(out):
+        if not name.isprintable() and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
+            raise ValueError(
+                f"the name of {what} {at}, {name[:40]!r}, holds a character that no file of "
+                "results can keep (NUL, or half of a surrogate pair). Remove it first."
+            )
+    return out
 
 
 def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> np.ndarray:

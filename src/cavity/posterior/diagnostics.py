@@ -116,10 +116,12 @@ def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.
 
 
 def _measure(values: np.ndarray) -> dict[str, float]:
-    values = np.round(values, 12) if np.abs(values).max() < 1e3 else values
+    # Reduced by the largest before anything is squared, and without digits that are rounding.
+    size = float(np.abs(values).max()) or 1.0
+    values = np.round(values / size, 12)
     return {
-        "mean": float(values.mean()),
-        "sd": float(values.std()),
+        "mean": float(values.mean()) * size,
+        "sd": float(values.std()) * size,
         "rhat": rhat(values),
         "ess_bulk": ess(values),
         "ess_tail": ess(values, "tail"),

@@ -89,10 +89,20 @@ def truncated_normal(rng, mean, sd, low, high):
     return min(max(value, np.nextafter(low, high)), np.nextafter(high, low))
 
 
+# Variances in units of the data's: beyond, filters and sums of squares lose all their digits.
+LEAST_VARIANCE, MOST_VARIANCE = 1e-12, 1e12
+
+
 @jit(internal=True)
 def inverse_gamma(rng, shape, scale):
-    """Draw from the inverse gamma distribution with density ~ v^(-shape-1) exp(-scale/v)."""
-    return scale / rng.standard_gamma(shape)
+    """Draw from the inverse gamma distribution with density ~ v^(-shape-1) exp(-scale/v).
+
+    Kept within the range of variances: a tiny shape has draws that are no numbers.
+    """
+    gamma = rng.standard_gamma(shape)
+    if not gamma * MOST_VARIANCE > scale:
+        return MOST_VARIANCE
+    return max(scale / gamma, LEAST_VARIANCE)
 
 
 @jit(internal=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.core.slices import log_target, slice_step
-from cavity.models.series.draws import truncated_normal
+from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, truncated_normal
 from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
 
 # Columns of the sums per cluster: e = x_t - a x_{t-1} runs over members and times.
@@ -201,4 +201,4 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
     # sd enters the data's likelihood through pull sd - square sd^2 / 2, beside its prior.
     density = LogScale(-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
     u = slice_step(density, math.log(sd), 0.5, rng)
-    m.own.var_x[0] = math.exp(2.0 * u)
+    m.own.var_x[0] = min(max(math.exp(2.0 * u), LEAST_VARIANCE), MOST_VARIANCE)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
+from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
 from cavity.models.series.moves import (
@@ -142,12 +142,15 @@ class SeriesUpdate(Update):
         if not moving.var_x:
             return
         old = model.own.var_x[0]
-        model.own.var_x[0] = old * math.exp(self.tuning[0] * rng.standard_normal())
-        after = marginal_likelihood(model, z, counts, matrix, products)
-        shape, scale = self.priors.var_x_shape, self.priors.var_x_scale
-        gain = after - before - shape * math.log(model.own.var_x[0] / old)
-        gain -= scale * (1.0 / model.own.var_x[0] - 1.0 / old)
-        accepted = math.log1p(-rng.random()) < gain
+        step = self.tuning[0] * rng.standard_normal()
+        accepted = False
+        if math.log(LEAST_VARIANCE / old) <= step <= math.log(MOST_VARIANCE / old):
+            model.own.var_x[0] = old * math.exp(step)
+            after = marginal_likelihood(model, z, counts, matrix, products)
+            shape, scale = self.priors.var_x_shape, self.priors.var_x_scale
+            gain = after - before - shape * step
+            gain -= scale * (1.0 / model.own.var_x[0] - 1.0 / old)
+            accepted = math.log1p(-rng.random()) < gain
         if accepted:
             draw_factors()
         else:
@@ -268,19 +271,27 @@ def _log_normal(x: np.ndarray, mean: Any, precision: Any) -> float:
     return float(terms.sum())
 
 
+def _log_mass(low: float, high: float) -> float:
+    """Logarithm of a standard normal's probability between two ends, however far out they are."""
+    from scipy.special import log_ndtr
+
+    if low > 0.0:
+        low, high = -high, -low
+    top = log_ndtr(high)
+    return float(top + np.log(-np.expm1(log_ndtr(low) - top)))
+
+
 def log_prior_of_series(
     own: SeriesParameters, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
 ) -> float:
     """Log prior density of the parameters that move."""
-    from scipy.special import ndtr
-
     total = 0.0
     if moving.a:
         if prior.a_precision > 0:
             root = math.sqrt(prior.a_precision)
-            mass = ndtr((1 - prior.a_mean) * root) - ndtr((-1 - prior.a_mean) * root)
+            log_mass = _log_mass((-1 - prior.a_mean) * root, (1 - prior.a_mean) * root)
             total += _log_normal(own.a, prior.a_mean, prior.a_precision)
-            total -= own.a.size * math.log(mass)
+            total -= own.a.size * log_mass
         else:
             total -= own.a.size * math.log(2.0)
     if moving.loading:

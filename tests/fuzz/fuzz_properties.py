@@ -1,0 +1,239 @@
+"""What must hold of every fit that is accepted, and of every refusal."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from fuzz_inputs import Case
+
+from cavity import GaussianMixture, NotConvergedWarning, SeriesMixture, StudentTMixture
+from cavity.estimators.base import load
+
+ESTIMATORS = {
+    "student-t": StudentTMixture,
+    "gaussian": GaussianMixture,
+    "series": SeriesMixture,
+}
+REFUSED_WITHIN, ANSWERED_WITHIN = 2.0, 10.0
+# The package's own warnings that have no category of their own, and what ArviZ says of a
+# leave-one-out estimate, whose user has to know.
+_OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
+
+
+class Surprise(AssertionError):
+    """A property that does not hold."""
+
+
+def expect(good: Any, what: str) -> None:
+    """Raise unless it holds."""
+    if not np.all(good):
+        raise Surprise(what)
+
+
+def finite(values: Any, what: str) -> np.ndarray:
+    """Values that must all be numbers."""
+    array = np.asarray(values, dtype=float)
+    expect(np.isfinite(array), f"{what} is not finite: {array.ravel()[:6]}")
+    return array
+
+
+def check_refusal(error: BaseException) -> None:
+    """A refusal is a sentence: a capital or a name first, words, a full stop."""
+    text = str(error)
+    expect(isinstance(error, ValueError | TypeError), f"{type(error).__name__}: {text}")
+    expect(not isinstance(error, np.linalg.LinAlgError | UnicodeError), f"{error!r}")
+    expect(len(text.split()) >= 5, f"no sentence: {text!r}")
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """No warning but the package's own may reach the user."""
+    unknown: list[str] = []
+
+    def show(message: Any, category: type[Warning], *where: Any, **others: Any) -> None:
+        if issubclass(category, NotConvergedWarning) or any(v in str(message) for v in _OWN):
+            return
+        stack = [f for f in traceback.extract_stack() if "/cavity/" in f.filename]
+        place = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else str(where[:2])
+        unknown.append(f"{category.__name__}: {message} ({place})")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+    expect(not unknown, " ".join(unknown[:3]))
+
+
+def check_case(case: Case) -> str:
+    """Fit, ask everything, and return "fitted" or "refused: why"; a `Surprise` if it is neither."""
+    model = ESTIMATORS[case.kind](**case.settings)
+    began = time.perf_counter()
+    with quietly():
+        try:
+            model.fit(case.data, **case.names)
+        except Exception as error:
+            check_refusal(error)
+            took = time.perf_counter() - began
+            expect(took < REFUSED_WITHIN, f"refused after {took:.1f} seconds: {error}")
+            return f"refused: {error}"
+        check_posterior(model)
+        if case.kind == "series":
+            check_series(model, case)
+        else:
+            check_mixture(model, case)
+        check_file(model)
+    took = time.perf_counter() - began
+    expect(took < ANSWERED_WITHIN, f"took {took:.1f} seconds")
+    return "fitted"
+
+
+# ---------------------------------------------------------------------- answers of all models
+
+
+def probabilities(table: Any, what: str) -> None:
+    """Rows that sum to one."""
+    array = finite(table, what)
+    expect((array >= -1e-12) & (array <= 1.0 + 1e-9), f"{what} leaves [0, 1]")
+    expect(np.abs(array.sum(axis=1) - 1.0) < 1e-6, f"{what} does not sum to one")
+
+
+def labels_in_range(labels: np.ndarray, n: int, n_clusters: int) -> None:
+    """One label per row, every cluster named."""
+    expect(labels.shape == (n,), "labels_ has another shape")
+    expect(np.array_equal(np.unique(labels), np.arange(n_clusters)), "labels_ out of range")
+
+
+def check_posterior(model: Any) -> None:
+    """What any posterior answers."""
+    p = model.posterior_
+    labels_in_range(model.labels_, p.n_observations, model.n_clusters_)
+    finite(p.log_joint, "log_joint")
+    similarity = finite(p.similarity(), "similarity")
+    expect((similarity >= 0) & (similarity <= 1.0 + 1e-6), "similarity leaves [0, 1]")
+    finite(p.certainty().select_dtypes("number"), "certainty")
+    summary = p.summary()
+    # A cluster of the estimate that no draw has is told by its presence; it has no sizes.
+    finite(summary[summary["presence"] > 0].select_dtypes("number"), "summary")
+    finite(model.partition_.expected_loss, "expected loss")
+    finite(p.partition("binder").expected_loss, "expected Binder loss")
+    finite(p.n_clusters_posterior(), "n_clusters_posterior")
+    allocation = finite(p.allocation_probabilities(), "allocation probabilities")
+    expect((allocation >= 0) & (allocation <= 1.0 + 1e-9), "allocation leaves [0, 1]")
+    model.partition_.credible_ball()
+    expect(str(model.diagnostics()), "no diagnostics")
+    expect("not finite" not in model.diagnostics().verdict, model.diagnostics().verdict)
+    p.to_arviz()
+    for name in p.parameters:
+        values = np.asarray(p.parameters[name], dtype=float)
+        if name in p.cluster_parameters:  # NaN where a slot is empty, never infinite
+            expect(~np.isinf(values), f"draws of {name} are infinite")
+            flat = values.reshape(-1, *values.shape[2:])
+            for s, z in enumerate(p.flat_labels):
+                finite(flat[s, np.unique(z)], f"draws of {name}")
+        else:
+            finite(values, f"draws of {name}")
+
+
+def check_file(model: Any) -> None:
+    """What is loaded answers as what was saved."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = model.save(Path(folder) / "run.nc")
+        other = load(path)
+    expect(np.array_equal(other.labels_, model.labels_), "labels differ after load")
+    expect(
+        np.array_equal(other.posterior_.log_joint, model.posterior_.log_joint),
+        "log_joint differs after load",
+    )
+
+
+# ---------------------------------------------------------------------- mixtures
+
+
+def check_mixture(model: Any, case: Case) -> None:
+    """Parameters of the clusters, and rows old and new."""
+    weights = finite(model.weights_, "weights_")
+    expect(abs(weights.sum() - 1.0) < 1e-9, "weights_ do not sum to one")
+    finite(model.means_, "means_")
+    finite(model.cluster_centers_, "cluster_centers_")
+    finite(model.covariances_, "covariances_")
+    if hasattr(model, "df_"):
+        finite(model.df_, "df_")
+    _check_rows(model, case.data, "the data")
+    finite(model.score_samples(case.data), "score_samples of the data")
+    _check_rows(model, _dressed(model, case.new), "new rows")
+    X, labels = model.sample(7, random_state=0)
+    finite(X, "sample")
+    expect((labels >= -1) & (labels < model.n_clusters_), "labels of sample")
+    finite(model.predictive_check(case.data, 20), "predictive_check")
+    expect(model.distinguishing(), "distinguishing")
+    if model.posterior_.n_chains * model.posterior_.n_draws > 1:
+        finite(model.loo(case.data).elpd_loo, "loo")
+
+
+def _dressed(model: Any, new: np.ndarray) -> Any:
+    names = getattr(model, "feature_names_in_", None)
+    return new if names is None else pd.DataFrame(new, columns=names)
+
+
+def _check_rows(model: Any, X: Any, what: str) -> None:
+    probabilities(model.predict_proba(X), f"predict_proba of {what}")
+    predicted = model.predict(X)
+    expect((predicted >= 0) & (predicted < model.n_clusters_), f"predict of {what}")
+    expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
+    tail = finite(model.tail_probabilities(X), f"tail_probabilities of {what}")
+    expect((tail >= 0) & (tail <= 1), f"tail_probabilities of {what}")
+    table = model.membership(X)
+    probabilities(table.filter(regex=r"^p_\d|^elsewhere$"), f"membership of {what}")
+
+
+# ---------------------------------------------------------------------- series
+
+
+def check_band(band: Any, what: str) -> None:
+    """Finite, and in order."""
+    mean, lower, upper = (finite(v, f"{what}.{n}") for v, n in zip(band, band._fields, strict=True))
+    expect((lower <= mean) & (mean <= upper), f"{what} is out of order")
+
+
+def check_series(model: Any, case: Case) -> None:
+    """Trends, factors, tables, forecasts; new series."""
+    check_band(model.trends_, "trends_")
+    check_band(model.factors_, "factors_")
+    finite(model.series_, "series_")
+    check_band(model.forecast(3), "forecast")
+    check_band(model.forecast(2, noise=True, level=0.99), "forecast with noise")
+    expect(len(model.typical_series(2)) == model.n_clusters_, "typical_series")
+    rows = _rows(model, case)
+    table = model.predict(rows)
+    finite(table, "predict")
+    expect((table["lower"] <= table["mean"]) & (table["mean"] <= table["upper"]), "predict")
+    value = model._data.columns[2]
+    finite(model.score_samples(rows.assign(**{value: table["mean"]})), "score_samples")
+    if "covariates" in case.names:
+        return
+    try:
+        new = model.assign(case.new, n_draws=5)
+    except (ValueError, TypeError) as error:
+        check_refusal(error)
+        return
+    probabilities(new.filter(regex=r"^p_\d|^elsewhere$"), "assign")
+
+
+def _rows(model: Any, case: Case) -> pd.DataFrame:
+    """Rows within the data and beyond them."""
+    data = model._data
+    series, time, _ = data.columns
+    labels = data.axis.labels(0, data.axis.size + 3)
+    rows = pd.DataFrame({series: [data.series[0]] * len(labels), time: labels})
+    for name in data.covariate_names:
+        rows[name] = float(case.data[name].iloc[0])
+    return rows
