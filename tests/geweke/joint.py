@@ -22,6 +22,8 @@ from scipy import stats
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.families.normal_inverse_wishart import unpack
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.moves.anchors import all_anchors
+from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.covariance_scale import CovarianceScaleUpdate
