@@ -21,8 +21,8 @@ def load_images():
 
 
 # How far each kind of number may be from what is written: rounding differs between processors and
-# leads a chain elsewhere. A row in doubt may change its cluster (24 outliers are in the data, most of
-# them sure of their place); shares and certainties are means over hundreds of rows and 1,200 draws.
+# leads a chain elsewhere. A row in doubt may change its cluster (most of the 24 outliers are sure
+# of their place); shares and certainties are means over hundreds of rows and 1,200 draws.
 TOLERANCE = {"size": 3, "share": 0.05, "certainty": 0.05}
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 from reproduction import reproduce, series_scaling
 from reproduction import series as series_module
 
-
 CLAIMS = [
     "collapsed and ep: NMI per sweep alike",
     "collapsed above naive per sweep in NMI, in the last quarter",

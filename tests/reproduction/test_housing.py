@@ -22,7 +22,6 @@ from reproduction.style import PALETTE, SAMPLERS
 from cavity.hedonic import HedonicIndex
 from reproduction import reproduce
 
-
 CLAIMS = [
     *(f"{METRIC_NAMES[name]} of ep within one s.d. of collapsed (test)" for name in METRICS),
     *(

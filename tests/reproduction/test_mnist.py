@@ -7,7 +7,6 @@ from reproduction.style import PALETTE, SAMPLERS
 
 from reproduction import reproduce
 
-
 CLAIMS = [
     *(
         f"{sampler} {words}"
