@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cavity.core.files import write_text
+from cavity.core.notices import NotConvergedWarning
 from cavity.core.progress import track
 from cavity.datasets._files import FOLDER_VARIABLE
 
@@ -257,7 +259,9 @@ def _run_one(run: Callable[[Unit], Tables], unit: Unit, folder: Path) -> None:
     from threadpoolctl import threadpool_limits
 
     started = time.perf_counter()
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        # The studies follow single chains from their first sweep, which are never called converged.
+        warnings.simplefilter("ignore", NotConvergedWarning)
         tables = run(unit)
     note = {"unit": unit, "seconds": time.perf_counter() - started, "tables": list(tables)}
     name = unit_name(unit)

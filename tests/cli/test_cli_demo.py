@@ -5,8 +5,10 @@ import shutil
 
 import pandas as pd
 import pytest
+from picture_files import shape_of, share_of_hue
 
 from cavity.cli import runs
+from cavity.pictures.style import cluster_colour
 
 
 @pytest.fixture
@@ -50,7 +52,13 @@ def test_series(cavity, quick, tmp_path):
     assert len(trends) == 60 * 72
     assert len(pd.read_csv(folder / "forecast.csv")) == 60 * 12
     assert (trends["lower"] <= trends["upper"]).all()
-    assert (folder / "clusters.png").stat().st_size > 10_000
+    # A panel for each cluster, its series in the cluster's colour: wider than high, not blank.
+    height, width = shape_of(folder / "clusters.png")
+    assert 300 < height < width
+    n_clusters = pd.read_csv(folder / "labels.csv")["cluster"].nunique()
+    assert n_clusters > 1
+    for k in range(n_clusters):
+        assert share_of_hue(folder / "clusters.png", cluster_colour(k)) > 1e-3, k
     ran = cavity("report", "demo")
     assert ran.code == 0, ran.err
     assert "cluster by cluster" in (folder / "report.html").read_text()

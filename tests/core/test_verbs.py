@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -105,3 +107,14 @@ def test_a_part_of_kernels_is_called_by_kernels_only():
     assert quadrupled(1.5) == 6.0
     with pytest.raises(TypeError, match="doubled is compiled with internal=True"):
         doubled(1.5)
+
+
+@pytest.mark.parametrize("collapse", ["ep", "conjugate"])
+def test_a_collapse_brings_the_default_of_its_verbs(collapse):
+    """In a process of its own, where no model has brought it."""
+    code = (
+        f"import cavity.collapse.{collapse}; from cavity.verbs import pick; "
+        "print(None in pick.verb.implementations)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True\n"

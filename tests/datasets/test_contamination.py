@@ -9,6 +9,7 @@ from cavity.datasets import add_outliers, load_wine_with_bad_rows
 
 
 def test_outliers_are_uniform_over_three_times_the_range():
+    """Kolmogorov-Smirnov at level 1e-4 for each of two columns."""
     X = np.random.default_rng(0).normal(size=(2000, 2)) * [1, 50] + [3, -7]
     out, mask = add_outliers(X, 0.5, random_state=1)
     assert np.array_equal(out[~mask], X)

@@ -16,6 +16,15 @@ from cavity.priors import FixedWeights, PitmanYor, SeriesPrior
 SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0, "progress": False}
 
 
+def four(spread):
+    """Four standard deviations, a false alarm of 6e-5.
+
+    The spreads below were measured: each number's standard deviation over 24 other data sets of the
+    same kind, fitted alike. So were the means of those that priors or dependence move.
+    """
+    return 4 * spread
+
+
 @pytest.fixture(scope="module")
 def wide():
     Y, truth = make_series(36, 60, 3, missing=0.25, random_state=2)
@@ -70,9 +79,9 @@ def test_trends_cover_the_truth(wide, fitted):
     band = fitted.trends_
     assert band.mean.shape == Y.shape
     inside = (band.lower.to_numpy() < truth.states) & (truth.states < band.upper.to_numpy())
-    assert 0.85 < inside.mean() < 0.95
+    assert inside.mean() == pytest.approx(0.9, abs=four(0.019))
     error = np.sqrt(np.mean((band.mean.to_numpy() - truth.states) ** 2))
-    assert error < 0.6
+    assert error < 0.46 + four(0.018)
     wider = fitted.trends(0.99)
     assert (wider.upper.to_numpy() > band.upper.to_numpy()).all()
 
@@ -90,9 +99,10 @@ def test_factors_follow_the_truth_up_to_sign(wide, fitted):
 
 def test_parameters_are_in_the_users_units(fitted):
     p = fitted.posterior_.parameters
-    assert np.median(p["var_y"]) == pytest.approx(1.0, abs=0.25)
-    assert np.median(np.abs(p["loading"])) == pytest.approx(1.0, abs=0.35)
-    assert 0.7 < np.median(p["a"]) < 1.0
+    # Priors pull var_y below 1 and a below 0.95, a little, in so few observations.
+    assert np.median(p["var_y"]) == pytest.approx(0.94, abs=four(0.039))
+    assert np.median(np.abs(p["loading"])) == pytest.approx(1.03, abs=four(0.080))
+    assert np.median(p["a"]) == pytest.approx(0.865, abs=four(0.0092))
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1e9])
@@ -120,8 +130,11 @@ def test_results_carry_the_users_labels(long_fit, wide):
     assert str(s.forecast(3).mean.columns[-1]) == "2020-03"
     assert s.posterior_.names[0] == "s00"
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.95
-    assert s.series_["beta[size]"].mean() == pytest.approx(2.0, abs=0.1)
-    assert s.series_["beta[intercept]"].mean() == pytest.approx(50.0, abs=1.0)
+    assert s.series_["beta[size]"].mean() == pytest.approx(2.0, abs=four(0.016))
+    # What is level and what is a slow state is hard to tell; their sum is not.
+    assert s.series_["beta[intercept]"].mean() == pytest.approx(50.0, abs=four(0.87))
+    gap = s.trends_.mean.to_numpy() - truth.states
+    assert gap.mean() == pytest.approx(50.0, abs=four(0.025))
     assert set(s.typical_series(2).to_numpy().ravel()) <= set(s.series_.index)
     assert RunRecord.from_json(s.posterior_.record.to_json()) == s.posterior_.record
 
@@ -131,13 +144,13 @@ def test_predictions_of_held_out_rows(long_fit):
     out = s.predict(test)
     assert (out.index == test.index).all()
     error = test["sales"] - out["mean"]
-    assert np.sqrt((error**2).mean()) < 1.35
+    assert np.sqrt((error**2).mean()) < 1.06 + four(0.037)
     inside = test["sales"].between(out["lower"], out["upper"])
-    assert 0.85 < inside.mean() < 0.95
+    assert inside.mean() == pytest.approx(0.9, abs=four(0.021))
     # better than a normal with the rows' own mean and spread
     spread = test["sales"].std()
     naive = -0.5 * np.log(2 * np.pi * spread**2) - 0.5
-    assert s.score(test) > naive + 0.2
+    assert s.score(test) > naive + 1.09 - four(0.099)
     assert s.score_samples(test).shape == (len(test),)
 
 
@@ -162,8 +175,8 @@ def test_forecasts_cover_what_came():
     s = SeriesMixture(3, **SHORT).fit(Y[:, :65])
     band = s.forecast(5, noise=True)
     inside = (band.lower.to_numpy() < Y[:, 65:]) & (Y[:, 65:] < band.upper.to_numpy())
-    # 90% intervals of 300 dependent values (5 shared factor steps per cluster)
-    assert 0.72 < inside.mean() <= 1.0
+    # 90% intervals of 300 values that three factors move together: far fewer are independent.
+    assert inside.mean() > 0.9 - four(0.069)
 
 
 def test_offset_is_given_back(wide):
@@ -173,7 +186,8 @@ def test_offset_is_given_back(wide):
     s = SeriesMixture(3, **SHORT)
     s.fit(train, series="store", time="month", value="sales", covariates="size", offset="trend")
     out = s.predict(train)
-    assert np.sqrt(((train["sales"] - out["mean"]) ** 2).mean()) < 1.2
+    # Noise of one and 2,400 rows: a standard error of 0.0145; five of them, 3e-7.
+    assert np.sqrt(((train["sales"] - out["mean"]) ** 2).mean()) < 1.07
 
 
 def test_held_parameters_are_held(wide):
@@ -193,7 +207,9 @@ def test_all_states_on_request(wide, fitted):
     trend = s.posterior_.parameters["trend"]
     assert trend.shape == (2, 40, *Y.shape)
     spread = trend.reshape(-1, *Y.shape)
-    # the summary on the fly is that of the draws, up to Monte Carlo error (80 draws)
+    # The summary on the fly is that of the draws up to Monte Carlo error: sqrt(t / 80) standard
+    # deviations with an autocorrelation time of t sweeps, which is below 20 here. A standard
+    # deviation of 80 draws errs by 8 %, the median of 36 series' by 1.6 %: six of these.
     sd = (s.trends_.upper - s.trends_.lower).to_numpy() / 2 / 1.645
     z = (spread.mean(0) - s.trends_.mean.to_numpy()) / sd
     assert np.sqrt((z**2).mean()) < 0.5

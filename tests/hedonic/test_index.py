@@ -52,11 +52,17 @@ def test_local_regressions_predict_better_and_their_intervals_cover():
     def error(model):
         return np.std(np.log(model.predict(sales) / price))
 
+    # A sale's noise is 0.15; that of its estimate from 1,000 sales, 0.15 / sqrt(2,000) = 0.0034.
+    # Three of these above, for what the regressions err: 1e-3. The flat one lacks levels that
+    # spread by 0.26.
     assert error(local) < 0.16 < 0.25 < error(flat)
-    for probability in (0.5, 0.9):  # 1,000 sales: four standard errors are 0.063 and 0.038
+    for probability in (0.5, 0.9):  # 1,000 sales, four standard errors: 6e-5 for each
         interval = local.predict_interval(sales, probability)
         covered = np.mean((interval[:, 0] <= price) & (price <= interval[:, 1]))
-        assert covered == pytest.approx(probability, abs=0.063)
+        four = 4 * np.sqrt(probability * (1 - probability) / 1000)
+        assert covered == pytest.approx(probability, abs=four)
+    # 250 sales of a region: a standard error of 0.15 / sqrt(250) = 0.0095. Five of them in the
+    # largest of eight: 5e-6.
     levels = local.local_.draws.beta[:, :, 0].mean(axis=0)
     assert np.abs(levels - levels.mean() - level).max() < 0.05
 
@@ -74,7 +80,11 @@ def test_index_is_the_price_of_one_house():
     assert len(index) == 72
     assert ((index["lower"] < index["price"]) & (index["price"] < index["upper"])).all()
     ratio = index["price"].to_numpy()[36:] / index["price"].to_numpy()[:36]
+    # Two levels of 0.0095 each, and slopes away from the middle of the features: 0.02 together.
+    # Five of them: 6e-7.
     assert np.log(ratio).mean() == pytest.approx(level[7] - level[0], abs=0.1)
+    # The trend is a spline of 2,000 sales; each end of it rests on some 100 of them, with a
+    # standard error of 0.015: seven of the difference's.
     growth = np.log(index["price"].iloc[35] / index["price"].iloc[0])
     assert growth == pytest.approx(0.005 * 35, abs=0.15)
     larger = model.price_index(["tract 0"], house={"sqft": 5000.0})

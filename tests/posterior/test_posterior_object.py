@@ -488,12 +488,15 @@ def test_good_chains_pass_and_bad_chains_fail():
 
 
 def test_false_alarms_are_rare():
-    """Independent draws, 40 fixed seeds: at most 4 verdicts against them (1 was seen)."""
+    """Independent draws, 40 fixed seeds: at most 5 verdicts against them (1 was seen).
+
+    With one in forty expected, a false alarm of this test has probability 6e-4.
+    """
     alarms = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         alarms += not mixed_chains(rng, 200).diagnostics(n_pairs=20, n_rows=50).converged
-    assert alarms <= 4
+    assert alarms <= 5
 
 
 def test_stuck_chains_one_chain_and_few_draws_are_told_in_words():

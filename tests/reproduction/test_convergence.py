@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from picture_files import colours_in, rgb, shape_of
 from reproduction.convergence import PRIOR_VARIANCE, N, Study
+from reproduction.style import PALETTE
 
 from reproduction import reproduce
 
@@ -59,14 +61,31 @@ def test_steps_add_up_whatever_the_stops():
     assert np.allclose(a.state.family.natural, b.state.family.natural)
 
 
+CLAIMS = [
+    "the error is zero at r = 0",
+    "from flat sites the error has roughly levelled off after one pass",
+    "the error levels off and does not grow without bound",
+    "the level is the same from flat and from converged sites",
+    "a converged approximation exists to compare with",
+    *(
+        f"percent errors of the {moment} at Delta = 0.5 after {passes} sites are those of the "
+        "paper's table (within a factor of two)"
+        for moment in ("variance", "mean")
+        for passes in ("one pass from flat", "two passes from flat", "one pass from converged")
+    ),
+]
+
+
 def test_quick_run(tmp_path):
     outcome = reproduce("convergence", tmp_path, quick=True, progress=False)
-    assert outcome.verdicts[0].claim == "the error is zero at r = 0"
+    assert [v.claim for v in outcome.verdicts] == CLAIMS
     assert outcome.verdicts[0].holds
-    assert len(outcome.verdicts) == 11
+    # Three shares of wide noise by two scales; a line for each of two distances.
+    lines = {rgb(PALETTE["black"]), rgb(PALETTE["blue"])}
     for name in ("convergence-flat", "convergence-converged"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
-        assert (tmp_path / f"{name}.svg").stat().st_size > 10_000
+        assert shape_of(tmp_path / f"{name}.png") == (3 * 360, 2 * 480)
+        assert lines <= colours_in(tmp_path / f"{name}.png")
+        assert "<svg" in (tmp_path / f"{name}.svg").read_text()
     assert len(outcome.sections) == 2
     errors = outcome.tables["errors"]
     assert set(errors["start"]) == {"flat", "converged"}

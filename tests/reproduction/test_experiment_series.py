@@ -3,11 +3,29 @@
 import numpy as np
 import pandas as pd
 import pytest
+from picture_files import colours_in, rgb, shape_of
 from reproduction.harness import Settings
+from reproduction.style import SAMPLERS
 from scipy import stats
 
 from reproduction import reproduce, series_scaling
 from reproduction import series as series_module
+
+CLAIMS = [
+    "collapsed and ep: NMI per sweep alike",
+    "collapsed above naive per sweep in NMI, in the last quarter",
+    "ep above naive per sweep in NMI, in the last quarter",
+    "collapsed above naive per sweep in log likelihood, in the last quarter",
+    "ep above naive per sweep in log likelihood, in the last quarter",
+    "ep above collapsed per second in NMI",
+    "ep above naive per second in NMI",
+    "ep above collapsed per second in log likelihood",
+    "ep above naive per second in log likelihood",
+    "posterior of the mean a alike for ep and collapsed",
+    "posterior of the mean |λ| alike for ep and collapsed",
+    "posterior of the mean σ²y alike for ep and collapsed",
+    "posterior of the mean σ²x alike for ep and collapsed",
+]
 
 
 def test_quick_series(tmp_path):
@@ -20,9 +38,18 @@ def test_quick_series(tmp_path):
     late = trace[trace["sweep"] == trace["sweep"].max()]
     assert late["mse_x"].max() < 1.0
     assert outcome.tables["summary"]["test_score"].between(-4, 0).all()
-    for name in ("series-traces", "series-errors", "series-boxes"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
-    assert len(outcome.verdicts) == 13
+    lines = {rgb(SAMPLERS[s]["color"]) for s in ("naive", "collapsed", "ep")}
+    for name, (rows, columns, width) in {
+        "series-traces": (2, 3, 4.2),
+        "series-errors": (1, 4, 3.2),
+    }.items():
+        assert shape_of(tmp_path / f"{name}.png") == (480 * rows, round(150 * width) * columns)
+        assert lines <= colours_in(tmp_path / f"{name}.png")
+    # Boxes are half transparent, on white.
+    boxes = {tuple((v + 255) // 2 for v in rgb(SAMPLERS[s]["color"])) for s in ("collapsed", "ep")}
+    found = colours_in(tmp_path / "series-boxes.png")
+    assert all(any(np.abs(np.subtract(b, f)).max() <= 1 for f in found) for b in boxes)
+    assert [v.claim for v in outcome.verdicts] == CLAIMS
 
 
 def test_held_out_score_is_a_mixture_over_draws():
@@ -38,7 +65,9 @@ def test_quick_scaling(tmp_path):
     timing = outcome.tables["timing"]
     assert set(timing["method"]) == set(series_scaling.METHODS)
     assert (timing["seconds_per_sweep"] > 0).all()
-    assert (tmp_path / "series-scaling.svg").exists()
+    lines = {rgb(series_scaling.LOOKS[m]["color"]) for m in series_scaling.METHODS}
+    assert lines <= colours_in(tmp_path / "series-scaling.png")
+    assert shape_of(tmp_path / "series-scaling.png") == (480, 1260)
 
 
 def test_scaling_verdicts_follow_the_growth():

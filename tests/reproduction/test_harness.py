@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -99,6 +100,22 @@ def test_failure_in_a_process_is_raised(log, tmp_path, monkeypatch):
 
 def run_broken(unit):
     return 1 / 0
+
+
+def run_that_warns(unit):
+    from cavity import NotConvergedWarning
+
+    warnings.warn("one chain", NotConvergedWarning, stacklevel=1)
+    warnings.warn("something else", UserWarning, stacklevel=1)
+    return toy_run(unit)
+
+
+def test_single_chains_are_not_called_out_and_other_warnings_are(log, tmp_path):
+    noisy = Experiment("toy", "A toy", "", 4, toy_units, run_that_warns, toy_judge, toy_report)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        run_experiment(noisy, Settings(1), tmp_path)
+    assert [str(w.message) for w in heard] == ["something else"]
 
 
 def test_unit_names_change_with_any_entry():

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from picture_files import colours_in, pixels, rgb, shape_of
 from reproduction.harness import Settings
 from reproduction.housing import (
     BASELINES,
+    METRIC_NAMES,
     METRICS,
     judge,
     log_score,
@@ -14,10 +16,25 @@ from reproduction.housing import (
     simulate_sales,
     split,
 )
-from reproduction.housing_figures import draw_map
+from reproduction.housing_figures import COLOURS, draw_map
+from reproduction.style import PALETTE, SAMPLERS
 
 from cavity.hedonic import HedonicIndex
 from reproduction import reproduce
+
+CLAIMS = [
+    *(f"{METRIC_NAMES[name]} of ep within one s.d. of collapsed (test)" for name in METRICS),
+    *(
+        f"{METRIC_NAMES[name]} of both samplers far below {baseline}"
+        for name in METRICS
+        for baseline in (
+            "global (a tenth; test)",
+            "global+regression (a tenth; test)",
+            "global+regression+level (a tenth; test; beyond the paper)",
+        )
+    ),
+    "ep faster than collapsed",
+]
 
 
 def test_quick_run(tmp_path):
@@ -27,8 +44,12 @@ def test_quick_run(tmp_path):
     assert metrics[["rmse", "mean_ape", "log_score"]].notna().all(axis=None)
     test = metrics[metrics["sales"] == "test"].groupby("method")["mean_ape"].mean()
     assert test["ep"] < test["global"]
-    for name in ("housing-index", "housing-nmi"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    nmi, index = tmp_path / "housing-nmi.png", tmp_path / "housing-index.png"
+    assert shape_of(nmi) == (480, 1260)
+    assert {rgb(SAMPLERS[s]["color"]) for s in ("collapsed", "ep")} <= colours_in(nmi)
+    assert shape_of(index)[1] == 1500
+    assert rgb(PALETTE["green"]) in colours_in(index)
+    assert [v.claim for v in outcome.verdicts] == CLAIMS
     assert set(outcome.sections) == {"Metrics on the test sales", "Metrics on the train sales"}
 
 
@@ -96,15 +117,22 @@ def test_nmi_to_the_reference():
 
 def test_map(tmp_path):
     ring = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
+    beside = [[x + 1, y] for x, y in ring]
     tracts = {
         "features": [
             {"properties": {"region": "1"}, "geometry": {"type": "Polygon", "coordinates": [ring]}},
             {
                 "properties": {"region": "2"},
-                "geometry": {"type": "MultiPolygon", "coordinates": [[ring]]},
+                "geometry": {"type": "MultiPolygon", "coordinates": [[beside]]},
             },
         ]
     }
     clusters = pd.DataFrame({"region": [1, 2], "cluster": [0, 1], "certainty": [0.5, 1.0]})
     draw_map(tracts, clusters, tmp_path)
-    assert (tmp_path / "housing-map.png").stat().st_size > 5_000
+    # Two squares, the larger cluster's colour first, each a good part of the picture; the doubtful
+    # one is hatched in black. Both are drawn at an opacity of 0.8 on white.
+    assert shape_of(tmp_path / "housing-map.png") == (1140, 960)
+    picture = pixels(tmp_path / "housing-map.png").astype(int)
+    for colour in COLOURS[:2]:
+        shown = 255 + 0.8 * (np.array(rgb(colour)) - 255)
+        assert (np.abs(picture - shown).max(axis=2) <= 1).mean() > 0.01, colour

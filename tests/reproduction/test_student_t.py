@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from picture_files import colours_in, rgb, shape_of
 from reproduction.comparison import (
     judge_above_per_sweep,
     judge_alike_per_sweep,
@@ -12,6 +13,7 @@ from reproduction.comparison import (
 )
 from reproduction.runs import log_time_average
 from reproduction.student_t import make_data, units
+from reproduction.style import SAMPLERS
 
 from reproduction import reproduce
 
@@ -25,8 +27,19 @@ def test_quick_run(tmp_path):
     assert summary[["seconds_per_sweep", "test_score", "half_seconds"]].notna().all(axis=None)
     methods = set(outcome.tables["peers"]["method"])
     assert {"cavity", "GaussianMixture", "BayesianGaussianMixture"} <= methods
-    assert (tmp_path / "student-t-nmi.png").stat().st_size > 10_000
-    assert len(outcome.verdicts) == 7
+    lines = {rgb(SAMPLERS[s]["color"]) for s in ("naive", "blocked", "ep")}
+    for name in ("student-t-nmi.png", "student-t-ari.png"):
+        assert shape_of(tmp_path / name) == (960, 630)
+        assert lines <= colours_in(tmp_path / name)
+    assert [v.claim for v in outcome.verdicts] == [
+        "naive and blocked and ep: NMI per sweep alike (easy)",
+        "blocked and ep: NMI per sweep alike (easy)",
+        "ep above blocked per second in NMI (easy)",
+        "blocked above naive per second in NMI (easy)",
+        "ep above naive per second in NMI (easy)",
+        "adjusted Rand above every peer (easy, 0 % outliers)",
+        "adjusted Rand above every peer (easy, 10 % outliers)",
+    ]
 
 
 def test_samplers_share_data_and_starts():

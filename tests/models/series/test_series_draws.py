@@ -148,6 +148,8 @@ def test_regression_integrates_the_states_out(intercept):
     z = (out - expected) @ np.linalg.cholesky(precision)
     for j in range(p):
         assert stats.kstest(z[:, j], "norm").pvalue > LEVEL
+    # The standard error of a covariance is at most sqrt(2 / 20,000) = 0.01 of the largest variance:
+    # six of them, in six entries, is a false alarm below 2e-8.
     np.testing.assert_allclose(np.cov(out.T), covariance, atol=0.06 * covariance.max())
 
 
@@ -176,7 +178,8 @@ def test_hyper_parameters_reach_their_posterior():
     w /= w.sum()
     mean_c = (w * centre).sum()
     mean_v = (w * log_var).sum()
-    # successive draws are nearly independent here: 4.5 standard errors, doubled for what is not
+    # Successive draws are nearly independent here: 4.5 standard errors, doubled for what is not; a
+    # false alarm below 2e-5 for the two means.
     assert abs(out[:, 0].mean() - mean_c) < 9 * out[:, 0].std() / 200
     logs = np.log(out[:, 1])
     assert abs(logs.mean() - mean_v) < 9 * logs.std() / 200

@@ -1,0 +1,125 @@
+"""Every Python example on every page runs, from top to bottom, as a reader would run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from cavity.datasets import make_series, make_student_t
+
+ROOT = Path(__file__).parent.parent
+# House prices have a test of their own, of what the page shows too.
+PAGES = {"README.md": 2, "docs/guide.md": 3, "docs/series.md": 4, "docs/extending.md": 2}
+BLOCK = re.compile(r"(?:Save this as `(\w+\.py)`:\n\n)?```python\n(.*?)```", re.DOTALL)
+
+
+def sales_of_shops():
+    Y, _ = make_series(12, 36, n_clusters=2, missing=0.2, random_state=0)
+    months = pd.period_range("2020-01", periods=36, freq="M").astype(str)
+    row, column = np.nonzero(np.isfinite(Y))
+    return pd.DataFrame(
+        {"shop": [f"shop {i}" for i in row], "month": months[column], "turnover": Y[row, column]}
+    )
+
+
+def sales_of_houses():
+    table = sales_of_shops()
+    rng = np.random.default_rng(0)
+    size = rng.normal(7.4, 0.3, len(table))
+    month = pd.PeriodIndex(table["month"], freq="M").month
+    return pd.DataFrame(
+        {
+            "tract": table["shop"].str[5:].str.zfill(3),
+            "month": table["month"],
+            "log_price": 12 + table["turnover"] + 0.7 * size + 0.01 * month,
+            "log_sqft": size,
+            "g": 0.01 * month,
+        }
+    )
+
+
+def a_run_of_the_command():
+    """The folder `run` that the guide reads."""
+    X, _ = make_student_t(40, 2, 2, df=5, separation=20, random_state=0)
+    pd.DataFrame(X, columns=["a", "b"]).to_csv("data.csv", index=False)
+    options = "--clusters 2 --chains 2 --warmup 5 --draws 8 --seed 0 --out run --quiet"
+    subprocess.run(
+        [sys.executable, "-m", "cavity", "fit", "data.csv", *options.split()],
+        check=True,
+        capture_output=True,
+    )
+
+
+NEEDS = {
+    "README.md": lambda: sales_of_shops().to_csv("sales.csv", index=False),
+    "docs/guide.md": a_run_of_the_command,
+    "docs/series.md": lambda: sales_of_houses().to_csv("sales.csv", index=False),
+    "docs/extending.md": lambda: None,
+}
+
+
+def run_page(page, text):
+    """Run the blocks in one namespace; a block that is to be saved becomes a module."""
+    names = {}
+    for file, code in BLOCK.findall(text):
+        if file:
+            Path(file).write_text(code, encoding="utf-8")
+        else:
+            exec(compile(code, page, "exec"), names)
+    plt.close("all")
+    return names
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    # The page's own module, not that of the tests of extensions.
+    monkeypatch.delitem(sys.modules, "poisson_counts", raising=False)
+    yield tmp_path
+    sys.modules.pop("poisson_counts", None)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_run(page, folder):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(BLOCK.findall(text)) == text.count("```python") == PAGES[page]
+    NEEDS[page]()
+    names = run_page(page, text)
+    if page == "docs/guide.md":
+        # So does what is written within the lines.
+        calls = set(re.findall(r"`((?:m|p|cavity)\.[a-z_.]+\([^`]*\))`", text))
+        assert len(calls) >= 25
+        for call in sorted(calls):
+            eval(compile(call, page, "eval"), {**names, "X": names["X"]})
+            plt.close("all")
+        for attribute in set(re.findall(r"`m\.([a-z_]+_)`", text)):
+            assert hasattr(names["m"], attribute)
+    if page == "docs/extending.md":
+        labels = names["posterior"].partition().labels
+        assert len(set(labels)) == 3
+    assert not [name for name in os.listdir(ROOT) if name in ("page.html", "run.nc")]
+
+
+def test_a_page_that_is_out_of_date_is_noticed(folder):
+    """Negative control: a name that the package does not have."""
+    with pytest.raises(ImportError, match="Mixtures"):
+        run_page("a page", "```python\nfrom cavity import Mixtures\n```")
+
+
+def test_every_page_with_examples_is_on_the_list():
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"]
+    found = {
+        p.relative_to(ROOT).as_posix()
+        for p in pages
+        if "```python" in p.read_text(encoding="utf-8")
+    }
+    assert found == {*PAGES, "docs/house-prices.md"}
