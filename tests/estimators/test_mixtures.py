@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, NotConvergedWarning, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.base import load
 from cavity.models.predictive import spread_draws
@@ -470,3 +471,23 @@ def test_public_names():
     assert {"StudentTMixture", "GaussianMixture", "Posterior"} <= set(dir(cavity))
     with pytest.raises(AttributeError, match="no attribute 'Mixture'"):
         _ = cavity.Mixture
+
+
+def test_fit_says_when_the_chains_are_not_shown_to_agree(data):
+    """A category of its own, so that it can be silenced alone; the verdict stays on the object."""
+    with pytest.warns(NotConvergedWarning, match="Not shown to have converged"):
+        short = GaussianMixture(3, n_chains=1, n_warmup=0, n_draws=5, random_state=0).fit(data[0])
+    assert short.converged_ is False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        GaussianMixture(3, n_chains=1, n_warmup=0, n_draws=5, random_state=0).fit(data[0])
+
+
+def test_moves_are_tried_counted_and_left_out_on_request(data):
+    m = StudentTMixture(3, collapse="collapsed", **SMALL).fit(data[0])
+    assert m.posterior_.events["exchange_tries"].sum() > 0
+    plain = StudentTMixture(3, collapse="collapsed", moves=False, **SMALL).fit(data[0])
+    assert "exchange_tries" not in plain.posterior_.events
+    again = StudentTMixture(3, collapse="collapsed", n_jobs=1, **SMALL).fit(data[0])
+    np.testing.assert_array_equal(again.posterior_.labels, m.posterior_.labels)

@@ -185,7 +185,9 @@ def fit(
     ] = None,
     collapse: Annotated[
         Text,
-        typer.Option(help="Sampler: ep, blocked or naive (student-t); collapsed or naive."),
+        typer.Option(
+            help="Sampler: ep, collapsed, blocked or naive (student-t); collapsed or naive."
+        ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
     series: Annotated[

@@ -44,6 +44,11 @@ class GaussianProblem:
 
     model: ClassVar[str] = "gaussian"
 
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
+
 
 @dataclass(frozen=True)
 class StudentTProblem:
@@ -69,6 +74,11 @@ class StudentTProblem:
 
     model: ClassVar[str] = "student-t"
 
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
+
 
 @dataclass(frozen=True)
 class ScaleMixtureProblem:
@@ -89,6 +99,11 @@ class ScaleMixtureProblem:
     inflation: float = 5.0
 
     model: ClassVar[str] = "scale-mixture"
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
 
 
 def _niw(problem: GaussianProblem | StudentTProblem, n_slots: int) -> tuple[Any, Any]:

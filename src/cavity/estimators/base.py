@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.collapse.registry import collapses_of
+from cavity.collapse.registry import assemble, collapses_of
 from cavity.core.notices import NotConvergedWarning
-from cavity.estimators.fitting import RunSettings
+from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_number
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
@@ -134,6 +134,32 @@ class Estimator(Fitted, BaseEstimator):
     def _run_settings(self) -> RunSettings:
         return RunSettings(
             **{name: getattr(self, name) for name in RunSettings.__dataclass_fields__}
+        )
+
+    def _planned(
+        self, problem: Any, few: Any, data: str, options: dict[str, Any], **more: Any
+    ) -> Plan:
+        """How chains over a problem are made; `few` is the same with few observations.
+
+        `data` is a digest of the data, `options` are those of the collapse, and `more` is what
+        else a `Plan` takes.
+        """
+        return Plan(
+            name=type(self).__name__,
+            n=problem.n,
+            n_clusters=self.n_clusters,
+            assemble=lambda n_slots: assemble(problem, self.collapse, n_slots, options),
+            assemble_few=lambda n_slots: (
+                few.n,
+                assemble(few, self.collapse, n_slots, options),
+            ),
+            prior=self._specification(),
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": self._settings(),
+                "data": data,
+            },
+            **more,
         )
 
     def _settings(self) -> dict[str, Any]:

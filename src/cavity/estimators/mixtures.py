@@ -10,7 +10,6 @@ from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
-from cavity.collapse.registry import assemble
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.description import describe
@@ -156,25 +155,14 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         clusters = self._cluster_prior(standard)
         problem = self._problem(standard, clusters)
         few = self._problem(np.ascontiguousarray(standard[:FEW]), clusters)
-        options = self._collapse_options()
-        plan = Plan(
-            name=type(self).__name__,
-            n=n,
-            n_clusters=self.n_clusters,
-            assemble=lambda n_slots: assemble(problem, self.collapse, n_slots, options),
-            assemble_few=lambda n_slots: (
-                len(few.y),
-                assemble(few, self.collapse, n_slots, options),
-            ),
-            prior=prior,
+        plan = self._planned(
+            problem,
+            few,
+            data_digest(X),
+            self._collapse_options(),
             concentration=CONCENTRATION_OPEN if prior.is_open else CONCENTRATION,
             start=lambda rng: initial_labels(standard, n_start, start, rng),
             n_start=n_start,
-            fingerprint={
-                "model": type(self).__name__,
-                "settings": self._settings(),
-                "data": data_digest(X),
-            },
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,

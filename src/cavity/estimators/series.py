@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cavity.collapse.registry import assemble
 from cavity.collapse.series_exact import ROUTES
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
@@ -49,25 +48,14 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         Number of clusters; under an open prior, where to start.
     collapse : {"ep", "collapsed", "naive"}
         How factors are dealt with when labels are drawn.
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
-        Prior over partitions; the last two leave the number of clusters open.
+    prior, n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint, \
+keep_warmup
+        As for `StudentTMixture`.
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster, or mass of a new cluster under an open prior; None is
-        1. A learned one has a Gamma(1, 0.1) prior, or Gamma(1, 1) under an open prior.
-    n_chains, n_warmup, n_draws, thin : int
-        Chains; sweeps before the first draw; draws per chain; sweeps per draw.
+        Of the prior over partitions; None is 1. A learned one has a Gamma(1, 0.1) prior, or
+        Gamma(1, 1) under an open prior.
     init : "random" or array of labels
         Where chains start.
-    n_jobs : int or None
-        Threads. The draws do not depend on it.
-    random_state : int, Generator or None
-        Seed.
-    progress : bool or None
-        Progress bars: None shows them on a terminal.
-    checkpoint : path, optional
-        File to continue from if it exists and to write to.
-    keep_warmup : bool
-        Keep the labels of warm-up sweeps.
     intercept : bool
         Give each series a level of its own (a coefficient of a constant, shrunk towards a common
         mean). Without it the model has mean zero, offset and covariates apart.
@@ -89,16 +77,8 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
 
     Attributes
     ----------
-    labels_ : array of int, shape (n_series,)
-        The partition that minimises the posterior expected variation of information.
-    n_clusters_ : int
-        Its number of clusters.
-    partition_ : Partition
-        The same with its expected loss and ``credible_ball``.
-    converged_ : bool
-        Whether the diagnostics found the chains to agree.
-    posterior_ : Posterior
-        All draws, with summaries, diagnostics and plots; parameters are in the data's units.
+    labels_, n_clusters_, partition_, converged_, posterior_
+        As for `StudentTMixture`, of series; parameters are in the data's units.
     trends_, factors_ : Band
         Posterior mean and 90% interval of each series' trend (state plus level) and of each
         cluster's factor, as tables indexed by the user's series and times.
@@ -230,29 +210,18 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
             draw=draw,
             keep_trends=bool(self.keep_trends),
         )
-        few = problem.few()
 
         def labels(rng: np.random.Generator) -> np.ndarray:
             return rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
 
-        plan = Plan(
-            name=type(self).__name__,
-            n=n,
-            n_clusters=self.n_clusters,
-            assemble=lambda n_slots: assemble(problem, self.collapse, n_slots, options),
-            assemble_few=lambda n_slots: (
-                len(few.data.cells.y),
-                assemble(few, self.collapse, n_slots, options),
-            ),
-            prior=prior,
+        plan = self._planned(
+            problem,
+            problem.few(),
+            data_digest(data.y, data.count, data.covariates, data.scatter),
+            options,
             concentration=CONCENTRATION,
             start=labels,
             n_start=n_start,
-            fingerprint={
-                "model": type(self).__name__,
-                "settings": self._settings(),
-                "data": data_digest(data.y, data.count, data.covariates, data.scatter),
-            },
         )
         return plan, units
 

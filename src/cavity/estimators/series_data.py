@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.estimators.series_time import TimeAxis, time_axis
-from cavity.estimators.validation import LARGEST
+from cavity.estimators.validation import LARGEST, first_place
 from cavity.reading.frames import as_pandas, without_mask
 
 if TYPE_CHECKING:
@@ -87,11 +87,9 @@ def _numbers(values: Any, what: str) -> np.ndarray:
 def _refuse_infinite(values: np.ndarray, what: str) -> None:
     bad = np.isinf(values)
     if bad.any():
-        place = np.argwhere(bad)[0]
-        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         raise ValueError(
-            f"{what} holds an infinite value in {where} ({int(bad.sum())} in all). Replace it by "
-            "NaN if it was not observed."
+            f"{what} holds an infinite value in {first_place(bad)} ({int(bad.sum())} in all). "
+            "Replace it by NaN if it was not observed."
         )
 
 

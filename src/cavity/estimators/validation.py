@@ -102,14 +102,24 @@ def check_numeric(X: Any) -> Any:
     return pd.DataFrame(values, index=frame.index, columns=frame.columns)
 
 
+def first_place(bad: np.ndarray) -> str:
+    """Row, and column if there are any, of the first cell marked.
+
+    Examples
+    --------
+    >>> first_place(np.array([[False, False], [False, True]]))
+    'row 1, column 1'
+    """
+    place = np.argwhere(bad)[0]
+    return f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+
+
 def _unmasked(X: Any) -> np.ndarray:
     mask = np.ma.getmaskarray(X)
     if mask.any():
-        place = np.argwhere(mask)[0]
-        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         raise ValueError(
-            f"Input X contains masked cells: {where} ({int(mask.sum())} in all). Drop those rows "
-            "or fill them in first."
+            f"Input X contains masked cells: {first_place(mask)} ({int(mask.sum())} in all). Drop "
+            "those rows or fill them in first."
         )
     _check_array(X.data)
     return X.data

@@ -45,6 +45,11 @@ class SeriesProblem:
 
     model: ClassVar[str] = "series"
 
+    @property
+    def n(self) -> int:
+        """Number of series."""
+        return len(self.data.cells.y)
+
     def likelihood(self, n_slots: int) -> FactorSeries:
         """The model of one chain."""
         return own_copy(self.data, n_slots)
