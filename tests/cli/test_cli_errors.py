@@ -131,7 +131,10 @@ def test_a_folder_for_data(cavity, tmp_path):
         ),
         (["--model", "cubist"], "'cubist' is not one of 'student-t', 'gaussian', 'series'"),
         (["--prior", "flat"], "'flat' is not one of 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
-        (["--collapse", "guess"], "--collapse must be one of 'ep', 'blocked', 'naive'"),
+        (
+            ["--collapse", "guess"],
+            "--collapse must be one of 'collapsed', 'ep', 'blocked', 'naive'",
+        ),
         (["--init", "best"], "--init must be one of"),
         (["--chains", "0"], "Invalid value for '--chains'"),
         (["--seed", "-1"], "Invalid value for '--seed'"),

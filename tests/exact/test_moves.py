@@ -73,9 +73,9 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
     exact = small.exact(small.likelihood_of(name), prior)
     sampler = chain(name, prior, rng, [MOVES[move]])
 
-    result = enumeration.compare(exact, enumeration.visits(MostlyMoves(sampler), exact, 8000, rng))
+    result = enumeration.compare(exact, enumeration.visits(MostlyMoves(sampler), exact, 5000, rng))
     print(f"{move}, {name}, {prior}: {result}; {sampler.events()}")
-    assert sampler.events()[f"{sampler.moves[0].kinds[0]}_accepted"] > 50
+    assert sampler.events()[f"{sampler.moves[0].kinds[0]}_accepted"] > 30
     assert result.p_value > LEVEL
 
 
@@ -85,7 +85,7 @@ def test_all_moves_together(name, prior):
     rng = np.random.default_rng(12)
     exact = small.exact(small.likelihood_of(name), prior)
     sampler = chain(name, prior, rng, [StandardMoves])
-    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 8000, rng))
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 5000, rng))
     assert result.p_value > LEVEL
 
 
@@ -188,7 +188,7 @@ def test_a_toy_move_joins_as_one_class():
     rng = np.random.default_rng(15)
     exact = small.exact("gaussian", "dirichlet")
     sampler = chain("gaussian-collapsed", "dirichlet", rng, [SwapTwo])
-    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 8000, rng))
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 5000, rng))
     assert sampler.events()["swap_accepted"] > 100
     assert result.p_value > LEVEL
     saved = sampler.state()

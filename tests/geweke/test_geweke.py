@@ -34,7 +34,6 @@ CASES = [
     Case("student-t", "collapsed", "dp", "each"),
     Case("student-t", "collapsed", "pitman-yor", "shared", True),
     Case("gaussian", "collapsed", "dp", None, True, moves=True),
-    Case("student-t", "collapsed", "dirichlet", "shared", moves=True),
     Case("student-t", "collapsed", "dp", "shared", True, moves=True),
 ]
 

@@ -53,7 +53,7 @@ def collapses_of(model: str) -> tuple[str, ...]:
     Examples
     --------
     >>> collapses_of("student-t")
-    ('ep', 'blocked', 'naive')
+    ('collapsed', 'ep', 'blocked', 'naive')
     """
     importlib.import_module(HOMES[model])
     return tuple(collapse for name, collapse in _BUILDERS if name == model)
