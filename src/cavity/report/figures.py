@@ -46,8 +46,8 @@ def data(view: View, table: Table) -> str:
         "scatter": f"{table.names[0]} against {table.names[-1]}",
     }[kind]
     caption = (
-        f"{shows}. Colour tells the cluster, and another marker where colours come round again; the "
-        "fainter a point, the less certain its place. Points in doubt are ringed."
+        f"{shows}. Colour tells the cluster, and another marker where colours come round again; "
+        "the fainter a point, the less certain its place. Points in doubt are ringed."
     )
     alt = (
         f"{shows}; {count(view.n, view.noun)} in {count(view.n_clusters, 'cluster')}, "
