@@ -257,7 +257,7 @@ def _read_parquet(path: Path) -> Table:
 
     try:
         table = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise ReadingError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
     names, columns = list(table.column_names), list(table.columns)
     nameless = _ROW_NAMES in names
