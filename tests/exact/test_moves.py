@@ -12,7 +12,7 @@ import small
 from builders import gaussian_collapse
 
 from cavity.core.compile import jit
-from cavity.moves import reshuffle, split_merge
+from cavity.moves import allocation, reshuffle, split_merge
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
 from cavity.moves.exchange import Exchange
 from cavity.moves.move import Move
@@ -89,33 +89,38 @@ def test_all_moves_together(name, prior):
     assert result.p_value > LEVEL
 
 
-def rewritten(module, name, old, new):
-    """A move compiled from its own text with one mistake put in."""
-    text = inspect.getsource(getattr(module, name).py_func)
+def rewritten(function, old, new, names):
+    """A function compiled from its own text with one mistake put in."""
+    text = inspect.getsource(function.py_func)
     text = text[text.index("def ") :]
     assert old in text
-    space = dict(vars(module))
+    space = dict(names)
     exec(compile(text.replace(old, new), __file__, "exec"), space)
-    wrong = space[name]
+    wrong = space[function.py_func.__name__]
     wrong.__module__ = __name__
-    space[name] = jit(internal=True)(wrong)
+    return jit(internal=True)(wrong)
+
+
+def with_mistake(module, kind, name, wrong):
+    """A move of the module whose function `name` is the wrong one."""
+    space = {**vars(module), name: wrong}
+    for part in ("reshuffles", "splits_and_merges"):
+        if part != name and hasattr(module, part):
+            # Compiled again, from the same text, so that it calls the wrong one.
+            space[part] = rewritten(getattr(module, part), "WORK", "WORK", space)
     exec(compile(inspect.getsource(module._alone), __file__, "exec"), space)
     kernel = space["_alone"]
     kernel.__module__ = __name__
-    return kernel
+    return type("Careless", (kind,), {"name": "careless", "kernel": staticmethod(kernel)})
 
 
 @pytest.mark.parametrize(
-    ("module", "kind", "name", "prior"),
-    [
-        (reshuffle, Reshuffle, "reshuffles", "dirichlet"),
-        (split_merge, SplitMerge, "splits_and_merges", "dp"),
-    ],
+    ("module", "kind", "prior"),
+    [(reshuffle, Reshuffle, "dirichlet"), (split_merge, SplitMerge, "dp")],
 )
-def test_a_move_that_forgets_the_way_back_is_found(module, kind, name, prior):
-    """Negative control: the ratio is turned over."""
-    wrong = rewritten(module, name, "there - back", "back - there")
-    careless = type("Forgetful", (kind,), {"name": "forgetful", "kernel": staticmethod(wrong)})
+def test_a_move_with_its_ratio_turned_over_is_found(module, kind, prior):
+    wrong = rewritten(allocation.decide, "there - back", "back - there", vars(allocation))
+    careless = with_mistake(module, kind, "decide", wrong)
     rng = np.random.default_rng(13)
     exact = small.exact("gaussian", prior)
     sampler = chain("gaussian-collapsed", prior, rng, [careless])
@@ -125,8 +130,10 @@ def test_a_move_that_forgets_the_way_back_is_found(module, kind, name, prior):
 
 def test_a_split_that_forgets_the_free_slots_is_found():
     """Negative control of the numbered slots of a closed prior."""
-    wrong = rewritten(split_merge, "splits_and_merges", "there - back + slots", "there - back")
-    careless = type("Slotless", (SplitMerge,), {"name": "x", "kernel": staticmethod(wrong)})
+    wrong = rewritten(
+        split_merge.splits_and_merges, "not named_slots(prior)", "True", vars(split_merge)
+    )
+    careless = with_mistake(split_merge, SplitMerge, "splits_and_merges", wrong)
     rng = np.random.default_rng(13)
     exact = small.exact("gaussian", "dirichlet")
     sampler = chain("gaussian-collapsed", "dirichlet", rng, [careless])

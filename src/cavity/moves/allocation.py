@@ -34,6 +34,10 @@ class Room(NamedTuple):
 
 
 OLD, NEW = 0, 1
+# Columns of a tally: tries that found a proposal, those accepted, evidences computed.
+TRIES, ACCEPTED, WORK = 0, 1, 2
+NO_SLOT = np.int64(-1)
+NO_GROUP = (NO_SLOT, NO_SLOT, NO_SLOT)
 
 
 def room_for(n: int, width: int) -> Room:
@@ -68,29 +72,6 @@ def gather_members(model, z, first, second, a, b, room, start, rng):
         room.labels[OLD, t] = z[members[t]]
         room.values[OLD, t] = auxiliary(model, members[t])
     return stop
-
-
-@jit(internal=True)
-def keep_slot(state, k, place, room):
-    """Note slot k, to be put back if the proposal is refused."""
-    for p in range(room.kept.shape[1]):
-        room.kept[place, p] = state.family.natural[k, p]
-
-
-@jit(internal=True)
-def put_back(state, counts, k, place, count, room):
-    """Slot k as it was noted."""
-    for p in range(room.kept.shape[1]):
-        state.family.natural[k, p] = room.kept[place, p]
-    load_slot(state.family, k)
-    counts[k] = count
-
-
-@jit(internal=True)
-def clear(state, counts, k):
-    """Slot k without members."""
-    to_prior(state.family, k)
-    counts[k] = 0
 
 
 @jit(internal=True)
@@ -135,14 +116,59 @@ def allocate(state, prior, counts, a, b, room, start, stop, which, forced, rng):
 
 
 @jit(internal=True)
-def settle_labels(z, room, start, stop):
-    """Take over the new labels of an accepted proposal."""
-    for t in range(start, stop):
-        z[room.members[t]] = room.labels[NEW, t]
+def _clear(state, counts, slots):
+    """The slots at hand without members; -1 is none."""
+    for k in slots:
+        if k >= 0:
+            to_prior(state.family, k)
+            counts[k] = 0
 
 
 @jit(internal=True)
-def recall_values(model, room, start, stop):
-    """The old auxiliary variables of a refused proposal."""
-    for t in range(start, stop):
-        set_auxiliary(model, room.members[t], room.values[OLD, t])
+def decide(state, prior, z, counts, first, second, middle, stop, chance, room, tally, rng):
+    """Propose a new allocation of the members gathered, and accept or refuse it.
+
+    Parameters
+    ----------
+    first, second : (int, int, int)
+        Of the members before `middle` and from there to `stop`: the slot of the first anchor, and
+        the slot of the second one in the old allocation and in the new, -1 where all are in one.
+        A group without members has three times -1.
+    chance : float
+        Log of the chance of the proposal on the way back over that on the way there, but for the
+        allocations themselves.
+    """
+    q = state.family
+    slots = (first[0], max(first[1], first[2]), second[0])
+    sizes = (
+        counts[slots[0]],
+        counts[slots[1]] if slots[1] >= 0 else 0,
+        counts[slots[2]] if slots[2] >= 0 else 0,
+    )
+    for place in range(3):
+        if slots[place] >= 0:
+            for p in range(room.kept.shape[1]):
+                room.kept[place, p] = q.natural[slots[place], p]
+    _clear(state, counts, slots)
+    back = allocate(state, prior, counts, first[0], first[1], room, 0, middle, OLD, True, rng)
+    back += allocate(state, prior, counts, second[0], second[1], room, middle, stop, OLD, True, rng)
+    _clear(state, counts, slots)
+    there = allocate(state, prior, counts, first[0], first[2], room, 0, middle, NEW, False, rng)
+    there += allocate(
+        state, prior, counts, second[0], second[2], room, middle, stop, NEW, False, rng
+    )
+    tally[TRIES] += 1
+    if math.log1p(-rng.random()) < there - back + chance:
+        tally[ACCEPTED] += 1
+        for t in range(stop):
+            z[room.members[t]] = room.labels[NEW, t]
+        return
+    for t in range(stop):
+        set_auxiliary(state.model, room.members[t], room.values[OLD, t])
+    for place in range(3):
+        k = slots[place]
+        if k >= 0:
+            for p in range(room.kept.shape[1]):
+                q.natural[k, p] = room.kept[place, p]
+            load_slot(q, k)
+            counts[k] = sizes[place]

@@ -6,22 +6,12 @@ that mode by no smaller step: splitting needs a free cluster, merging frees one 
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
 from cavity.core.compile import jit
-from cavity.moves.allocation import (
-    NEW,
-    OLD,
-    allocate,
-    clear,
-    gather_members,
-    keep_slot,
-    put_back,
-    recall_values,
-    settle_labels,
-)
+from cavity.moves.allocation import NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
+from cavity.moves.move import Move
 
 
 @jit(internal=True)
@@ -33,38 +23,29 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
-        a, b = z[i], z[j]
+        a, b = np.int64(z[i]), np.int64(z[j])
         if a == b:
             continue
         first, second = draw_pair(anchors, rng)
-        c = z[first]
+        c = np.int64(z[first])
         if c != z[second] or c in (a, b):
             continue
-        tally[TRIES] += 1
         middle = gather_members(state.model, z, i, j, a, b, room, 0, rng)
         stop = gather_members(state.model, z, first, second, c, -1, room, middle, rng)
-        size_a, size_b, size_c = counts[a], counts[b], counts[c]
-        keep_slot(state, a, 0, room)
-        keep_slot(state, b, 1, room)
-        keep_slot(state, c, 2, room)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        clear(state, counts, c)
-        back = allocate(state, prior, counts, a, b, room, 0, middle, OLD, True, rng)
-        back += allocate(state, prior, counts, c, -1, room, middle, stop, OLD, True, rng)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        clear(state, counts, c)
-        there = allocate(state, prior, counts, a, -1, room, 0, middle, NEW, False, rng)
-        there += allocate(state, prior, counts, c, b, room, middle, stop, NEW, False, rng)
-        if math.log1p(-rng.random()) < there - back:
-            tally[ACCEPTED] += 1
-            settle_labels(z, room, 0, stop)
-        else:
-            recall_values(state.model, room, 0, stop)
-            put_back(state, counts, a, 0, size_a, room)
-            put_back(state, counts, b, 1, size_b, room)
-            put_back(state, counts, c, 2, size_c, room)
+        decide(
+            state,
+            prior,
+            z,
+            counts,
+            (a, b, NO_SLOT),
+            (c, NO_SLOT, b),
+            middle,
+            stop,
+            0.0,
+            room,
+            tally,
+            rng,
+        )
     tally[WORK] += room.work[0] - before
 
 

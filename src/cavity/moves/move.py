@@ -9,11 +9,8 @@ import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import compiled
-from cavity.moves.allocation import Room, room_for
+from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
-
-# Columns of the tally.
-TRIES, ACCEPTED, WORK = 0, 1, 2
 
 
 class Move:

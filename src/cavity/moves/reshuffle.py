@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
 from cavity.core.compile import jit
-from cavity.moves.allocation import (
-    NEW,
-    OLD,
-    allocate,
-    clear,
-    gather_members,
-    keep_slot,
-    put_back,
-    recall_values,
-    settle_labels,
-)
+from cavity.moves.allocation import NO_GROUP, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
+from cavity.moves.move import Move
 
 
 @jit(internal=True)
@@ -26,27 +16,12 @@ def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
-        a, b = z[i], z[j]
+        a, b = np.int64(z[i]), np.int64(z[j])
         if a == b:
             continue
-        tally[TRIES] += 1
         stop = gather_members(state.model, z, i, j, a, b, room, 0, rng)
-        size_a, size_b = counts[a], counts[b]
-        keep_slot(state, a, 0, room)
-        keep_slot(state, b, 1, room)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        back = allocate(state, prior, counts, a, b, room, 0, stop, OLD, True, rng)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        there = allocate(state, prior, counts, a, b, room, 0, stop, NEW, False, rng)
-        if math.log1p(-rng.random()) < there - back:
-            tally[ACCEPTED] += 1
-            settle_labels(z, room, 0, stop)
-        else:
-            recall_values(state.model, room, 0, stop)
-            put_back(state, counts, a, 0, size_a, room)
-            put_back(state, counts, b, 1, size_b, room)
+        group = (a, b, b)
+        decide(state, prior, z, counts, group, NO_GROUP, stop, stop, 0.0, room, tally, rng)
     tally[WORK] += room.work[0] - before
 
 

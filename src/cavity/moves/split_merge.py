@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cavity.core.compile import jit
-from cavity.moves.allocation import (
-    NEW,
-    OLD,
-    allocate,
-    clear,
-    gather_members,
-    keep_slot,
-    put_back,
-    recall_values,
-    settle_labels,
-)
+from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import ACCEPTED, TRIES, WORK, Move
+from cavity.moves.move import Move
 from cavity.verbs import named_slots, seat_weight
 
 
@@ -25,12 +17,12 @@ from cavity.verbs import named_slots, seat_weight
 def free_slot(prior, counts, rng):
     """An empty slot that a cluster may take, at random, and how many there are; -1 for none."""
     n_free = 0
-    chosen = -1
+    chosen = NO_SLOT
     for k in range(counts.shape[0]):
         if counts[k] == 0 and seat_weight(prior, counts, 1, k) > 0.0:
             n_free += 1
             if rng.random() * n_free < 1.0:
-                chosen = k
+                chosen = np.int64(k)
     return chosen, n_free
 
 
@@ -44,36 +36,22 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
     before = room.work[0]
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
-        a, b = z[i], z[j]
+        a, b = np.int64(z[i]), np.int64(z[j])
         together = a == b
         other, n_free = free_slot(prior, counts, rng)
         if together:
             if other < 0:
                 continue
-            b = other
-        tally[TRIES] += 1
-        stop = gather_members(state.model, z, i, j, a, b, room, 0, rng)
-        size_a, size_b = counts[a], counts[b]
-        keep_slot(state, a, 0, room)
-        keep_slot(state, b, 1, room)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        old_b = -1 if together else b
-        new_b = b if together else -1
-        back = allocate(state, prior, counts, a, old_b, room, 0, stop, OLD, True, rng)
-        clear(state, counts, a)
-        clear(state, counts, b)
-        there = allocate(state, prior, counts, a, new_b, room, 0, stop, NEW, False, rng)
-        slots = 0.0
-        if named_slots(prior):
-            slots = math.log(n_free) if together else -math.log(n_free + 1.0)
-        if math.log1p(-rng.random()) < there - back + slots:
-            tally[ACCEPTED] += 1
-            settle_labels(z, room, 0, stop)
+            old, new = NO_SLOT, other
+            chance = math.log(n_free)
         else:
-            recall_values(state.model, room, 0, stop)
-            put_back(state, counts, a, 0, size_a, room)
-            put_back(state, counts, b, 1, size_b, room)
+            old, new = b, NO_SLOT
+            chance = -math.log(n_free + 1.0)
+        stop = gather_members(state.model, z, i, j, a, b, room, 0, rng)
+        if not named_slots(prior):
+            chance = 0.0
+        group = (a, old, new)
+        decide(state, prior, z, counts, group, NO_GROUP, stop, stop, chance, room, tally, rng)
     tally[WORK] += room.work[0] - before
 
 
