@@ -31,7 +31,8 @@ from cavity.sampling.sampler import PartitionSampler
 from cavity.sampling.sweep import sweep
 
 NONE = np.zeros(0)
-PRIORS = SeriesPriors(0.9, 100.0, 0.0, 0.1, 1.0, 0.01, 1.0, 0.1, NONE, NONE, NONE, NONE)
+POPULATION = (0.9, 100.0, 0.0, 0.1)
+PRIORS = SeriesPriors(1.0, 0.01, 1.0, 0.1, NONE, NONE, NONE, NONE)
 FIXED = Moving(False, False, False, False, False)
 ALL = Moving(True, True, True, True, True)
 
@@ -49,7 +50,8 @@ def fastest(work, n=7):
 def chain(Y, n_clusters=20, collapse="ep", seed=0, labels=None, moving=ALL, **settings):
     rng = np.random.default_rng(seed)
     start = {"a": 0.9, "loading": 1.0, "var_x": 0.05, "var_y": 1.0}
-    model = factor_series(Y, **start | settings.pop("start", {}))
+    start |= settings.pop("start", {})
+    model = factor_series(Y, **start, population=POPULATION, free_signs=moving.loading)
     if labels is None:
         labels = rng.integers(n_clusters, size=len(Y))
     problem = SeriesProblem(model, PRIORS, np.zeros((2, 0)), moving, settings.pop("draw", "auto"))
@@ -84,7 +86,7 @@ def score():
         m = factor_series(Y, a=0.95, loading=1.0, var_x=0.01, var_y=1.0, n_slots=lanes)
         mean = rng.standard_normal((n_times, padded))
         variance = rng.uniform(0, 1, (n_times, padded))
-        out = np.empty(lanes)
+        out = np.empty((2, lanes))
         _scores(m, mean, variance, out, 1)
         seconds = fastest(lambda: _scores(m, mean, variance, out, 4), 30)  # noqa: B023
         ours = seconds / 4 / (n * n_times * lanes)

@@ -108,6 +108,14 @@ def log_densities(model, parameters, i, out):
 
 
 @verb
+def pick_given(model, parameters, i, weights, scores, mass, rng):
+    """Draw a slot for observation i with probability proportional to weight times density.
+
+    The default evaluates ``log_densities``. A model may draw what belongs to the label with it.
+    """
+
+
+@verb
 def log_likelihood(model, parameters, z):
     """Log density of all observations given their clusters' parameters.
 

@@ -107,9 +107,9 @@ def test_series_whose_room_has_grown_resume_bit_for_bit(tmp_path, collapse, prio
 
 def _started(collapse, open_prior):
     Y = np.cumsum(np.random.default_rng(0).standard_normal((20, 12)), axis=1)
-    model = factor_series(Y, a=0.5, loading=0.5, var_x=0.5, var_y=0.5)
+    model = factor_series(Y, a=0.5, loading=0.5, var_x=0.5, var_y=0.5, free_signs=True)
     none = np.zeros(0)
-    priors = SeriesPriors(0.5, 4.0, 0.0, 1.0, 3.0, 0.2, 3.0, 1.0, none, none, none, none)
+    priors = SeriesPriors(3.0, 0.2, 3.0, 1.0, none, none, none, none)
     rng = np.random.default_rng(0)
     prior = dirichlet_process(8, 3.0) if open_prior else dirichlet(8)
     start = np.arange(20) % 4

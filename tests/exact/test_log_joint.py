@@ -89,9 +89,11 @@ def test_series_have_one_density_whatever_the_collapse(collapse):
     """Two chains put into the same state by hand give the same number."""
     rng = np.random.default_rng(1)
     y = rng.standard_normal((5, 6)).cumsum(axis=1)
-    model = factor_series(y, a=0.5, loading=0.5, var_x=0.4, var_y=0.6)
+    model = factor_series(
+        y, a=0.5, loading=0.5, var_x=0.4, var_y=0.6, population=(0.5, 4.0, 0.2, 1.0)
+    )
     none = np.zeros(0)
-    priors = SeriesPriors(0.5, 4.0, 0.2, 1.0, 3.0, 0.2, 3.0, 1.0, none, none, none, none)
+    priors = SeriesPriors(3.0, 0.2, 3.0, 1.0, none, none, none, none)
     chains = [
         series_chain(
             model, [0, 0, 1, 1, 0], dirichlet(2), priors, np.zeros((2, 0)), rng, collapse=kind

@@ -12,9 +12,8 @@ from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
 from cavity.core.compile import compiled
 from cavity.families.common import draw_empty
-from cavity.models.selection import draw_from_scores
 from cavity.updates import CLUSTER_PRIOR
-from cavity.verbs import choose, insert, log_densities, remove
+from cavity.verbs import choose, insert, pick_given, remove
 
 
 class Naive(NamedTuple):
@@ -41,8 +40,7 @@ def _(state, z, counts, i, k):
 
 @choose.register(Naive)
 def _(state, i, weights, rng):
-    log_densities(state.model, state.parameters, i, state.scores)
-    return draw_from_scores(weights, state.scores, state.mass, rng)
+    return pick_given(state.model, state.parameters, i, weights, state.scores, state.mass, rng)
 
 
 @insert.register(Naive)

@@ -24,23 +24,34 @@ def _room(problem: SeriesProblem, n_slots: int) -> tuple[Any, Any, Any]:
     return model, factor_family(n_times, n_slots), factor_paths(n_times, n_slots)
 
 
+class SeriesEP(EPCollapse):
+    """Expectation propagation for factors, whose signs can be turned."""
+
+    def turn(self, z: np.ndarray, chosen: np.ndarray) -> None:
+        """Turn the factors of the chosen slots around: their means, and their members' sites."""
+        half = self.family.mean.shape[0]
+        self.state.sites[chosen[z], half:] *= -1.0
+        self.family.natural[chosen, half:] *= -1.0
+        self.family.mean[:, chosen] *= -1.0
+
+
 @supports("series", "ep")
 def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     model, family, paths = _room(problem, n_slots)
     # Sites in single precision: half the memory; the clusters' sums stay double.
-    driver = EPCollapse(model, family, paths, n=len(model.cells.y), site_type=np.float32, **options)
-    return Parts(driver, (problem.update(model, exact=False, approximate=True),))
+    driver = SeriesEP(model, family, paths, n=len(model.cells.y), site_type=np.float32, **options)
+    return Parts(driver, problem.updates(model, exact=False, approximate=True, turn=driver.turn))
 
 
 @supports("series", "collapsed")
 def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     model, family, paths = _room(problem, n_slots)
     driver = ExactSeriesCollapse(model, family, paths, options.get("route", "auto"))
-    return Parts(driver, (problem.update(model, exact=True, approximate=False),))
+    return Parts(driver, problem.updates(model, exact=True, approximate=False))
 
 
 @supports("series", "naive")
 def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     model, family, paths = _room(problem, n_slots)
     driver = NaiveCollapse(model, family, paths, conjugate=False)
-    return Parts(driver, (problem.update(model, exact=False, approximate=False),))
+    return Parts(driver, problem.updates(model, exact=False, approximate=False))

@@ -15,8 +15,6 @@ import numpy as np
 from cavity.collapse.driver import Driver
 from cavity.core.arrays import declare, grown
 from cavity.core.compile import jit
-from cavity.core.lanes import whole_vectors
-from cavity.models.selection import draw_from_scores
 from cavity.models.series.information import (
     add_information,
     describe,
@@ -25,7 +23,8 @@ from cavity.models.series.information import (
     joint_filter,
     start_information,
 )
-from cavity.models.series.state import DIAGONAL, FactorSeries
+from cavity.models.series.signs import draw_label_and_sign
+from cavity.models.series.state import DIAGONAL, SLOPE, FactorSeries
 from cavity.verbs import choose, insert, remove
 
 # Above this length the slots' T x T matrices are not kept, and only the filter is used.
@@ -41,13 +40,12 @@ class ExactSeries(NamedTuple):
     model: FactorSeries
     row: np.ndarray  # (ROWS, T) scratch for the other series, while one is being scored
     home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
-    information: np.ndarray  # (slots, T + 1, T + 1 padded); one slot when only the filter is used
+    information: np.ndarray  # (slots, T + 2, T + 2 padded); one slot when only the filter is used
     constant: np.ndarray  # (n,) log density of each series at eta = 0
     evidence: np.ndarray  # (slots,) log density of each cluster's observations
-    joined: np.ndarray  # (slots,) the same with the series that is being scored
-    last: np.ndarray  # (1,) the slot that the series being scored came from
-    work: np.ndarray  # (T + 1, T + 1 padded)
-    products: np.ndarray  # (T + 1 padded,)
+    joined: np.ndarray  # (2, slots) the same with the series that is being scored, and it turned
+    work: np.ndarray  # (T + 2, T + 2 padded)
+    products: np.ndarray  # (T + 2 padded,)
     members: np.ndarray  # (n,)
     paths: np.ndarray  # (widest, T) scratch of the filter
     square: np.ndarray  # (widest + 3, widest)
@@ -84,6 +82,7 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
         code = FILTER
     widest = widest_filter(n, n_times, code)
     n_kept = 1 if code == FILTER else n_slots
+    work = information_matrix(n_times)
     return ExactSeries(
         model=model,
         row=np.zeros_like(model.scratch.row),
@@ -91,10 +90,9 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
         information=information_matrix(n_times, n_kept),
         constant=np.zeros(n),
         evidence=np.zeros(n_slots),
-        joined=np.zeros(n_slots),
-        last=np.full(1, -1, dtype=np.int64),
-        work=information_matrix(n_times),
-        products=np.zeros(whole_vectors(n_times + 1)),
+        joined=np.zeros((2, n_slots)),
+        work=work,
+        products=np.zeros(work.shape[1]),
         members=np.zeros(n, dtype=np.int64),
         paths=np.zeros((widest, n_times)),
         square=np.zeros((widest + 3, widest)),
@@ -126,7 +124,8 @@ def _by_filter(state, size):
 def _cluster_evidence(state, k, extra):
     """Log density of the observations in slot k, and of series `extra` unless that is -1.
 
-    The information route expects `extra` described in the scratch of ``state.model``.
+    The second value is that with the loading of `extra` turned. The information route expects
+    `extra` described in the scratch of ``state.model``.
     """
     n = 0
     for j in range(state.home.shape[0]):
@@ -137,20 +136,24 @@ def _cluster_evidence(state, k, extra):
         state.members[n] = extra
         n += 1
     if n == 0:
-        return 0.0
+        return 0.0, 0.0
     if _by_filter(state, n):
         return joint_filter(state.model, state.row, state.members, n, state.paths, state.square)
     source = state.information[k]
     if extra >= 0:
         add_information(state.model.scratch.row, state.work, source, 1.0, state.products)
+        n_times = source.shape[0] - 2
+        for t in range(n_times):
+            state.work[n_times + 1, t] = state.model.scratch.row[SLOPE, t]
     else:
         for t in range(source.shape[0]):
             for s in range(t + 1):
                 state.work[t, s] = source[t, s]
-    total = factorise(state.work)
+    total, mirrored = factorise(state.work)
     for position in range(n):
         total += state.constant[state.members[position]]
-    return total
+        mirrored += state.constant[state.members[position]]
+    return total, mirrored
 
 
 @jit(internal=True)
@@ -190,28 +193,36 @@ def _(state, z, counts, i, k):
             start_information(state.information[k])
         else:
             _take_out(state, k)
-    # With i back in its old cluster the evidence is what it was.
-    state.last[0] = k
-    state.joined[k] = state.evidence[k]
-    state.evidence[k] = _cluster_evidence(state, k, -1)
+    state.evidence[k] = _cluster_evidence(state, k, -1)[0]
 
 
 @choose.register(ExactSeries)
 def _(state, i, weights, rng):
+    model, joined, signed = state.model, state.joined, state.model.scratch.signed
     alone = 0.0
     known = False
     for k in range(weights.shape[0]):
         if not weights[k] > 0.0:
             continue
-        if k != state.last[0]:
-            # Evidence 0 is that of no data: the score is that of a series alone, found once.
-            empty = state.evidence[k] == 0.0
-            state.joined[k] = alone if empty and known else _cluster_evidence(state, k, i)
-            if empty:
-                alone = state.joined[k]
-                known = True
-        state.scores[k] = state.joined[k] - state.evidence[k]
-    return draw_from_scores(weights, state.scores, state.mass, rng)
+        # Evidence 0 is that of no data: the score is that of a series alone, found once, and the
+        # same for both signs.
+        empty = state.evidence[k] == 0.0
+        if empty and known:
+            joined[0, k] = joined[1, k] = alone
+        else:
+            joined[0, k], joined[1, k] = _cluster_evidence(state, k, i)
+        if empty:
+            alone = joined[0, k]
+            known = True
+        for side in range(2):
+            signed[side, k] = joined[side, k] - state.evidence[k]
+    before = model.own.loading[i]
+    k = draw_label_and_sign(model, i, weights, state.scores, state.mass, rng)
+    if model.own.loading[i] != before:
+        joined[0, k] = joined[1, k]
+        for t in range(model.cells.y.shape[1]):
+            model.scratch.row[SLOPE, t] *= -1.0
+    return k
 
 
 @insert.register(ExactSeries)
@@ -220,7 +231,7 @@ def _(state, i, k):
         add_information(
             state.model.scratch.row, state.information[k], state.information[k], 1.0, state.products
         )
-    state.evidence[k] = state.joined[k]
+    state.evidence[k] = state.joined[0, k]
     state.home[i] = k
 
 
@@ -237,7 +248,7 @@ def gather_clusters(state, z):
             slot = state.information[z[i]]
             add_information(state.model.scratch.row, slot, slot, 1.0, state.products)
     for k in range(state.evidence.shape[0]):
-        state.evidence[k] = _cluster_evidence(state, k, -1)
+        state.evidence[k] = _cluster_evidence(state, k, -1)[0]
 
 
 class ExactSeriesCollapse(Driver):

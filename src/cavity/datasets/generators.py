@@ -204,6 +204,7 @@ def make_series(
     *,
     var_x0: float = INITIAL_VARIANCE,
     weights: ArrayLike | None = None,
+    negative: float = 0.0,
 ) -> tuple[np.ndarray, SeriesTruth]:
     """Time series whose clusters share a latent factor, observed with noise and gaps.
 
@@ -229,6 +230,8 @@ def make_series(
         Variance of x_i0.
     weights : array of n_clusters, optional
         Draw each label with these weights. By default cluster sizes are as equal as possible.
+    negative : float
+        Each series moves against its cluster's factor, its loading negated, with this probability.
 
     Returns
     -------
@@ -246,6 +249,7 @@ def make_series(
     n_times = as_count("n_times", n_times)
     n_clusters = as_count("n_clusters", n_clusters)
     missing = as_fraction("missing", missing, one=True)
+    negative = as_fraction("negative", negative, one=True)
     a = as_vector("a", a, n_series, "series")
     if (np.abs(a) >= 1).any():
         bad = int(np.argmax(np.abs(a) >= 1))
@@ -261,6 +265,8 @@ def make_series(
 
     labels = draw_labels(n_series, n_clusters, weights, rng)
     factors = rng.standard_normal((n_clusters, n_times))
+    if negative > 0:
+        loading = np.where(rng.random(n_series) < negative, -loading, loading)
     drive = loading[:, None] * factors[labels]
     drive += np.sqrt(var_x) * rng.standard_normal((n_series, n_times))
     states = np.empty((n_series, n_times))

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import build_priors
+from cavity.estimators.series_model import build_priors, population_of
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
@@ -166,7 +166,9 @@ class SeriesAssignment(Fitted):
             loading=0.4,
             var_x=0.05,
             var_y=0.2,
+            population=population_of(prior),
             var_x0=var_x0,
+            free_signs=True,
             centre=units.centre,
             scale=units.scale,
             intercept=units.intercept,

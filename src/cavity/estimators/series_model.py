@@ -112,8 +112,16 @@ def _held(name: str, value: Any, n: int, unit: float) -> np.ndarray:
     return inside
 
 
+def population_of(prior: SeriesPrior) -> tuple[float, float, float, float]:
+    """Mean and precision of the a_i, then of the loadings."""
+    a_mean, a_sd = prior.a
+    loading_mean, loading_sd = prior.loading
+    a_precision = 0.0 if np.isinf(a_sd) else a_sd**-2.0
+    return a_mean, a_precision, loading_mean, loading_sd**-2.0
+
+
 def build_model(
-    data: SeriesData, units: SeriesUnits, hold: dict[str, Any], var_x0: float | None
+    data: SeriesData, units: SeriesUnits, hold: dict[str, Any], prior: SeriesPrior
 ) -> FactorSeries:
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
@@ -133,7 +141,9 @@ def build_model(
         scatter_in_units(data, units),
         **start,
         beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else None,
-        var_x0=1.0 if var_x0 is None else float(_held("var_x0", var_x0, 1, square)[0]),
+        population=population_of(prior),
+        var_x0=1.0 if prior.var_x0 is None else float(_held("var_x0", prior.var_x0, 1, square)[0]),
+        free_signs="loading" not in hold,
         centre=units.centre,
         scale=units.scale,
         intercept=units.intercept,
@@ -185,15 +195,9 @@ def check_priors(priors: Any) -> SeriesPrior:
 
 def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
     """Hyper-parameters for the kernels; all are in the model's units."""
-    a_mean, a_sd = prior.a
-    loading_mean, loading_sd = prior.loading
     table = np.array([prior.intercept] * intercept + [prior.beta] * (p - intercept), dtype=float)
     table = table.reshape(p, 3)
     return SeriesPriors(
-        a_mean=a_mean,
-        a_precision=0.0 if np.isinf(a_sd) else a_sd**-2.0,
-        loading_mean=loading_mean,
-        loading_precision=loading_sd**-2.0,
         var_x_shape=prior.var_x[0],
         var_x_scale=prior.var_x[1],
         var_y_shape=prior.var_y[0],
@@ -215,7 +219,7 @@ def series_problem(
     keep_trends: bool,
 ) -> SeriesProblem:
     """The problem that chains sample, from data and settings."""
-    model = build_model(data, units, hold, prior.var_x0)
+    model = build_model(data, units, hold, prior)
     p = model.own.beta.shape[1]
     priors = build_priors(prior, p, units.intercept)
     hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])

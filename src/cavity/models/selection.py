@@ -9,7 +9,15 @@ import numpy as np
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
 from cavity.core.numerics import fast_exp
-from cavity.verbs import bounds, evidence, evidence_floor, evidences, pick
+from cavity.verbs import (
+    bounds,
+    evidence,
+    evidence_floor,
+    evidences,
+    log_densities,
+    pick,
+    pick_given,
+)
 
 
 @jit
@@ -39,6 +47,12 @@ def draw_from_scores(weights, scores, mass, rng):
 @pick.register(None)
 def _(model, q, i, weights, scores, mass, visited, rng):
     evidences(model, q, i, scores)
+    return draw_from_scores(weights, scores, mass, rng)
+
+
+@pick_given.register(None)
+def _(model, parameters, i, weights, scores, mass, rng):
+    log_densities(model, parameters, i, scores)
     return draw_from_scores(weights, scores, mass, rng)
 
 

@@ -17,6 +17,8 @@ def model_of(
     var_x0=0.7,
     scale=1.0,
     intercept=False,
+    population=(0.5, 4.0, 0.0, 1.0),
+    free_signs=False,
 ):
     """A FactorSeries with random data: missing cells, several observations per cell, covariates."""
     from cavity.models.series.state import factor_series
@@ -46,7 +48,9 @@ def model_of(
         var_x=var_x,
         var_y=rng.uniform(0.2, 2.0, n),
         beta=rng.standard_normal((n, p)),
+        population=population,
         var_x0=var_x0,
+        free_signs=free_signs,
         centre=3.0 * scale if scale != 1.0 else 0.0,
         scale=scale,
         n_slots=n_slots,

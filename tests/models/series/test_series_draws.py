@@ -12,9 +12,8 @@ from scipy import stats
 from cavity.core.compile import jit
 from cavity.models.series import draws, kalman
 
-FLAT = draws.SeriesPriors(
-    0.3, 2.0, 0.5, 1.5, 3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
-)
+FLAT = draws.SeriesPriors(3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+POPULATION = np.array([0.3, 2.0, 0.5, 1.5])
 ALL = draws.Moving(True, True, True, True, True)
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 
@@ -46,10 +45,10 @@ def test_clamping_would_be_caught():
 
 
 @jit
-def _dynamics(m, i, x, mean, k, prior, moving, rng, out):
+def _dynamics(m, i, x, mean, k, population, moving, rng, out):
     for s in range(out.shape[0]):
         dyn = kalman.dynamics(m, i)
-        out[s, 0], out[s, 1], _ = draws.draw_dynamics(dyn, x, mean, k, prior, moving, rng)
+        out[s, 0], out[s, 1], _ = draws.draw_dynamics(dyn, x, mean, k, population, moving, rng)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.2], ids=["inside", "against the unit root"])
@@ -62,7 +61,7 @@ def test_autoregression_and_loading_jointly(shift):
         x[t + 1] = (0.4 + shift) * x[t] + 0.8 * eta[t, 1] + rng.normal(0, 0.5)
         x[t + 1] = np.clip(x[t + 1], -4, 4)
     out = np.empty((20_000, 2))
-    _dynamics(m, 0, x, eta, 1, FLAT, ALL, rng, out)
+    _dynamics(m, 0, x, eta, 1, POPULATION, ALL, rng, out)
     D = np.column_stack([x[:-1], eta[:, 1]])
     precision = D.T @ D / 0.3 + np.diag([2.0, 1.5])
     shift_vector = D.T @ x[1:] / 0.3 + np.array([2.0 * 0.3, 1.5 * 0.5])
@@ -84,7 +83,7 @@ def test_one_of_the_two_held_fixed(which):
     before = m.own.a[0], m.own.loading[0]
     eta, x = rng.standard_normal((25, 1)), rng.standard_normal(26)
     out = np.empty((5_000, 2))
-    _dynamics(m, 0, x, eta, 0, FLAT, ALL._replace(**{which: False}), rng, out)
+    _dynamics(m, 0, x, eta, 0, POPULATION, ALL._replace(**{which: False}), rng, out)
     D = np.column_stack([x[:-1], eta[:, 0]])
     precision = D.T @ D / 0.3 + np.diag([2.0, 1.5])
     shift = D.T @ x[1:] / 0.3 + np.array([2.0 * 0.3, 1.5 * 0.5])

@@ -1,7 +1,8 @@
 """Joint-distribution tests (Geweke 2004): every parameter moves, the data are drawn anew each time.
 
 Draws of (parameters, data) from the prior must agree with a chain that alternates one sweep of
-the sampler with fresh data given its state.
+the sampler with fresh data given its state. Statistics are taken after the sweep, with the data it
+has seen: some of them are products of labels and data, so labels that ignore the data are noticed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
 ONE = np.ones(2)
-PRIORS = SeriesPriors(0.3, 4.0, 0.4, 2.0, 6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE)
-LIMIT = 4.5  # standard errors; 20 statistics per test: false alarm below 2e-4 each
+POPULATION = (0.3, 4.0, 0.4, 2.0)
+PRIORS = SeriesPriors(6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE)
+LIMIT = 4.5  # standard errors; 23 statistics per test: false alarm below 2e-4 each
 
 
 class World:
@@ -43,7 +45,8 @@ class World:
         self.model = factor_series(
             np.where(self.count > 0, 0.0, np.nan), self.count.astype(np.uint16),
             self.u_mean[..., None], a=0.3, loading=0.4, var_x=0.4, var_y=0.6,
-            beta=np.zeros((N, 2)), var_x0=0.8, intercept=True,
+            beta=np.zeros((N, 2)), population=POPULATION, var_x0=0.8, free_signs=True,
+            intercept=True,
         )  # fmt: skip
 
     def fill(self, m, z, eta, rng):
@@ -68,10 +71,15 @@ class World:
         m.cells.scatter[:, 1, 1] = np.bincount(self.series, du * du, N)
         m.cells.scatter[:, 2, 2] = np.bincount(self.series, dy * dy, N)
         m.cells.scatter[:, 1, 2] = m.cells.scatter[:, 2, 1] = np.bincount(self.series, du * dy, N)
-        return y
 
 
-def statistics(m, hyper, z, eta, y):
+def statistics(m, hyper, z, eta):
+    left = m.cells.y - m.own.beta[:, :1] - m.own.beta[:, 1:] * m.cells.covariates[:, :, 0]
+    left = np.nan_to_num(left)
+    first, second = np.triu_indices(N, 1)
+    same = z[first] == z[second]
+    together = (left[first] * left[second]).sum(1)
+    sign = np.sign(m.own.loading[first] * m.own.loading[second])
     return np.array(
         [
             m.own.a.mean(), (m.own.a**2).mean(), m.own.a[0] * m.own.a[1], m.own.loading.mean(),
@@ -81,13 +89,14 @@ def statistics(m, hyper, z, eta, y):
             m.own.beta[:, 0].mean(), m.own.beta[:, 1].mean(), (m.own.beta**2).mean(),
             hyper[0].mean(), np.log(hyper[1]).mean(), (np.log(hyper[1]) ** 2).mean(),
             (eta[:, z[0]] ** 2).mean(), eta[0, z[0]] * eta[1, z[0]],
-            z[0] == z[1], (y**2).mean(),
+            same.mean(), (left**2).mean(), (same * together).mean(), (same * sign).mean(),
+            (same * sign * together).mean(),
         ]
     )  # fmt: skip
 
 
 def from_prior(world, n_draws, rng):
-    out = np.empty((n_draws, 20))
+    out = np.empty((n_draws, 23))
     m = world.model
     hyper = np.empty((2, 2))
     for s in range(n_draws):
@@ -95,29 +104,42 @@ def from_prior(world, n_draws, rng):
         z = rng.choice(K, N, p=weights)
         eta = rng.standard_normal((T, K))
         for i in range(N):
-            m.own.a[i] = truncated_normal(rng, PRIORS.a_mean, PRIORS.a_precision**-0.5, -1.0, 1.0)
-        m.own.loading[:] = rng.normal(PRIORS.loading_mean, PRIORS.loading_precision**-0.5, N)
+            m.own.a[i] = truncated_normal(rng, POPULATION[0], POPULATION[1] ** -0.5, -1.0, 1.0)
+        m.own.loading[:] = rng.normal(POPULATION[2], POPULATION[3] ** -0.5, N)
         m.own.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
         m.own.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
         hyper[0] = rng.normal(PRIORS.beta_mean, PRIORS.beta_precision**-0.5)
         hyper[1] = PRIORS.beta_scale / rng.gamma(PRIORS.beta_shape)
         m.own.beta[:] = rng.normal(hyper[0], np.sqrt(hyper[1]), (N, 2))
-        y = world.fill(m, z, eta, rng)
-        out[s] = statistics(m, hyper, z, eta, y)
+        world.fill(m, z, eta, rng)
+        out[s] = statistics(m, hyper, z, eta)
     return out
 
 
-def from_chain(world, n_draws, settings, rng, broken=None):
+def labels_from_the_prior(sampler):
+    """A scan that draws labels as if there were no data."""
+
+    def scan(rng):
+        sampler.z[:] = rng.choice(K, N, p=rng.dirichlet(np.ones(K)))
+        sampler.counts[:] = np.bincount(sampler.z, minlength=sampler.counts.size)
+
+    return scan
+
+
+def from_chain(world, n_draws, settings, rng, broken=None, population=POPULATION, blind=False):
     world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
     hyper = np.array([PRIORS.beta_mean, ONE])
     priors = PRIORS if broken is None else PRIORS._replace(**broken)
     sampler = series_chain(
         world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, rng, **settings
     )
-    out = np.empty((n_draws, 20))
+    sampler.model.own.population[:] = population
+    if blind:
+        sampler._scan = labels_from_the_prior(sampler)
+    out = np.empty((n_draws, 23))
     for s in range(n_draws):
         m = sampler.model
-        y = world.fill(m, sampler.z, sampler.parameters.value, rng)
+        world.fill(m, sampler.z, sampler.parameters.value, rng)
         if settings["collapse"] == "collapsed":
             gather_clusters(sampler.collapse.state, sampler.z)
         elif settings["collapse"] == "ep":
@@ -125,8 +147,8 @@ def from_chain(world, n_draws, settings, rng, broken=None):
             every = np.ones(sampler.counts.size, dtype=bool)
             order = sampler.order.astype(np.int64)
             compiled(insert_members, state)(state, sampler.z, order, every)
-        out[s] = statistics(m, sampler.updates[0].hyper, sampler.z, sampler.parameters.value, y)
         sampler.sweep(rng)
+        out[s] = statistics(m, sampler.updates[0].hyper, sampler.z, sampler.parameters.value)
     return out
 
 
@@ -164,10 +186,17 @@ def test_prior_and_chain_agree(world, prior_draws, name):
 
 @pytest.mark.parametrize(
     "broken",
-    [{"a_mean": -0.1}, {"loading_precision": 1.0}, {"var_x_scale": 3.0}, {"beta_scale": 3 * ONE}],
-    ids=lambda b: next(iter(b)),
+    [
+        {"population": (-0.1, *POPULATION[1:])},
+        {"population": (*POPULATION[:3], 1.0)},
+        {"broken": {"var_x_scale": 3.0}},
+        {"broken": {"beta_scale": 3 * ONE}},
+        {"blind": True, "n_draws": 20_000},
+    ],
+    ids=["a", "loading", "var_x", "beta", "labels that ignore the data"],
 )
-def test_a_sampler_with_another_prior_is_noticed(world, prior_draws, broken):
+def test_a_wrong_sampler_is_noticed(world, prior_draws, broken):
     settings = CHAINS["naive joint"]
-    chain = from_chain(world, 6_000, settings, np.random.default_rng(3), broken)
+    broken = {"n_draws": 6_000} | broken
+    chain = from_chain(world, settings=settings, rng=np.random.default_rng(3), **broken)
     assert np.abs(scores(chain, prior_draws)).max() > LIMIT

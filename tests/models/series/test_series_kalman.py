@@ -51,14 +51,18 @@ def test_likelihood_of_one_series(case):
 @pytest.mark.parametrize("n_slots", [1, 8, 9, 11])
 def test_scores_of_all_clusters_at_once(case, n_slots):
     m, rows, mean, variance = case
-    out = np.empty(n_slots)
+    out = np.empty((2, n_slots))
     for i in range(len(m.own.a)):
         kalman.prepare(m, m.scratch.row, i)
         kalman.score_lanes(m, i, mean, variance, 1.0, out)
         constant = kalman.observation_constant(m, i)
         for k in range(n_slots):
             expected = oracle.joint_loglik(m, rows, [i], mean[:, k], np.diag(variance[:, k]))
-            assert out[k] + constant == pytest.approx(expected, rel=1e-10, abs=1e-10)
+            assert out[0, k] + constant == pytest.approx(expected, rel=1e-10, abs=1e-10)
+            m.own.loading[i] *= -1.0
+            expected = oracle.joint_loglik(m, rows, [i], mean[:, k], np.diag(variance[:, k]))
+            m.own.loading[i] *= -1.0
+            assert out[1, k] + constant == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
 def test_tilted_moments(case):
@@ -125,12 +129,12 @@ def test_extremes_stay_finite(a, var_x, var_y, loading):
     m = factor_series(y, a=a, loading=loading, var_x=var_x, var_y=var_y, n_slots=9)
     mean = rng.standard_normal((n_times, 16))
     variance = rng.uniform(1e-12, 1, (n_times, 16))
-    out = np.empty(9)
+    out = np.empty((2, 9))
     kalman.prepare(m, m.scratch.row, 0)
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     assert np.isfinite(out).all()
     single = kalman.filter_forward(m.scratch.row, kalman.dynamics(m, 0), mean, variance, 4)
-    assert out[4] == pytest.approx(single, rel=1e-8)
+    assert out[0, 4] == pytest.approx(single, rel=1e-8)
     kalman.tilted_site(m.scratch.row, kalman.dynamics(m, 0), mean, variance, 4)
     precision, shift = m.scratch.row[PRECISION], m.scratch.row[SHIFT]
     assert np.isfinite(precision).all()
@@ -146,12 +150,12 @@ def test_long_series_are_rescaled_without_loss():
     y = rng.standard_normal((1, 20_000))
     m = factor_series(y, a=0.9, loading=1.0, var_x=0.1, var_y=0.01, n_slots=8)
     mean, variance = rng.standard_normal((20_000, 8)), rng.uniform(0, 1, (20_000, 8))
-    out = np.empty(8)
+    out = np.empty((2, 8))
     kalman.prepare(m, m.scratch.row, 0)
     assert kalman.segment_length(kalman.dynamics(m, 0), 20_000, 100.0, 1.0) < 20_000
     kalman.score_lanes(m, 0, mean, variance, 1.0, out)
     for k in range(8):
-        assert out[k] == pytest.approx(
+        assert out[0, k] == pytest.approx(
             kalman.filter_forward(m.scratch.row, kalman.dynamics(m, 0), mean, variance, k),
             rel=1e-12,
         )

@@ -18,9 +18,7 @@ from cavity.sampling.sweep import sweep
 from cavity.verbs import evidences
 
 FIXED = Moving(False, False, False, False, False)
-PRIORS = SeriesPriors(
-    0.5, 4.0, 0.0, 1.0, 3.0, 0.2, 3.0, 1.0, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
-)
+PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 LEVEL = 1e-5  # of each chi-square test, at fixed seeds
 
 

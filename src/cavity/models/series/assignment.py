@@ -10,13 +10,12 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
-from cavity.models.selection import draw_from_scores
 from cavity.models.series.draws import Moving, SeriesPriors
 from cavity.models.series.likelihood import FactorPaths, factor_paths
 from cavity.models.series.moves import state_sums
 from cavity.models.series.refresh import refresh_series
 from cavity.models.series.state import FactorSeries, own_copy
-from cavity.verbs import log_densities
+from cavity.verbs import pick_given
 
 # The variance that all series share is the fit's.
 _OWN = Moving(True, True, False, True, False)
@@ -24,10 +23,9 @@ _OWN = Moving(True, True, False, True, False)
 
 @jit
 def draw_labels(model, paths, weights, scores, mass, z, rng):
-    """Draw every label given its series' parameters, in place."""
+    """Draw every label, and the sign of its series' loading, given all else, in place."""
     for i in range(z.shape[0]):
-        log_densities(model, paths, i, scores)
-        z[i] = draw_from_scores(weights, scores, mass, rng)
+        z[i] = pick_given(model, paths, i, weights, scores, mass, rng)
 
 
 class NewSeries:

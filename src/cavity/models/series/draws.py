@@ -9,15 +9,12 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.models.series.kalman import residual, within_scatter
+from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 
 class SeriesPriors(NamedTuple):
-    """Hyper-parameters, in the model's units; a precision of 0 makes a uniform on (-1, 1)."""
+    """Hyper-parameters, in the model's units."""
 
-    a_mean: float
-    a_precision: float
-    loading_mean: float
-    loading_precision: float
     var_x_shape: float
     var_x_scale: float
     var_y_shape: float
@@ -106,10 +103,10 @@ def inverse_gamma(rng, shape, scale):
 
 
 @jit(internal=True)
-def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
+def draw_dynamics(dyn, x, mean, k, population, moving, rng):
     """Draw (a, loading) given the states x_0..x_T and the factor in column k.
 
-    Returns both and the sum of squares that remains.
+    Returns both and the sum of squares that remains. `population` is that of the parameters.
 
     A regression of x_t on (x_{t-1}, eta_t) with a truncated to (-1, 1): the marginal of `a` is a
     truncated normal, and the loading given `a` is normal.
@@ -130,11 +127,11 @@ def draw_dynamics(dyn, x, mean, k, prior, moving, rng):
         sxy += before * now
         sey += eta * now
     noise = 1.0 / dyn.var_x
-    paa = sxx * noise + prior.a_precision
+    paa = sxx * noise + population[A_PRECISION]
     pal = sxe * noise
-    pll = see * noise + prior.loading_precision
-    ha = sxy * noise + prior.a_precision * prior.a_mean
-    hl = sey * noise + prior.loading_precision * prior.loading_mean
+    pll = see * noise + population[LOADING_PRECISION]
+    ha = sxy * noise + population[A_PRECISION] * population[A_MEAN]
+    hl = sey * noise + population[LOADING_PRECISION] * population[LOADING_MEAN]
     a = dyn.a
     b = dyn.loading
     if moving.a:

@@ -80,8 +80,11 @@ def describe(m, row, i):
 
 
 def information_matrix(n_times: int, *slots: int) -> np.ndarray:
-    """Room for P and h of one cluster (or several): (T + 1) rows, of whole vectors."""
-    return np.zeros((*slots, n_times + 1, whole_vectors(n_times + 1)))
+    """Room for P and h of one cluster (or several): (T + 2) rows, of whole vectors.
+
+    The last row has room for the h of one member whose sign is open.
+    """
+    return np.zeros((*slots, n_times + 2, whole_vectors(n_times + 2)))
 
 
 @jit
@@ -129,39 +132,47 @@ def add_information(row, target, source, sign, products):
 
 @jit
 def factorise(matrix):
-    """Cholesky factor L of P in place, and L^{-1} h in the last row; returns the log evidence.
+    """Cholesky factor L of P in place, and L^{-1} h in row T; returns two log evidences.
 
-    That is ``h' P^{-1} h / 2 - log|P| / 2``; NaN if P is not positive definite. The vector rides
-    along as one more row of the matrix; since P >= I, the corner h'h + 1 keeps it definite.
+    The first is ``h' P^{-1} h / 2 - log|P| / 2``, the second the same with h - 2 g instead of h,
+    where g is the last row: with the loading of one member, of which g is the h, turned around.
+    NaN if P is not positive definite. The vectors ride along as two more rows of the matrix;
+    since P >= I, corners h'h + g'g + 1 keep it definite.
     """
-    size = matrix.shape[0]
-    last = matrix[size - 1]
+    n_times = matrix.shape[0] - 2
+    own = matrix[n_times]
+    other = matrix[n_times + 1]
     square = 1.0
-    for t in range(size - 1):
-        square += last[t] * last[t]
-    last[size - 1] = square
+    for t in range(n_times):
+        square += own[t] * own[t] + other[t] * other[t]
+    own[n_times] = square
+    other[n_times] = 0.0
+    other[n_times + 1] = square
     if not cholesky_in_place(matrix):
-        return math.nan
+        return math.nan, math.nan
     quad = 0.0
+    mirrored = 0.0
     log_det = 0.0
     product = 1.0
-    for t in range(size - 1):
-        quad += last[t] * last[t]
+    for t in range(n_times):
+        quad += own[t] * own[t]
+        turned = own[t] - 2.0 * other[t]
+        mirrored += turned * turned
         product *= matrix[t, t]
         if product > 1e200:
             log_det += math.log(product)
             product = 1.0
     log_det += math.log(product)
-    return 0.5 * quad - log_det
+    return 0.5 * quad - log_det, 0.5 * mirrored - log_det
 
 
 @jit
 def draw_factor(matrix, eta, rng):
     """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor that ``factorise`` left.
 
-    The last row of `matrix` is used up.
+    Row T of `matrix` is used up.
     """
-    n_times = matrix.shape[0] - 1
+    n_times = matrix.shape[0] - 2
     rest = matrix[n_times]
     for t in range(n_times):
         rest[t] += rng.standard_normal()
@@ -189,12 +200,15 @@ def joint_filter(m, row, members, n_members, y, work):
 
     The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
     one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
-    Agrees with the information form: evidence = sum of c + ``factorise``.
+    Agrees with the information form: evidence = sum of c + ``factorise``. Returns it as the
+    loadings are, and with that of the last member turned around, which is the same as turning
+    its data: the covariances are common to both.
     """
     n_times = m.cells.y.shape[1]
     n = n_members
     mean = work[n]
     gain = work[n + 1]
+    turned = work[n + 2]
     total = 0.0
     for j in range(n):
         i = members[j]
@@ -204,12 +218,14 @@ def joint_filter(m, row, members, n_members, y, work):
         for t in range(n_times):
             y[j, t] = row[DRIFT, t]
         mean[j] = 0.0
+        turned[j] = 0.0
         for c in range(n):
             work[j, c] = 0.0
         work[j, j] = m.own.var_x0
     product = 1.0
     log_det = 0.0
     quad = 0.0
+    mirrored = 0.0
     for t in range(n_times):
         for j in range(n):
             aj = m.own.a[members[j]]
@@ -220,6 +236,7 @@ def joint_filter(m, row, members, n_members, y, work):
                 covariance[c] = aj * m.own.a[other] * covariance[c] + bj * m.own.loading[other]
             covariance[j] += m.own.var_x[0]
             mean[j] = aj * mean[j] - y[j, t]
+            turned[j] = aj * turned[j] + (y[j, t] if j == n - 1 else -y[j, t])
         for j in range(n):
             w = m.cells.repeats[members[j], t] / m.own.var_y[members[j]]
             if w == 0.0:
@@ -231,6 +248,8 @@ def joint_filter(m, row, members, n_members, y, work):
             d = 1.0 + w * max(gain[j], 0.0)
             pull = w * mean[j] / d
             quad += pull * mean[j]
+            other_pull = w * turned[j] / d
+            mirrored += other_pull * turned[j]
             product *= d
             if product > 1e200:
                 log_det += math.log(product)
@@ -238,9 +257,10 @@ def joint_filter(m, row, members, n_members, y, work):
             shrink = w / d
             for c in range(n):
                 mean[c] -= gain[c] * pull
+                turned[c] -= gain[c] * other_pull
                 covariance = work[c]
                 scaled = gain[c] * shrink
                 for o in range(c + 1):
                     covariance[o] -= scaled * gain[o]
     log_det += math.log(product)
-    return total - 0.5 * (log_det + quad)
+    return total - 0.5 * (log_det + quad), total - 0.5 * (log_det + mirrored)

@@ -15,7 +15,9 @@ further quantities E and U, the whole recursion is linear::
     d <- d + w n
 
 and ends in ``-2 log p(y) = log d + U / d`` up to terms that do not depend on the cluster. One
-logarithm and one division per series and cluster remain, unless d would overflow.
+logarithm and one division per series and cluster remain, unless d would overflow. With the sign
+of the loading turned n and d are the same, and only M, E and U are followed once more: every
+cluster is scored for both signs.
 """
 
 from __future__ import annotations
@@ -133,11 +135,11 @@ def segment_length(d, n_times, most_weight, v_max):
 
 
 @jit(internal=True)
-def _advance_two(s, row, dyn, mean, variance, k, start, stop):
-    """Run sixteen filters from lane k on through times start..stop-1."""
+def _advance(s, row, dyn, mean, variance, k, start, stop):
+    """Run eight filters from lane k on, for both signs, through times start..stop-1."""
     wide_vectors()
     slots = mean.shape[1]
-    size = s.size // 5
+    size = s.size // 8
     means = mean.reshape(mean.size)
     variances = variance.reshape(variance.size)
     weight = row[WEIGHT]
@@ -145,78 +147,38 @@ def _advance_two(s, row, dyn, mean, variance, k, start, stop):
     a = splat8(dyn.a)
     a2 = splat8(dyn.a * dyn.a)
     b1 = splat8(dyn.loading)
+    turned = splat8(-dyn.loading)
     b2 = splat8(dyn.loading * dyn.loading)
     var_x = splat8(dyn.var_x)
-    j = k + WIDTH
-    n0, d0, m0 = load8(s, k), load8(s, size + k), load8(s, 2 * size + k)
-    e0, u0 = load8(s, 3 * size + k), load8(s, 4 * size + k)
-    n1, d1, m1 = load8(s, j), load8(s, size + j), load8(s, 2 * size + j)
-    e1, u1 = load8(s, 3 * size + j), load8(s, 4 * size + j)
+    n, d = load8(s, k), load8(s, size + k)
+    m0, e0, u0 = load8(s, 2 * size + k), load8(s, 3 * size + k), load8(s, 4 * size + k)
+    m1, e1, u1 = load8(s, 5 * size + k), load8(s, 6 * size + k), load8(s, 7 * size + k)
     for t in range(start, stop):
         w = splat8(weight[t])
         shift = splat8(drift[t])
         at = t * slots + k
-        drift0 = b1 * load8(means, at) - shift
-        drift1 = b1 * load8(means, at + WIDTH) - shift
-        q0 = var_x + b2 * load8(variances, at)
-        q1 = var_x + b2 * load8(variances, at + WIDTH)
-        n0 = a2 * n0 + q0 * d0
-        n1 = a2 * n1 + q1 * d1
+        factor = load8(means, at)
+        drift0 = b1 * factor - shift
+        drift1 = turned * factor - shift
+        q = var_x + b2 * load8(variances, at)
+        n = a2 * n + q * d
         am0 = a * m0
         am1 = a * m1
-        m0 = am0 + drift0 * d0
-        m1 = am1 + drift1 * d1
-        e0 = a2 * e0 + drift0 * (am0 + m0) + q0 * u0
-        e1 = a2 * e1 + drift1 * (am1 + m1) + q1 * u1
+        m0 = am0 + drift0 * d
+        m1 = am1 + drift1 * d
+        e0 = a2 * e0 + drift0 * (am0 + m0) + q * u0
+        e1 = a2 * e1 + drift1 * (am1 + m1) + q * u1
         u0 = u0 + w * e0
         u1 = u1 + w * e1
-        d0 = d0 + w * n0
-        d1 = d1 + w * n1
-    store8(s, k, n0)
-    store8(s, size + k, d0)
+        d = d + w * n
+    store8(s, k, n)
+    store8(s, size + k, d)
     store8(s, 2 * size + k, m0)
     store8(s, 3 * size + k, e0)
     store8(s, 4 * size + k, u0)
-    store8(s, j, n1)
-    store8(s, size + j, d1)
-    store8(s, 2 * size + j, m1)
-    store8(s, 3 * size + j, e1)
-    store8(s, 4 * size + j, u1)
-
-
-@jit(internal=True)
-def _advance_one(s, row, dyn, mean, variance, k, start, stop):
-    """Run eight filters from lane k on through times start..stop-1."""
-    wide_vectors()
-    slots = mean.shape[1]
-    size = s.size // 5
-    means = mean.reshape(mean.size)
-    variances = variance.reshape(variance.size)
-    weight = row[WEIGHT]
-    drift = row[DRIFT]
-    a = splat8(dyn.a)
-    a2 = splat8(dyn.a * dyn.a)
-    b1 = splat8(dyn.loading)
-    b2 = splat8(dyn.loading * dyn.loading)
-    var_x = splat8(dyn.var_x)
-    n0, d0, m0 = load8(s, k), load8(s, size + k), load8(s, 2 * size + k)
-    e0, u0 = load8(s, 3 * size + k), load8(s, 4 * size + k)
-    for t in range(start, stop):
-        at = t * slots + k
-        drift0 = b1 * load8(means, at) - splat8(drift[t])
-        q0 = var_x + b2 * load8(variances, at)
-        n0 = a2 * n0 + q0 * d0
-        am0 = a * m0
-        m0 = am0 + drift0 * d0
-        e0 = a2 * e0 + drift0 * (am0 + m0) + q0 * u0
-        w = splat8(weight[t])
-        u0 = u0 + w * e0
-        d0 = d0 + w * n0
-    store8(s, k, n0)
-    store8(s, size + k, d0)
-    store8(s, 2 * size + k, m0)
-    store8(s, 3 * size + k, e0)
-    store8(s, 4 * size + k, u0)
+    store8(s, 5 * size + k, m1)
+    store8(s, 6 * size + k, e1)
+    store8(s, 7 * size + k, u1)
 
 
 @jit
@@ -231,44 +193,43 @@ def score_lanes(m, i, mean, variance, v_max, out):
         Mean and variance of eta_t per cluster, the slots padded to a multiple of ``WIDTH``.
     v_max : float
         No element of `variance` is larger.
-    out : array
-        Filled; its length may be less than the number of padded slots.
+    out : (2, n) array
+        Filled, the second row for the loading of the other sign; n may be less than the number
+        of padded slots.
     """
     n_times = mean.shape[0]
+    n_slots = out.shape[1]
     lanes = m.scratch.lanes
     flat = lanes.reshape(lanes.size)
-    used = -(-out.shape[0] // WIDTH) * WIDTH
+    used = -(-n_slots // WIDTH) * WIDTH
     for k in range(used):
+        for j in range(8):
+            lanes[j, k] = 0.0
         lanes[0, k] = m.own.var_x0
         lanes[1, k] = 1.0
-        lanes[2, k] = 0.0
-        lanes[3, k] = 0.0
-        lanes[4, k] = 0.0
-    for k in range(out.shape[0]):
-        out[k] = 0.0
+    for k in range(n_slots):
+        out[0, k] = 0.0
     dyn = dynamics(m, i)
     length = segment_length(dyn, n_times, m.cells.totals[i, 1] / m.own.var_y[i], v_max)
     n_segments = -(-n_times // length)
     for segment in range(n_segments):
         start = segment * length
         stop = min(start + length, n_times)
-        for pair in range(used // (2 * WIDTH)):
-            _advance_two(flat, m.scratch.row, dyn, mean, variance, pair * 2 * WIDTH, start, stop)
-        if used % (2 * WIDTH) > 0:
-            _advance_one(flat, m.scratch.row, dyn, mean, variance, used - WIDTH, start, stop)
+        for k in range(0, used, WIDTH):
+            _advance(flat, m.scratch.row, dyn, mean, variance, k, start, stop)
         if segment < n_segments - 1:
-            for k in range(out.shape[0]):
-                out[k] -= 0.5 * math.log(lanes[1, k])
+            for k in range(n_slots):
+                out[0, k] -= 0.5 * math.log(lanes[1, k])
             for k in range(used):
                 scale = 1.0 / lanes[1, k]
-                lanes[0, k] *= scale
+                for j in range(8):
+                    lanes[j, k] *= scale
                 lanes[1, k] = 1.0
-                lanes[2, k] *= scale
-                lanes[3, k] *= scale
-                lanes[4, k] *= scale
-    for k in range(out.shape[0]):
+    for k in range(n_slots):
         d = lanes[1, k]
-        out[k] -= 0.5 * (math.log(d) + lanes[4, k] / d)
+        common = out[0, k] - 0.5 * math.log(d)
+        out[0, k] = common - 0.5 * lanes[4, k] / d
+        out[1, k] = common - 0.5 * lanes[7, k] / d
 
 
 # --------------------------------------------------------------------------- one cluster

@@ -27,8 +27,9 @@ from cavity.models.series.kalman import (
     score_lanes,
     tilted_site,
 )
+from cavity.models.series.signs import draw_label_and_sign
 from cavity.models.series.state import DRIFT, PRECISION, SHIFT, FactorSeries
-from cavity.verbs import evidence, evidences, log_densities, log_density, project
+from cavity.verbs import evidence, evidences, log_density, pick, pick_given, project
 
 _V_MAX = 1.001  # a cavity's variance is the prior's, 1, or less; sites are kept in single precision
 
@@ -55,17 +56,27 @@ def factor_family(n_times: int, n_slots: int) -> DiagonalNormal:
 
 
 @jit(internal=True)
-def _all_scores(model, i, mean, variance, v_max, out):
+def _score_all(model, i, mean, variance, v_max):
+    signed = model.scratch.signed
     prepare(model, model.scratch.row, i)
-    score_lanes(model, i, mean, variance, v_max, out)
+    score_lanes(model, i, mean, variance, v_max, signed)
     constant = observation_constant(model, i)
-    for k in range(out.shape[0]):
-        out[k] += constant
+    for k in range(signed.shape[1]):
+        signed[0, k] += constant
+        signed[1, k] += constant
 
 
 @evidences.register(FactorSeries)
 def _(model, q, i, out):
-    _all_scores(model, i, q.mean, q.variance, _V_MAX, out)
+    _score_all(model, i, q.mean, q.variance, _V_MAX)
+    for k in range(out.shape[0]):
+        out[k] = model.scratch.signed[0, k]
+
+
+@pick.register(FactorSeries)
+def _(model, q, i, weights, scores, mass, visited, rng):
+    _score_all(model, i, q.mean, q.variance, _V_MAX)
+    return draw_label_and_sign(model, i, weights, scores, mass, rng)
 
 
 @evidence.register(FactorSeries)
@@ -102,9 +113,10 @@ def _(model, q, k, i, fraction):
     _project(model, q.natural, q.mean, q.variance, k, i, fraction)
 
 
-@log_densities.register(FactorSeries)
-def _(model, parameters, i, out):
-    _all_scores(model, i, parameters.value, parameters.none, 0.0, out)
+@pick_given.register(FactorSeries)
+def _(model, parameters, i, weights, scores, mass, rng):
+    _score_all(model, i, parameters.value, parameters.none, 0.0)
+    return draw_label_and_sign(model, i, weights, scores, mass, rng)
 
 
 @log_density.register(FactorSeries)

@@ -20,6 +20,7 @@ from cavity.core.compile import jit
 from cavity.core.slices import log_target, slice_step
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, truncated_normal
 from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
+from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 # Columns of the sums per cluster: e = x_t - a x_{t-1} runs over members and times.
 LOADING_SQUARE, EX, XX, LOW, HIGH, PRIOR_PULL, SIZE, LOADING = range(8)
@@ -78,7 +79,7 @@ def add_to_sums(a, b, k, x, sums):
 
 
 @jit
-def shift_autoregressions(a, var_x, z, sums, prior, shifts, rng):
+def shift_autoregressions(a, var_x, z, sums, population, shifts, rng):
     """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
 
     With e_t the members' steps and x_{t-1} their states before, e_t - shift x_{t-1} is normal
@@ -99,9 +100,9 @@ def shift_autoregressions(a, var_x, z, sums, prior, shifts, rng):
             back_square += sums.back[t, k] * sums.back[t, k]
             back_pull += sums.back[t, k] * sums.pull[t, k]
         information = noise * max(own[XX] - share * back_square, 0.0)
-        information += own[SIZE] * prior.a_precision
+        information += own[SIZE] * population[A_PRECISION]
         pull = noise * (own[EX] - share * back_pull)
-        pull += prior.a_precision * (own[SIZE] * prior.a_mean - own[PRIOR_PULL])
+        pull += population[A_PRECISION] * (own[SIZE] * population[A_MEAN] - own[PRIOR_PULL])
         if not information > 0.0 or not own[LOW] < own[HIGH]:
             continue
         mean = pull / information
@@ -142,7 +143,7 @@ def _(density, u):
 
 
 @jit
-def rescale_factors(loading, z, paths, sums, prior, scales, rng):
+def rescale_factors(loading, z, paths, sums, population, scales, rng):
     """Draw the scale of each factor against that of its members' loadings.
 
     The likelihood depends on products only; the priors and the Jacobian c^(T - n) decide.
@@ -161,8 +162,8 @@ def rescale_factors(loading, z, paths, sums, prior, scales, rng):
             n_times - own[SIZE],
             -0.5 * square,
             0.0,
-            -0.5 * prior.loading_precision * own[LOADING_SQUARE],
-            prior.loading_precision * prior.loading_mean * own[LOADING],
+            -0.5 * population[LOADING_PRECISION] * own[LOADING_SQUARE],
+            population[LOADING_PRECISION] * population[LOADING_MEAN] * own[LOADING],
         )
         u = slice_step(density, 0.0, width, rng)
         scales[k] = math.exp(u)

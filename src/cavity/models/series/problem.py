@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from cavity.models.series.draws import EVERYTHING, Moving, SeriesPriors
+from cavity.models.series.signs import ClusterFlips, Turn
 from cavity.models.series.state import FactorSeries, own_copy, some_series
 from cavity.models.series.update import SeriesUpdate
+from cavity.updates import Update
 
 DRAWS = ("auto", "joint", "alternate")
 
@@ -54,21 +56,27 @@ class SeriesProblem:
         """The model of one chain."""
         return own_copy(self.data, n_slots)
 
-    def update(self, model: FactorSeries, *, exact: bool, approximate: bool) -> SeriesUpdate:
+    def updates(
+        self, model: FactorSeries, *, exact: bool, approximate: bool, turn: Turn | None = None
+    ) -> tuple[Update, ...]:
         """What draws factors, states and parameters in one chain.
 
         Parameters
         ----------
+        model : FactorSeries
+            That chain's.
         exact : bool
             The scan integrates factors and states out: only a joint draw of the two leaves the
             posterior unchanged.
         approximate : bool
             The scan leaves factors drawn from an approximation.
+        turn : callable, optional
+            See `ClusterFlips`.
         """
         n_times = self.data.cells.y.shape[1]
         joint = exact or self.draw == "joint"
         joint = joint or (self.draw == "auto" and n_times <= LONGEST_JOINT)
-        return SeriesUpdate(
+        series = SeriesUpdate(
             model,
             self.priors,
             self.hyper,
@@ -77,6 +85,7 @@ class SeriesProblem:
             approximate=approximate,
             keep_trends=self.keep_trends,
         )
+        return (series, ClusterFlips(turn))
 
     def few(self) -> SeriesProblem:
         """The same problem with few series and times, to compile kernels with."""

@@ -52,7 +52,7 @@ def marginal_likelihood(m, z, counts, matrix, products):
     for k in range(counts.shape[0]):
         if counts[k] > 0:
             total += cluster_information(m, z, k, matrix, products)
-            total += factorise(matrix)
+            total += factorise(matrix)[0]
     return total
 
 
@@ -71,7 +71,7 @@ def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
                 paths.value[t, k] = rng.standard_normal()
             continue
         total += cluster_information(m, z, k, matrix, products)
-        total += factorise(matrix)
+        total += factorise(matrix)[0]
         draw_factor(matrix, eta, rng)
         for t in range(n_times):
             paths.value[t, k] = eta[t]
@@ -121,7 +121,7 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
         dyn = dynamics(m, i)
         filter_forward(row, dyn, paths.value, paths.none, k)
         draw_states(row, dyn, paths.value, paths.none, k, x, rng)
-        a, b, square = draw_dynamics(dyn, x, paths.value, k, prior, moving, rng)
+        a, b, square = draw_dynamics(dyn, x, paths.value, k, m.own.population, moving, rng)
         m.own.a[i] = a
         m.own.loading[i] = b
         total += square

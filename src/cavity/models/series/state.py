@@ -12,6 +12,7 @@ var_y and beta through cross-products that never change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,14 +40,17 @@ class SeriesParameters(NamedTuple):
     var_y: np.ndarray  # (n,)
     beta: np.ndarray  # (n, p), p = c, or c + 1 with an intercept as the first coefficient
     var_x: np.ndarray  # (1,)
+    population: np.ndarray  # (4,) mean and precision of the a_i, then of the loadings
     var_x0: float
+    free_signs: bool  # whether the sign of a loading is drawn with its series' label
 
 
 class Scratch(NamedTuple):
     """Room to work in, a chain's own; nothing in it outlives a kernel."""
 
     row: np.ndarray  # (ROWS, T): one meaning for each row, below
-    lanes: np.ndarray  # (5, padded slots) of the filters that run side by side
+    lanes: np.ndarray  # (8, padded slots) of the filters that run side by side
+    signed: np.ndarray  # (2, padded slots) a score per cluster: loading as it is, and mirrored
 
 
 class FactorSeries(NamedTuple):
@@ -58,8 +62,11 @@ class FactorSeries(NamedTuple):
 
 
 declare(SeriesParameters, slots={})
-declare(Scratch, slots={"lanes": 1}, constant=("row", "lanes"))
+declare(Scratch, slots={"lanes": 1, "signed": 1}, constant=("row", "lanes", "signed"))
 declare(FactorSeries, slots={})
+
+# Places in `SeriesParameters.population`; a precision of 0 makes a_i uniform on (-1, 1).
+A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION = 0, 1, 2, 3
 
 # Rows of the scratch space. Of a prepared series: cell precisions, the reference path and its
 # drift. Of a filter: one minus the gain, innovation over its variance, filtered moments. Of its
@@ -73,12 +80,14 @@ ROWS = 12
 
 def scratch(n_times: int, n_slots: int) -> Scratch:
     """Room for one chain."""
-    return Scratch(np.zeros((ROWS, n_times)), np.zeros((5, whole_vectors(n_slots))))
+    width = whole_vectors(n_slots)
+    return Scratch(np.zeros((ROWS, n_times)), np.zeros((8, width)), np.zeros((2, width)))
 
 
 def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
     """The same data with parameters and scratch space of a chain's own."""
-    own = {name: getattr(m.own, name).copy() for name in ("a", "loading", "var_y", "beta", "var_x")}
+    drawn = ("a", "loading", "var_y", "beta", "var_x", "population")
+    own = {name: getattr(m.own, name).copy() for name in drawn}
     n_times = m.cells.y.shape[1]
     return m._replace(own=m.own._replace(**own), scratch=scratch(n_times, n_slots))
 
@@ -111,7 +120,9 @@ def factor_series(
     var_x: float,
     var_y: np.ndarray | float,
     beta: np.ndarray | None = None,
+    population: Sequence[float] = (0.0, 1.0, 0.0, 1.0),
     var_x0: float = 1.0,
+    free_signs: bool = False,
     centre: float = 0.0,
     scale: float = 1.0,
     n_slots: int = 1,
@@ -150,7 +161,9 @@ def factor_series(
             var_y=each(var_y),
             beta=np.zeros((n, p)) if beta is None else np.array(beta, dtype=float).reshape(n, p),
             var_x=np.array([var_x], dtype=float),
+            population=np.array(population, dtype=float),
             var_x0=float(var_x0),
+            free_signs=bool(free_signs),
         ),
         scratch(n_times, n_slots),
     )

@@ -111,10 +111,10 @@ class SeriesUpdate(Update):
         self._refresh(model, parameters, z, moving, rng)
         per_slot = np.empty(counts.size)
         if moving.a:
-            shift_autoregressions(own.a, own.var_x[0], z, self.sums, self.priors, per_slot, rng)
+            shift_autoregressions(own.a, own.var_x[0], z, self.sums, own.population, per_slot, rng)
         draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
         if moving.loading:
-            rescale_factors(own.loading, z, parameters, self.sums, self.priors, per_slot, rng)
+            rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
 
     def _draw_jointly(
         self,
@@ -286,16 +286,17 @@ def log_prior_of_series(
 ) -> float:
     """Log prior density of the parameters that move."""
     total = 0.0
+    a_mean, a_precision, loading_mean, loading_precision = own.population
     if moving.a:
-        if prior.a_precision > 0:
-            root = math.sqrt(prior.a_precision)
-            log_mass = _log_mass((-1 - prior.a_mean) * root, (1 - prior.a_mean) * root)
-            total += _log_normal(own.a, prior.a_mean, prior.a_precision)
+        if a_precision > 0:
+            root = math.sqrt(a_precision)
+            log_mass = _log_mass((-1 - a_mean) * root, (1 - a_mean) * root)
+            total += _log_normal(own.a, a_mean, a_precision)
             total -= own.a.size * log_mass
         else:
             total -= own.a.size * math.log(2.0)
     if moving.loading:
-        total += _log_normal(own.loading, prior.loading_mean, prior.loading_precision)
+        total += _log_normal(own.loading, loading_mean, loading_precision)
     if moving.var_x:
         total += _log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
     if moving.var_y:

@@ -1,0 +1,84 @@
+"""Signs of loadings: drawn with the label of one series, and turned for a whole cluster.
+
+The sign of (loadings, factor) of a cluster is not identified, so two clusters may hold the same
+factor in mirror image. A series that could only change its label would never cross over, nor would
+the two ever meet: its label and the sign of its loading are drawn as one block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.models.selection import draw_from_scores
+from cavity.models.series.state import LOADING_MEAN, LOADING_PRECISION
+from cavity.updates import LIKELIHOOD, Chain, Update
+
+
+@jit(internal=True)
+def draw_label_and_sign(m, i, weights, scores, mass, rng):
+    """Draw a slot for series i, and the sign of its loading with it where signs are free.
+
+    ``m.scratch.signed`` has the series' log likelihood in every slot with the loading as it is,
+    and turned. `scores` receives the log likelihoods from which the slot was drawn: with the sign
+    integrated out where it is free.
+    """
+    signed = m.scratch.signed
+    n_slots = scores.shape[0]
+    if not m.own.free_signs:
+        for k in range(n_slots):
+            scores[k] = signed[0, k]
+        return draw_from_scores(weights, scores, mass, rng)
+    population = m.own.population
+    pull = population[LOADING_PRECISION] * population[LOADING_MEAN] * m.own.loading[i]
+    # Log prior densities of the two signs, up to what they share.
+    for k in range(n_slots):
+        here = signed[0, k] + pull
+        turned = signed[1, k] - pull
+        scores[k] = max(here, turned) + math.log1p(math.exp(-abs(here - turned)))
+    k = draw_from_scores(weights, scores, mass, rng)
+    if k >= 0:
+        ratio = math.exp(min(signed[0, k] - signed[1, k] + 2.0 * pull, 700.0))
+        if rng.random() * (1.0 + ratio) < 1.0:
+            m.own.loading[i] = -m.own.loading[i]
+    return k
+
+
+Turn = Callable[[np.ndarray, np.ndarray], None]
+
+
+class ClusterFlips(Update):
+    """Turns the signs of all loadings of a cluster and of its factor.
+
+    The likelihood does not change and the factor's prior is symmetric: the prior of the loadings
+    alone decides, and each cluster is turned with its exact conditional probability.
+
+    Parameters
+    ----------
+    turn : callable, optional
+        ``turn(z, chosen)`` turns whatever else the collapse keeps about the chosen slots.
+    """
+
+    name = "flips"
+    changes = frozenset({LIKELIHOOD})
+
+    def __init__(self, turn: Turn | None = None) -> None:
+        self.turn = turn
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Turn each occupied cluster or not."""
+        own, z = chain.model.own, chain.z
+        if not own.free_signs:
+            return
+        total = np.bincount(z, own.loading, chain.counts.size)
+        pull = own.population[LOADING_PRECISION] * own.population[LOADING_MEAN] * total
+        # A logistic function that does not overflow.
+        probability = 0.5 - 0.5 * np.tanh(pull)
+        chosen = (rng.random(total.size) < probability) & (chain.counts > 0)
+        own.loading[chosen[z]] *= -1.0
+        chain.parameters.value[:, chosen] *= -1.0
+        if self.turn is not None:
+            self.turn(z, chosen)
