@@ -94,13 +94,14 @@ class SeriesAssignment(Fitted):
 
         factor, var_x = flat("factor"), flat("var_x")
         targets = posterior.relabel(self.partition_).targets(factor.shape[1])
+        populations = self._populations()
         has_beta = "beta" in posterior.drawn
         count = np.zeros((len(data.y), self.n_clusters_ + 1))
         for place, s in enumerate(chosen):
             sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
             paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
             hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
-            new.set_draw(paths, sizes, float(var_x[s]), hyper)
+            new.set_draw(paths, sizes, float(var_x[s]), populations[s], hyper)
             steps = BURN_IN if place == 0 else PER_DRAW
             z = visit_draw(new, steps, rng)
             # The last column is elsewhere, where targets have -1.
@@ -114,6 +115,17 @@ class SeriesAssignment(Fitted):
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
         return pd.DataFrame(table, index=data.series)
+
+    def _populations(self) -> np.ndarray:
+        """Mean and precision of the a_i and of the loadings in every draw."""
+        drawn = self.posterior_.drawn
+        prior = SeriesPrior() if self.priors is None else self.priors
+        out = np.tile(population_of(prior), (self.posterior_.flat_labels.shape[0], 1))
+        for first, name in ((0, "a"), (2, "loading")):
+            if f"{name}_mean" in drawn:
+                out[:, first] = drawn[f"{name}_mean"].ravel()
+                out[:, first + 1] = drawn[f"{name}_sd"].ravel() ** -2.0
+        return out
 
     def _new_series(self, Y: Any, series: Any, time: Any, value: Any) -> SeriesData:
         fitted = self._data

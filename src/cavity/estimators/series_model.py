@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.estimators.series_data import SeriesData
 from cavity.estimators.validation import LARGEST, SMALLEST
-from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.draws import KNOWN, Hyperprior, Moving, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import FactorSeries, factor_series
 from cavity.posterior.units import SeriesUnits
@@ -78,6 +78,8 @@ _RANGES = {
     "var_x0": (1e-12, 1e8),
     "beta": (-1e6, 1e6),
 }
+# Where chains start, in the model's units.
+_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2}
 HOLDABLE = (*Moving._fields,)
 
 
@@ -113,11 +115,20 @@ def _held(name: str, value: Any, n: int, unit: float) -> np.ndarray:
 
 
 def population_of(prior: SeriesPrior) -> tuple[float, float, float, float]:
-    """Mean and precision of the a_i, then of the loadings."""
-    a_mean, a_sd = prior.a
-    loading_mean, loading_sd = prior.loading
-    a_precision = 0.0 if np.isinf(a_sd) else a_sd**-2.0
-    return a_mean, a_precision, loading_mean, loading_sd**-2.0
+    """Mean and precision of the a_i, then of the loadings: known, or where chains start."""
+    values: list[float] = []
+    for numbers, start in ((prior.a, _START["a"]), (prior.loading, 0.0)):
+        if len(numbers) == 2:
+            values += [numbers[0], 0.0 if np.isinf(numbers[1]) else numbers[1] ** -2.0]
+        else:
+            values += [start, numbers[1] / numbers[2]]
+    return values[0], values[1], values[2], values[3]
+
+
+def _hyperprior(numbers: tuple[float, ...]) -> Hyperprior:
+    if len(numbers) == 2:
+        return KNOWN
+    return Hyperprior(True, numbers[0] ** -2.0, numbers[1], numbers[2])
 
 
 def build_model(
@@ -126,7 +137,7 @@ def build_model(
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
-    start: dict[str, Any] = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2}
+    start: dict[str, Any] = dict(_START)
     unit = {"a": 1.0, "loading": units.scale, "var_x": square, "var_y": square}
     for name in start:
         if name in hold:
@@ -206,6 +217,8 @@ def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
         beta_precision=table[:, 0] ** -2.0,
         beta_shape=table[:, 1].copy(),
         beta_scale=table[:, 2].copy(),
+        a=_hyperprior(prior.a),
+        loading=_hyperprior(prior.loading),
     )
 
 

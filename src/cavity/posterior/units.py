@@ -56,7 +56,7 @@ class SeriesUnits:
 
     def convert(self, name: str, values: np.ndarray) -> np.ndarray:
         """Draws of a parameter in the data's units."""
-        if name in ("loading", "state_last"):
+        if name in ("loading", "loading_mean", "loading_sd", "state_last"):
             return values.astype(float) * self.scale
         if name in ("var_x", "var_y"):
             return values.astype(float) * self.scale * self.scale

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 _MEANING = {
-    "a": "mean and standard deviation",
-    "loading": "mean and standard deviation",
+    "a": "mean and standard deviation, or a standard deviation, shape and scale",
+    "loading": "mean and standard deviation, or a standard deviation, shape and scale",
     "var_x": "shape and scale, both positive",
     "var_y": "shape and scale, both positive",
     "intercept": "standard deviation, shape and scale, all positive",
     "beta": "standard deviation, shape and scale, all positive",
 }
+_COUNTS = {"a": "two or three", "loading": "two or three"}
 # What the numbers may be; beyond, sums of squares lose their digits or overflow.
 _LEAST, _MOST = 1e-12, 1e12
 
@@ -26,11 +27,12 @@ class SeriesPrior:
 
     Parameters
     ----------
-    a : (float, float)
-        Mean and standard deviation of a normal, truncated to (-1, 1); a standard deviation of
-        infinity makes it uniform.
-    loading : (float, float)
-        Mean and standard deviation of a normal, in units of the data's standard deviation.
+    a, loading : (float, float, float) or (float, float)
+        Three numbers: mean and variance of the series' values, a_i ~ N(m, v) truncated to (-1, 1)
+        and loading_i ~ N(m, v), are learned: standard deviation of m's normal prior around zero
+        (truncated likewise), then shape and scale of v's inverse gamma prior. Two numbers: mean
+        and standard deviation are known; for a, a standard deviation of infinity makes it
+        uniform. Loadings in units of the data's standard deviation.
     var_x, var_y : (float, float)
         Shape and scale of inverse gamma distributions, in units of the data's variance.
     intercept, beta : (float, float, float)
@@ -43,11 +45,11 @@ class SeriesPrior:
     Examples
     --------
     >>> SeriesPrior(a=(0.0, 0.5)).loading
-    (0.0, 0.5)
+    (1.0, 2.0, 0.25)
     """
 
-    a: tuple[float, float] = (0.9, 0.1)
-    loading: tuple[float, float] = (0.0, 0.5)
+    a: tuple[float, ...] = (1.0, 2.0, 0.02)
+    loading: tuple[float, ...] = (1.0, 2.0, 0.25)
     var_x: tuple[float, float] = (1.0, 0.01)
     var_y: tuple[float, float] = (1.0, 0.1)
     intercept: tuple[float, float, float] = (1.0, 2.0, 0.5)
@@ -69,17 +71,18 @@ def _numbers(name: str, value: Any, size: int) -> tuple[float, ...]:
         numbers = tuple(float(v) for v in value)
     except (TypeError, ValueError):
         numbers = ()
-    located = name in ("a", "loading")  # the first number is a mean, of any sign
-    good = len(numbers) == size
+    # The first of two numbers is a mean, of any sign.
+    located = name in ("a", "loading") and len(numbers) == 2
+    good = len(numbers) == size or located
     for at, number in enumerate(numbers if good else ()):
         if located and at == 0:
             good = good and abs(number) <= (10.0 if name == "a" else 1e6)
         else:
-            uniform = name == "a" and number == np.inf
+            uniform = located and name == "a" and number == np.inf
             good = good and (uniform or _LEAST <= number <= _MOST)
     if not good:
         raise ValueError(
-            f"the prior of {name} must hold {size} numbers ({_MEANING[name]}) of reasonable size, "
-            f"not {value!r}."
+            f"the prior of {name} must hold {_COUNTS.get(name, size)} numbers ({_MEANING[name]}) "
+            f"of reasonable size, not {value!r}."
         )
     return numbers

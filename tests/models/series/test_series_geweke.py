@@ -16,15 +16,17 @@ from builders import series_chain
 from cavity.collapse.ep import insert_members
 from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled
-from cavity.models.series.draws import SeriesPriors, truncated_normal
+from cavity.models.series.draws import Hyperprior, SeriesPriors, truncated_normal
 from cavity.models.series.state import factor_series
 from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
 ONE = np.ones(2)
-POPULATION = (0.3, 4.0, 0.4, 2.0)
-PRIORS = SeriesPriors(6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE)
-LIMIT = 4.5  # standard errors; 23 statistics per test: false alarm below 2e-4 each
+PRIORS = SeriesPriors(
+    6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE,
+    a=Hyperprior(True, 4.0, 4.0, 0.4), loading=Hyperprior(True, 2.0, 5.0, 2.0),
+)  # fmt: skip
+LIMIT = 4.5  # standard errors; 29 statistics per test: false alarm below 2e-4 each
 
 
 class World:
@@ -45,7 +47,7 @@ class World:
         self.model = factor_series(
             np.where(self.count > 0, 0.0, np.nan), self.count.astype(np.uint16),
             self.u_mean[..., None], a=0.3, loading=0.4, var_x=0.4, var_y=0.6,
-            beta=np.zeros((N, 2)), population=POPULATION, var_x0=0.8, free_signs=True,
+            beta=np.zeros((N, 2)), population=(0.0, 4.0, 0.0, 2.0), var_x0=0.8, free_signs=True,
             intercept=True,
         )  # fmt: skip
 
@@ -80,8 +82,11 @@ def statistics(m, hyper, z, eta):
     same = z[first] == z[second]
     together = (left[first] * left[second]).sum(1)
     sign = np.sign(m.own.loading[first] * m.own.loading[second])
+    a_mean, a_precision, loading_mean, loading_precision = m.own.population
     return np.array(
         [
+            a_mean, a_mean**2, math.log(a_precision), loading_mean**2,
+            loading_mean * m.own.loading.mean(), math.log(loading_precision),
             m.own.a.mean(), (m.own.a**2).mean(), m.own.a[0] * m.own.a[1], m.own.loading.mean(),
             (m.own.loading**2).mean(), m.own.loading[0] * m.own.loading[1],
             math.log(m.own.var_x[0]), math.log(m.own.var_x[0]) ** 2,
@@ -96,16 +101,21 @@ def statistics(m, hyper, z, eta):
 
 
 def from_prior(world, n_draws, rng):
-    out = np.empty((n_draws, 23))
+    out = np.empty((n_draws, 29))
     m = world.model
     hyper = np.empty((2, 2))
     for s in range(n_draws):
         weights = rng.dirichlet(np.ones(K))
         z = rng.choice(K, N, p=weights)
         eta = rng.standard_normal((T, K))
+        a_mean = truncated_normal(rng, 0.0, PRIORS.a.precision**-0.5, -1.0, 1.0)
+        a_var = PRIORS.a.scale / rng.gamma(PRIORS.a.shape)
+        loading_mean = rng.normal(0.0, PRIORS.loading.precision**-0.5)
+        loading_var = PRIORS.loading.scale / rng.gamma(PRIORS.loading.shape)
         for i in range(N):
-            m.own.a[i] = truncated_normal(rng, POPULATION[0], POPULATION[1] ** -0.5, -1.0, 1.0)
-        m.own.loading[:] = rng.normal(POPULATION[2], POPULATION[3] ** -0.5, N)
+            m.own.a[i] = truncated_normal(rng, a_mean, math.sqrt(a_var), -1.0, 1.0)
+        m.own.loading[:] = rng.normal(loading_mean, math.sqrt(loading_var), N)
+        m.own.population[:] = a_mean, 1 / a_var, loading_mean, 1 / loading_var
         m.own.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
         m.own.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
         hyper[0] = rng.normal(PRIORS.beta_mean, PRIORS.beta_precision**-0.5)
@@ -126,17 +136,16 @@ def labels_from_the_prior(sampler):
     return scan
 
 
-def from_chain(world, n_draws, settings, rng, broken=None, population=POPULATION, blind=False):
+def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
     world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
     hyper = np.array([PRIORS.beta_mean, ONE])
     priors = PRIORS if broken is None else PRIORS._replace(**broken)
     sampler = series_chain(
         world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, rng, **settings
     )
-    sampler.model.own.population[:] = population
     if blind:
         sampler._scan = labels_from_the_prior(sampler)
-    out = np.empty((n_draws, 23))
+    out = np.empty((n_draws, 29))
     for s in range(n_draws):
         m = sampler.model
         world.fill(m, sampler.z, sampler.parameters.value, rng)
@@ -187,8 +196,8 @@ def test_prior_and_chain_agree(world, prior_draws, name):
 @pytest.mark.parametrize(
     "broken",
     [
-        {"population": (-0.1, *POPULATION[1:])},
-        {"population": (*POPULATION[:3], 1.0)},
+        {"broken": {"a": PRIORS.a._replace(scale=0.8)}},
+        {"broken": {"loading": PRIORS.loading._replace(scale=6.0)}},
         {"broken": {"var_x_scale": 3.0}},
         {"broken": {"beta_scale": 3 * ONE}},
         {"blind": True, "n_draws": 20_000},

@@ -48,7 +48,12 @@ class NewSeries:
         self.hyper = np.array([np.zeros(p), np.ones(p)])
 
     def set_draw(
-        self, factors: np.ndarray, sizes: np.ndarray, var_x: float, hyper: np.ndarray | None
+        self,
+        factors: np.ndarray,
+        sizes: np.ndarray,
+        var_x: float,
+        population: np.ndarray,
+        hyper: np.ndarray | None,
     ) -> None:
         """Take over a draw of the fit: factors (T, slots), cluster sizes, shared parameters."""
         n_times, n_slots = factors.shape
@@ -60,6 +65,7 @@ class NewSeries:
         self.weights = np.zeros(width)
         self.weights[:n_slots] = sizes
         self.model.own.var_x[0] = var_x
+        self.model.own.population[:] = population
         if hyper is not None:
             self.hyper = hyper
 

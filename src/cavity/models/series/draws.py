@@ -12,6 +12,18 @@ from cavity.models.series.kalman import residual, within_scatter
 from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 
+class Hyperprior(NamedTuple):
+    """Of a population's mean, N(0, 1 / precision), and variance, inverse gamma; if learned."""
+
+    learned: bool
+    precision: float
+    shape: float
+    scale: float
+
+
+KNOWN = Hyperprior(False, 1.0, 1.0, 1.0)
+
+
 class SeriesPriors(NamedTuple):
     """Hyper-parameters, in the model's units."""
 
@@ -23,6 +35,8 @@ class SeriesPriors(NamedTuple):
     beta_precision: np.ndarray  # (p,) its precision
     beta_shape: np.ndarray  # (p,) inverse-gamma prior of the hyper-variance
     beta_scale: np.ndarray  # (p,)
+    a: Hyperprior = KNOWN
+    loading: Hyperprior = KNOWN
 
 
 class Moving(NamedTuple):

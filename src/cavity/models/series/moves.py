@@ -3,7 +3,8 @@
 Every series of a cluster leans on the same factor, so the factor can make up for a common change
 of their parameters, and a Gibbs step that holds it fixed hardly moves. Three exact remedies:
 
-* ``shift_autoregressions``: one common shift of a cluster's a_i, the factor integrated out.
+* ``shift_autoregressions``: one common shift of a cluster's a_i, the factor integrated out, and
+  one of all a_i with the mean of their population.
 * ``rescale_factors``: eta -> c eta, loadings -> loadings / c; the likelihood does not change.
 * ``rescale_own_noise``: var_x with the *standardised* noise held instead of the states
   (interweaving, Yu & Meng 2011), for data too noisy to show the states' own movement.
@@ -20,6 +21,7 @@ from cavity.core.compile import jit
 from cavity.core.slices import log_target, slice_step
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, truncated_normal
 from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
+from cavity.models.series.population import log_mass_inside
 from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 # Columns of the sums per cluster: e = x_t - a x_{t-1} runs over members and times.
@@ -78,38 +80,103 @@ def add_to_sums(a, b, k, x, sums):
     own[LOADING] += b
 
 
-@jit
-def shift_autoregressions(a, var_x, z, sums, population, shifts, rng):
-    """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
+class CommonShift(NamedTuple):
+    """Density of a shift of all a_i and of their population's mean."""
+
+    information: float
+    pull: float
+    low: float
+    high: float
+    n: float
+    mean: float
+    variance: float
+    precision: float
+
+
+@log_target.register(CommonShift)
+def _(density, shift):
+    mean = density.mean + shift
+    if not (density.low < shift < density.high and -1.0 < mean < 1.0):
+        return -math.inf
+    likelihood = (density.pull - 0.5 * density.information * shift) * shift
+    own = -0.5 * density.precision * mean * mean
+    return likelihood + own - density.n * log_mass_inside(mean, density.variance)
+
+
+@jit(internal=True)
+def _shift_likelihood(var_x, sums, k):
+    """Information and pull of a shift of cluster k's a_i, given the states, its factor integrated.
 
     With e_t the members' steps and x_{t-1} their states before, e_t - shift x_{t-1} is normal
-    with covariance var_x I + loading loading': the shift is a truncated normal. `pull` is brought
-    up to date, so that the factors can be drawn next, as they must be.
+    with covariance var_x I + loading loading'.
     """
-    noise = 1.0 / var_x
-    n_times = sums.pull.shape[0]
-    for k in range(shifts.shape[0]):
+    own = sums.scalars[k]
+    share = 1.0 / (var_x + own[LOADING_SQUARE])
+    back_square = 0.0
+    back_pull = 0.0
+    for t in range(sums.pull.shape[0]):
+        back_square += sums.back[t, k] * sums.back[t, k]
+        back_pull += sums.back[t, k] * sums.pull[t, k]
+    return max(own[XX] - share * back_square, 0.0) / var_x, (own[EX] - share * back_pull) / var_x
+
+
+@jit(internal=True)
+def _shift_sums(sums, k, shift):
+    """Bring the sums of cluster k up to date with a shift of its a_i."""
+    for t in range(sums.pull.shape[0]):
+        sums.pull[t, k] -= shift * sums.back[t, k]
+    own = sums.scalars[k]
+    own[EX] -= shift * own[XX]
+    own[LOW] -= shift
+    own[HIGH] -= shift
+    own[PRIOR_PULL] += shift * own[SIZE]
+
+
+@jit
+def shift_autoregressions(a, var_x, z, sums, population, hyper, shifts, rng):
+    """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
+
+    It is a truncated normal. Where their population is learned (`hyper`), one more shift is drawn
+    of all a_i together with the population's mean. The sums are brought up to date, so that
+    the factors can be drawn next, as they must be.
+    """
+    n_slots = shifts.shape[0]
+    for k in range(n_slots):
         own = sums.scalars[k]
         shifts[k] = 0.0
         if own[SIZE] == 0.0:
             continue
-        share = 1.0 / (var_x + own[LOADING_SQUARE])
-        back_square = 0.0
-        back_pull = 0.0
-        for t in range(n_times):
-            back_square += sums.back[t, k] * sums.back[t, k]
-            back_pull += sums.back[t, k] * sums.pull[t, k]
-        information = noise * max(own[XX] - share * back_square, 0.0)
+        information, pull = _shift_likelihood(var_x, sums, k)
         information += own[SIZE] * population[A_PRECISION]
-        pull = noise * (own[EX] - share * back_pull)
         pull += population[A_PRECISION] * (own[SIZE] * population[A_MEAN] - own[PRIOR_PULL])
         if not information > 0.0 or not own[LOW] < own[HIGH]:
             continue
-        mean = pull / information
         sd = 1.0 / math.sqrt(information)
-        shifts[k] = truncated_normal(rng, mean, sd, own[LOW], own[HIGH])
-        for t in range(n_times):
-            sums.pull[t, k] -= shifts[k] * sums.back[t, k]
+        shifts[k] = truncated_normal(rng, pull / information, sd, own[LOW], own[HIGH])
+        _shift_sums(sums, k, shifts[k])
+    if hyper.learned:
+        information = 0.0
+        pull = 0.0
+        low = -math.inf
+        high = math.inf
+        for k in range(n_slots):
+            own = sums.scalars[k]
+            if own[SIZE] > 0.0:
+                one, two = _shift_likelihood(var_x, sums, k)
+                information += one
+                pull += two
+                low = max(low, own[LOW])
+                high = min(high, own[HIGH])
+        density = CommonShift(
+            information, pull, low, high, float(z.shape[0]), population[A_MEAN],
+            1.0 / population[A_PRECISION], hyper.precision,
+        )  # fmt: skip
+        common = slice_step(density, 0.0, 1.0 / math.sqrt(information + 100.0), rng)
+        population[A_MEAN] += common
+        for k in range(n_slots):
+            shifts[k] += common
+            if sums.scalars[k, SIZE] > 0.0:
+                _shift_sums(sums, k, common)
     for i in range(z.shape[0]):
         shifted = a[i] + shifts[z[i]]
         if -1.0 < shifted < 1.0:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from cavity.models.series.draws import EVERYTHING, Moving, SeriesPriors
+from cavity.models.series.population import PopulationUpdate
 from cavity.models.series.signs import ClusterFlips, Turn
 from cavity.models.series.state import FactorSeries, own_copy, some_series
 from cavity.models.series.update import SeriesUpdate
@@ -85,7 +86,8 @@ class SeriesProblem:
             approximate=approximate,
             keep_trends=self.keep_trends,
         )
-        return (series, ClusterFlips(turn))
+        population = PopulationUpdate(self.priors, self.moving)
+        return series, population, ClusterFlips(turn, together=population.loading is not None)
 
     def few(self) -> SeriesProblem:
         """The same problem with few series and times, to compile kernels with."""

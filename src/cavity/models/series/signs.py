@@ -60,16 +60,20 @@ class ClusterFlips(Update):
     ----------
     turn : callable, optional
         ``turn(z, chosen)`` turns whatever else the collapse keeps about the chosen slots.
+    together : bool
+        Turn all clusters with the mean of the loadings' population as well, which is learned and
+        as likely with either sign.
     """
 
     name = "flips"
     changes = frozenset({LIKELIHOOD})
 
-    def __init__(self, turn: Turn | None = None) -> None:
+    def __init__(self, turn: Turn | None = None, *, together: bool = False) -> None:
         self.turn = turn
+        self.together = together
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Turn each occupied cluster or not."""
+        """Turn each occupied cluster or not, and then all of them or none."""
         own, z = chain.model.own, chain.z
         if not own.free_signs:
             return
@@ -77,7 +81,11 @@ class ClusterFlips(Update):
         pull = own.population[LOADING_PRECISION] * own.population[LOADING_MEAN] * total
         # A logistic function that does not overflow.
         probability = 0.5 - 0.5 * np.tanh(pull)
-        chosen = (rng.random(total.size) < probability) & (chain.counts > 0)
+        chosen = rng.random(total.size) < probability
+        if self.together and rng.random() < 0.5:
+            chosen = ~chosen
+            own.population[LOADING_MEAN] *= -1.0
+        chosen &= chain.counts > 0
         own.loading[chosen[z]] *= -1.0
         chain.parameters.value[:, chosen] *= -1.0
         if self.turn is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
+from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
@@ -111,7 +111,9 @@ class SeriesUpdate(Update):
         self._refresh(model, parameters, z, moving, rng)
         per_slot = np.empty(counts.size)
         if moving.a:
-            shift_autoregressions(own.a, own.var_x[0], z, self.sums, own.population, per_slot, rng)
+            shift_autoregressions(
+                own.a, own.var_x[0], z, self.sums, own.population, self.priors.a, per_slot, rng
+            )
         draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
         if moving.loading:
             rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
@@ -257,30 +259,6 @@ _CHANGING = (
 )
 
 
-def _log_inverse_gamma(v: np.ndarray, shape: Any, scale: Any) -> float:
-    from scipy.special import gammaln
-
-    v, shape, scale = np.broadcast_arrays(v, shape, scale)
-    terms = shape * np.log(scale) - gammaln(shape) - (shape + 1) * np.log(v) - scale / v
-    return float(terms.sum())
-
-
-def _log_normal(x: np.ndarray, mean: Any, precision: Any) -> float:
-    x, mean, precision = np.broadcast_arrays(x, mean, precision)
-    terms = 0.5 * np.log(precision / (2 * math.pi)) - 0.5 * precision * (x - mean) ** 2
-    return float(terms.sum())
-
-
-def _log_mass(low: float, high: float) -> float:
-    """Logarithm of a standard normal's probability between two ends, however far out they are."""
-    from scipy.special import log_ndtr
-
-    if low > 0.0:
-        low, high = -high, -low
-    top = log_ndtr(high)
-    return float(top + np.log(-np.expm1(log_ndtr(low) - top)))
-
-
 def log_prior_of_series(
     own: SeriesParameters, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
 ) -> float:
@@ -290,19 +268,18 @@ def log_prior_of_series(
     if moving.a:
         if a_precision > 0:
             root = math.sqrt(a_precision)
-            log_mass = _log_mass((-1 - a_mean) * root, (1 - a_mean) * root)
-            total += _log_normal(own.a, a_mean, a_precision)
-            total -= own.a.size * log_mass
+            total += log_normal(own.a, a_mean, a_precision)
+            total -= own.a.size * log_mass((-1 - a_mean) * root, (1 - a_mean) * root)
         else:
             total -= own.a.size * math.log(2.0)
     if moving.loading:
-        total += _log_normal(own.loading, loading_mean, loading_precision)
+        total += log_normal(own.loading, loading_mean, loading_precision)
     if moving.var_x:
-        total += _log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
+        total += log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
     if moving.var_y:
-        total += _log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
+        total += log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
     if moving.beta and own.beta.shape[1]:
-        total += _log_normal(own.beta, hyper[0], 1.0 / hyper[1])
-        total += _log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
-        total += _log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
+        total += log_normal(own.beta, hyper[0], 1.0 / hyper[1])
+        total += log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
+        total += log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
     return total
