@@ -23,7 +23,7 @@ from cavity.collapse.series_exact import filter_is_cheaper, gather_clusters
 from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
 from cavity.models.series import information, kalman
-from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.draws import EVERYTHING, NOTHING, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import factor_series
 from cavity.priors.partition import dirichlet
@@ -33,8 +33,7 @@ from cavity.sampling.sweep import sweep
 NONE = np.zeros(0)
 POPULATION = (0.9, 100.0, 0.0, 0.1)
 PRIORS = SeriesPriors(1.0, 0.01, 1.0, 0.1, NONE, NONE, NONE, NONE)
-FIXED = Moving(False, False, False, False, False)
-ALL = Moving(True, True, True, True, True)
+FIXED, ALL = NOTHING, EVERYTHING
 
 
 def fastest(work, n=7):

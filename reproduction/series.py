@@ -66,6 +66,7 @@ def _chain(unit: Unit, Y: np.ndarray, n_sweeps: int) -> Any:
 
     return SeriesMixture(
         n_clusters=unit["n_clusters"],
+        scales="all",  # as the paper has it: one variance of the states' noise
         collapse=unit["sampler"],
         n_chains=1,
         n_warmup=0,
@@ -105,7 +106,7 @@ def run(unit: Unit) -> Tables:
             "a": draws["a"][late].mean(axis=1),
             "loading": loading[late].mean(axis=1),
             "var_y": draws["var_y"][late].mean(axis=1),
-            "var_x": draws["var_x"][late].reshape(-1),
+            "var_x": draws["var_x"][late][..., 0].reshape(-1),
         }
     )
     if unit.get("purpose") == "posterior":

@@ -60,6 +60,7 @@ def _chain(unit: Unit, Y: np.ndarray, labels: np.ndarray, n_sweeps: int) -> Any:
     collapse, route = METHODS[unit["method"]]
     return SeriesMixture(
         n_clusters=unit["n_clusters"],
+        scales="all",  # as the paper has it: one variance of the states' noise
         collapse=collapse,
         collapse_options={} if route is None else {"route": route},
         n_chains=1,

@@ -14,7 +14,7 @@ import pytest
 
 from cavity import GaussianMixture, SeriesMixture, StudentTMixture
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
-from cavity.models.series.update import _log_mass
+from cavity.models.series.densities import log_mass
 from cavity.posterior import Posterior
 from cavity.priors import SeriesPrior
 
@@ -143,12 +143,12 @@ def test_draws_of_variances_are_numbers():
 def test_the_mass_of_an_interval(low, high):
     from scipy.special import ndtr
 
-    assert _log_mass(low, high) == pytest.approx(np.log(ndtr(high) - ndtr(low)), rel=1e-12)
+    assert log_mass(low, high) == pytest.approx(np.log(ndtr(high) - ndtr(low)), rel=1e-12)
 
 
 def test_a_prior_far_from_where_it_is_cut(Y):
     # All its mass lies beyond (-1, 1): what is left has a logarithm, if no number.
-    assert _log_mass(9e3, 9e3 + 1.0) == pytest.approx(-0.5 * 9e3**2, rel=1e-6)
+    assert log_mass(9e3, 9e3 + 1.0) == pytest.approx(-0.5 * 9e3**2, rel=1e-6)
     m = SeriesMixture(2, priors=SeriesPrior(a=(10.0, 1e-3)), **SHORT).fit(Y)
     assert np.isfinite(m.posterior_.log_joint).all()
 

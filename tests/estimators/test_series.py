@@ -368,12 +368,12 @@ def test_power_ep_and_passes(wide):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"a": (0.5,)}, "prior of a must hold 2 numbers"),
-        ({"a": (0.5, 0.0)}, "prior of a must hold 2 numbers"),
-        ({"loading": (np.nan, 1.0)}, "prior of loading must hold 2 numbers"),
+        ({"a": (0.5,)}, "prior of a must hold two or three numbers"),
+        ({"a": (0.5, 0.0)}, "prior of a must hold two or three numbers"),
+        ({"loading": (np.nan, 1.0)}, "prior of loading must hold two or three numbers"),
         ({"var_y": (1.0, -2.0)}, "prior of var_y must hold 2 numbers"),
         ({"beta": (1.0, 1.0)}, "prior of beta must hold 3 numbers"),
-        ({"var_x0": -1.0}, "var_x0 must be a positive number"),
+        ({"var_x0": 1.0}, "the prior of var_x0 must hold 2 numbers"),
     ],
 )
 def test_priors_that_are_refused(settings, message):

@@ -109,7 +109,7 @@ def test_series_have_one_density_whatever_the_collapse(collapse):
     for i, k in enumerate([0, 0, 1, 1, 0]):
         mean, covariance = np.zeros(6), np.zeros((6, 6))
         x_mean, x_cov = 0.0, np.zeros((7, 7))
-        x_cov[0, 0] = m.var_x0
+        x_cov[0, 0] = m.var_x0[0]
         for t in range(6):
             x_mean = m.a[i] * x_mean + m.loading[i] * eta[t, k]
             mean[t] = x_mean
@@ -124,4 +124,5 @@ def test_series_have_one_density_whatever_the_collapse(collapse):
     total += cut.logpdf(m.a).sum() + stats.norm.logpdf(m.loading, 0.2, 1.0).sum()
     total += stats.invgamma.logpdf(m.var_x, 3.0, scale=0.2).sum()
     total += stats.invgamma.logpdf(m.var_y, 3.0, scale=1.0).sum()
+    total += stats.invgamma.logpdf(m.var_x0, 2.0, scale=1.0).sum()
     assert chains[0].log_joint() == pytest.approx(total, rel=1e-10)

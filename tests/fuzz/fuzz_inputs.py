@@ -279,7 +279,7 @@ def _series_prior(dice: Dice) -> priors.SeriesPrior:
             var_y=(positive(), positive()),
             intercept=(positive(), positive(), positive()),
             beta=(positive(), positive(), positive()),
-            var_x0=dice.one(None, None, positive()),
+            var_x0=(positive(), positive()),
         )
     except ValueError:
         return priors.SeriesPrior()

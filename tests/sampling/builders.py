@@ -40,11 +40,12 @@ def series_chain(
     moving=EVERYTHING,
     draw="auto",
     keep_trends=False,
+    learn_df=False,
     concentration_prior=None,
     **options,
 ):
     """A started chain of the series model."""
-    problem = SeriesProblem(model, priors, hyper, moving, draw, keep_trends)
+    problem = SeriesProblem(model, priors, hyper, moving, draw, keep_trends, learn_df)
     n_used = int(np.max(labels, initial=-1)) + 1
     n_slots = slots_for(max(n_used, 1), True) if is_open(prior) else max(prior[0].size, n_used)
     updates = () if concentration_prior is None else (ConcentrationUpdate(*concentration_prior),)

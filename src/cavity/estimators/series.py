@@ -15,7 +15,15 @@ from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import check_hold, check_priors, find_units, series_problem
+from cavity.estimators.series_model import (
+    check_df,
+    check_hold,
+    check_priors,
+    check_scales,
+    find_units,
+    own_scales,
+    series_problem,
+)
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.validation import check_labels, check_names
@@ -60,11 +68,20 @@ keep_warmup
         Give each series a level of its own (a coefficient of a constant, shrunk towards a common
         mean). Without it the model has mean zero, offset and covariates apart.
     priors : SeriesPrior, optional
-        Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``.
+        Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``. They
+        are in the units that `scales` says.
+    scales : {"auto", "each", "all"}
+        What the data are divided by: each series by its own robust spread, so that neither loud
+        series nor wild values decide, or all by their standard deviation. By default each, but
+        for models with covariates, whose coefficients are alike in the data's units, or with a
+        variance in `hold` that all series share.
+    df : float, "learn" or None
+        Degrees of freedom of the observations' noise: Student-t, so that single wild values make
+        no clusters, with known or learned degrees (a Gamma(2, 0.1) prior); None is Gaussian.
     hold : dict, optional
         Parameters that are known rather than drawn, in the data's units: ``a``, ``loading`` and
-        ``var_y`` (a number, or one per series), ``var_x`` (a number), ``beta`` (p numbers, or a
-        row per series, the intercept first).
+        ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number), ``beta`` (p
+        numbers, or a row per series, the intercept first).
     keep_trends : bool
         Keep every draw of every state (``posterior_.parameters["trend"]``), rather than their
         means and variances only.
@@ -104,6 +121,8 @@ keep_warmup
     collapse: str = "ep"
     intercept: bool = True
     priors: SeriesPrior | None = None
+    scales: str = "auto"
+    df: float | str | None = None
     hold: Any = None
     keep_trends: bool = False
 
@@ -111,7 +130,9 @@ keep_warmup
         super()._check_settings()
         options = self._collapse_options()
         check_priors(self.priors)
-        check_hold(self.hold)
+        hold = check_hold(self.hold)
+        check_scales(self.scales, hold)
+        check_df(self.df)
         if self.collapse == "collapsed" and options.get("draw") == "alternate":
             raise ValueError(
                 "collapse_options['draw']='alternate' would not leave the posterior unchanged "
@@ -201,12 +222,14 @@ keep_warmup
             n_start = int(start.max()) + 1
         options = self._collapse_options()
         draw = options.pop("draw", "auto")
-        units = find_units(data, bool(self.intercept))
+        hold = check_hold(self.hold)
+        units = find_units(data, bool(self.intercept), each=own_scales(self.scales, data, hold))
         problem = series_problem(
             data,
             units,
             check_priors(self.priors),
-            check_hold(self.hold),
+            hold,
+            df=self.df,
             draw=draw,
             keep_trends=bool(self.keep_trends),
         )

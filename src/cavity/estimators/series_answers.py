@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, locate_rows
+from cavity.estimators.series_model import start_df
 from cavity.estimators.series_results import (
     AlignedFactors,
     Band,
@@ -38,6 +39,7 @@ class SeriesAnswers(Fitted):
     """Methods of a fitted `SeriesMixture`."""
 
     # Set by ``fit`` or ``load``.
+    df: float | str | None
     _data: SeriesData
     _moments: TrendMoments
     _aligned: AlignedFactors | None = None
@@ -71,8 +73,9 @@ class SeriesAnswers(Fitted):
     def trends(self, level: float = 0.9) -> Band:
         """Posterior mean and interval of each series' trend: state plus level, without noise."""
         check_is_fitted(self)
-        mean = self._moments.mean * self._units.scale + self._units.centre
-        sd = np.sqrt(self._moments.variance.astype(float)) * self._units.scale
+        scale = self._units.scale[:, None]
+        mean = self._moments.mean * scale + self._units.centre
+        sd = np.sqrt(self._moments.variance.astype(float)) * scale
         return self._band(mean, sd, self._data.series, self._data.axis.labels(), level)
 
     def factors(self, level: float = 0.9) -> Band:
@@ -236,7 +239,7 @@ class SeriesAnswers(Fitted):
         check_count("steps", steps, 1)
         mean, variance = self._ahead(np.arange(1, steps + 1))
         if noise:
-            variance = variance + self._flat("var_y").mean(0)[:, None]
+            variance = variance + self._noise()[:, None]
         labels = self._data.axis.labels(self._data.axis.size, steps)
         return self._band(mean, np.sqrt(variance), self._data.series, labels, level)
 
@@ -266,8 +269,8 @@ class SeriesAnswers(Fitted):
         size = self._data.axis.size
         inside = t < size
         at = np.minimum(t, size - 1)
-        mean = moments.mean[i, at].astype(float) * units.scale + units.centre
-        variance = moments.variance[i, at].astype(float) * units.scale**2
+        mean = moments.mean[i, at].astype(float) * units.scale[i] + units.centre
+        variance = moments.variance[i, at].astype(float) * units.scale[i] ** 2
         if not inside.all():
             steps, which = np.unique(t[~inside] - size + 1, return_inverse=True)
             ahead_mean, ahead_variance = self._ahead(steps)
@@ -278,14 +281,28 @@ class SeriesAnswers(Fitted):
             slopes = self._flat("beta")[:, :, int(units.intercept) :]
             in_units = apart / units.covariate_scale
             cross = moments.cross[i, at].astype(float) * inside[:, None]
-            variance += 2.0 * units.scale**2 * (cross * in_units).sum(1)
+            variance += 2.0 * units.scale[i] ** 2 * (cross * in_units).sum(1)
             for s in np.unique(i):
                 own = i == s
                 draws = slopes[:, s] @ apart[own].T
                 mean[own] += draws.mean(0)
                 variance[own] += draws.var(0)
-        floor = self._flat("var_y").mean(0)[i]
-        return mean + shift, np.maximum(variance, 0.0) + floor, y
+        return mean + shift, np.maximum(variance, 0.0) + self._noise()[i], y
+
+    def _noise(self) -> np.ndarray:
+        """Variance of one observation's noise per series.
+
+        Student-t noise, whose variance may be infinite, counts as the normal noise with the same
+        central 90%.
+        """
+        variance = self._flat("var_y")
+        drawn = self.posterior_.drawn
+        df = drawn["df"].reshape(-1, 1) if "df" in drawn else start_df(self.df)
+        if np.all(np.isinf(df)):
+            return variance.mean(0)
+        from scipy.special import stdtrit
+
+        return (variance * (stdtrit(df, 0.95) / normal_quantile(0.9)) ** 2).mean(0)
 
     def predict(self, rows: Any, *, level: float = 0.9) -> pd.DataFrame:
         """Predict observations: mean and interval per row, observation noise included.

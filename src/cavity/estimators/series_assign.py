@@ -9,7 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
-from cavity.estimators.series_model import build_priors, population_of
+from cavity.estimators.series_model import (
+    build_priors,
+    own_spreads,
+    population_of,
+    start_df,
+    starting_levels,
+)
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
@@ -30,6 +36,7 @@ class SeriesAssignment(Fitted):
     """The verb that assigns new series."""
 
     priors: SeriesPrior | None
+    df: float | str | None
     _data: SeriesData
 
     def assign(
@@ -92,16 +99,17 @@ class SeriesAssignment(Fitted):
             values = posterior.drawn[name]
             return values.reshape(-1, *values.shape[2:])
 
-        factor, var_x = flat("factor"), flat("var_x")
+        factor, var_x, var_x0 = flat("factor"), flat("var_x"), flat("var_x0")
         targets = posterior.relabel(self.partition_).targets(factor.shape[1])
         populations = self._populations()
+        df = flat("df") if "df" in posterior.drawn else np.full(len(var_x), start_df(self.df))
         has_beta = "beta" in posterior.drawn
         count = np.zeros((len(data.y), self.n_clusters_ + 1))
         for place, s in enumerate(chosen):
             sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
             paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
             hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
-            new.set_draw(paths, sizes, float(var_x[s]), populations[s], hyper)
+            new.set_draw(paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper)
             steps = BURN_IN if place == 0 else PER_DRAW
             z = visit_draw(new, steps, rng)
             # The last column is elsewhere, where targets have -1.
@@ -166,10 +174,14 @@ class SeriesAssignment(Fitted):
     def _start(self, data: SeriesData, units: SeriesUnits) -> NewSeries:
         prior = SeriesPrior() if self.priors is None else self.priors
         priors = build_priors(prior, int(units.intercept), units.intercept)
-        scatter = data.scatter / units.scale / units.scale
+        # New series are measured as the fit's were: by themselves, or as all of those.
+        scale = np.full(len(data.y), np.median(units.scale))
+        if np.ptp(units.scale) > 0:
+            scale = own_spreads(data, 1.0, float(scale[0]))
+        levels = starting_levels(data.y, data.count, units.centre, scale)[:, None]
+        scatter = data.scatter / (scale**2)[:, None, None]
         if units.intercept:
             scatter = np.pad(scatter, ((0, 0), (1, 0), (1, 0)))
-        var_x0 = 1.0 if prior.var_x0 is None else prior.var_x0 / units.scale**2
         model = factor_series(
             data.y,
             data.count,
@@ -179,10 +191,11 @@ class SeriesAssignment(Fitted):
             var_x=0.05,
             var_y=0.2,
             population=population_of(prior),
-            var_x0=var_x0,
+            df=start_df(self.df),
             free_signs=True,
+            beta=levels if units.intercept else None,
             centre=units.centre,
-            scale=units.scale,
+            scale=scale,
             intercept=units.intercept,
         )
         return NewSeries(model, priors)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
-from cavity.estimators.validation import LARGEST, SMALLEST
+from cavity.estimators.validation import LARGEST, SMALLEST, check_choice, check_number
 from cavity.models.series.draws import KNOWN, Hyperprior, Moving, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
 from cavity.models.series.state import FactorSeries, factor_series
@@ -37,15 +37,27 @@ def _blocks(data: SeriesData, size: float) -> Iterator[tuple[np.ndarray, np.ndar
         yield count, np.concatenate([data.covariates[part], y[..., None]], axis=2)
 
 
-def find_units(data: SeriesData, intercept: bool) -> SeriesUnits:
+# A series with so many values has as much to say about its spread as all others have.
+_FEW = 5.0
+_ROBUST = 1.4826  # of a normal distribution, the standard deviation over the median deviation
+
+
+def find_units(data: SeriesData, intercept: bool, *, each: bool = False) -> SeriesUnits:
     """Centre and scale of the observed values and covariates.
 
     Without an intercept the model has mean zero, so nothing is centred. Values are reduced by
     the largest before they are squared.
+
+    Parameters
+    ----------
+    data : SeriesData
+    intercept : bool
+    each : bool
+        Divide each series by its own robust spread, rather than all by their standard deviation.
     """
     size = _largest(data)
     total = float(data.count.sum(dtype=float))
-    c = data.covariates.shape[2]
+    n, c = len(data.y), data.covariates.shape[2]
     first = np.zeros(c + 1)
     second = data.scatter.diagonal(axis1=1, axis2=2).sum(0)
     second[c] = second[c] / size / size
@@ -57,13 +69,50 @@ def find_units(data: SeriesData, intercept: bool) -> SeriesUnits:
     spread = np.sqrt(second / total)
     scale = float(spread[c]) if spread[c] > 1e-13 else 1.0
     u_scale = np.where(spread[:c] > 0, spread[:c], 1.0)
-    return SeriesUnits(float(first[c]) * size, scale * size, first[:c], u_scale, intercept)
+    scales = own_spreads(data, size, scale) if each else np.full(n, scale)
+    weight = data.count.sum(1, dtype=float)
+    volume = float(np.average(np.log(scales) + np.log(size), weights=weight))
+    return SeriesUnits(float(first[c]) * size, scales * size, first[:c], u_scale, intercept, volume)
+
+
+def medians(y: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Median of each series' cells; NaN where there are none."""
+    out = np.full(len(y), np.nan)
+    some = (count > 0).any(1)
+    out[some] = np.nanmedian(np.where(count[some] > 0, y[some], np.nan), axis=1)
+    return out
+
+
+def own_spreads(data: SeriesData, size: float, common: float) -> np.ndarray:
+    """Robust spread of each series about its median, drawn to the others' where values are few.
+
+    A wild value hardly moves it, and no series is louder than the others. In units of `size`, as
+    is `common`, which serves where no series has a spread of its own.
+    """
+    y = data.y / size
+    known = (data.count > 0).sum(1).astype(float)
+    total = np.maximum(data.count.sum(1, dtype=float), 1.0)
+    deviation = medians(np.abs(y - medians(y, data.count)[:, None]), data.count)
+    square = (_ROBUST * np.nan_to_num(deviation)) ** 2
+    square += data.scatter[:, -1, -1] / size / size / total
+    flat = ~(square > (1e-6 * common) ** 2)  # one value, or mostly the same
+    loudness = float(np.median(square[~flat])) if (~flat).any() else common**2
+    share = np.where(flat, 0.0, known / (known + _FEW))
+    return np.sqrt(share * square + (1.0 - share) * loudness)
+
+
+def starting_levels(
+    y: np.ndarray, count: np.ndarray, centre: float, scale: np.ndarray
+) -> np.ndarray:
+    """Where the intercepts of the series start, in the model's units: at their medians."""
+    return np.nan_to_num((medians(y, count) - centre) / scale)
 
 
 def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
     """Cross-products within cells in the model's units, with a row of zeros for an intercept."""
-    divide = np.append(units.covariate_scale, units.scale)
-    scatter = data.scatter / divide[:, None] / divide[None, :]
+    n = len(data.y)
+    divide = np.column_stack([np.tile(units.covariate_scale, (n, 1)), units.scale])
+    scatter = data.scatter / divide[:, :, None] / divide[:, None, :]
     if units.intercept:
         scatter = np.pad(scatter, ((0, 0), (1, 0), (1, 0)))
     return scatter
@@ -79,8 +128,43 @@ _RANGES = {
     "beta": (-1e6, 1e6),
 }
 # Where chains start, in the model's units.
-_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2}
+_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0}
+_SHARED = ("var_x", "var_x0")
+SCALES = ("auto", "each", "all")
 HOLDABLE = (*Moving._fields,)
+
+
+def check_df(df: Any) -> None:
+    """Refuse degrees of freedom that are neither "learn", None nor a number."""
+    if isinstance(df, str):
+        check_choice("df", df, ("learn",))
+    elif df is not None and df != np.inf:
+        check_number("df", df, 0.5, 1e6, strict=False)
+
+
+def start_df(df: float | str | None) -> float:
+    """Degrees of freedom that are known, or where chains start; infinite for Gaussian noise."""
+    if df is None:
+        return np.inf
+    return 10.0 if isinstance(df, str) else float(df)
+
+
+def check_scales(scales: Any, hold: dict[str, Any]) -> None:
+    """Refuse a word that is none of `SCALES`, and shared variances held in scales of many."""
+    check_choice("scales", scales, SCALES)
+    shared = [name for name in _SHARED if name in hold]
+    if scales == "each" and shared:
+        raise ValueError(
+            f"{shared[0]} is shared by all series, and cannot be held at one value in the data's "
+            'units when each series is divided by its own scale. Use scales="all".'
+        )
+
+
+def own_scales(scales: str, data: SeriesData, hold: dict[str, Any]) -> bool:
+    """Whether each series has a scale of its own."""
+    if scales != "auto":
+        return scales == "each"
+    return data.covariates.shape[2] == 0 and not set(hold) & set(_SHARED)
 
 
 def check_hold(hold: Any) -> dict[str, Any]:
@@ -94,7 +178,7 @@ def check_hold(hold: Any) -> dict[str, Any]:
     return dict(hold)
 
 
-def _held(name: str, value: Any, n: int, unit: float) -> np.ndarray:
+def _held(name: str, value: Any, n: int, unit: np.ndarray) -> np.ndarray:
     """One value per series in the model's units, checked in both."""
     try:
         array = np.broadcast_to(np.asarray(value, dtype=float), (n,)).astype(float)
@@ -108,7 +192,8 @@ def _held(name: str, value: Any, n: int, unit: float) -> np.ndarray:
         raise ValueError(f"a must be held between -1 and 1, not at {value!r}.")
     if not ((inside >= low) & (inside <= high)).all():
         raise ValueError(
-            f"{name} is held at {value!r}, which is outside {low * unit:.3g} to {high * unit:.3g}, "
+            f"{name} is held at {value!r}, which is outside {low * unit.max():.3g} to "
+            f"{high * unit.min():.3g}, "
             "what these data's spread allows. Check it, and the data for wild values."
         )
     return inside
@@ -132,18 +217,28 @@ def _hyperprior(numbers: tuple[float, ...]) -> Hyperprior:
 
 
 def build_model(
-    data: SeriesData, units: SeriesUnits, hold: dict[str, Any], prior: SeriesPrior
+    data: SeriesData,
+    units: SeriesUnits,
+    hold: dict[str, Any],
+    prior: SeriesPrior,
+    df: float = np.inf,
 ) -> FactorSeries:
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
     start: dict[str, Any] = dict(_START)
-    unit = {"a": 1.0, "loading": units.scale, "var_x": square, "var_y": square}
+    unit = {"a": np.ones(n), "loading": units.scale}
     for name in start:
         if name in hold:
-            start[name] = _held(name, hold[name], 1 if name == "var_x" else n, unit[name])
-    if "var_x" in hold:
-        start["var_x"] = float(start["var_x"][0])
+            # What all series share is held only where they have one scale: `check_scales`.
+            one = name in _SHARED
+            unit_of = unit.get(name, square)
+            start[name] = _held(name, hold[name], 1 if one else n, unit_of[:1] if one else unit_of)
+            if one:
+                start[name] = float(start[name][0])
+    beta = np.zeros((n, data.covariates.shape[2] + units.intercept))
+    if units.intercept:
+        beta[:, 0] = starting_levels(data.y, data.count, units.centre, units.scale)
     covariates = (data.covariates - units.covariate_centre) / units.covariate_scale
     return factor_series(
         data.y,
@@ -151,9 +246,9 @@ def build_model(
         covariates,
         scatter_in_units(data, units),
         **start,
-        beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else None,
+        beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else beta,
         population=population_of(prior),
-        var_x0=1.0 if prior.var_x0 is None else float(_held("var_x0", prior.var_x0, 1, square)[0]),
+        df=df,
         free_signs="loading" not in hold,
         centre=units.centre,
         scale=units.scale,
@@ -177,7 +272,7 @@ def _fixed_beta(value: Any, data: SeriesData, units: SeriesUnits) -> np.ndarray:
     out = beta.copy()
     slopes = beta[:, int(units.intercept) :]
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-        out[:, int(units.intercept) :] = slopes * units.covariate_scale / units.scale
+        out[:, int(units.intercept) :] = slopes * units.covariate_scale / units.scale[:, None]
         if units.intercept:
             level = beta[:, 0] + slopes @ units.covariate_centre
             out[:, 0] = (level - units.centre) / units.scale
@@ -217,6 +312,8 @@ def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
         beta_precision=table[:, 0] ** -2.0,
         beta_shape=table[:, 1].copy(),
         beta_scale=table[:, 2].copy(),
+        var_x0_shape=prior.var_x0[0],
+        var_x0_scale=prior.var_x0[1],
         a=_hyperprior(prior.a),
         loading=_hyperprior(prior.loading),
     )
@@ -228,13 +325,16 @@ def series_problem(
     prior: SeriesPrior,
     hold: dict[str, Any],
     *,
+    df: float | str | None,
     draw: str,
     keep_trends: bool,
 ) -> SeriesProblem:
     """The problem that chains sample, from data and settings."""
-    model = build_model(data, units, hold, prior)
+    model = build_model(data, units, hold, prior, start_df(df))
     p = model.own.beta.shape[1]
     priors = build_priors(prior, p, units.intercept)
-    hyper = np.array([np.zeros(p), priors.beta_scale / (priors.beta_shape + 1.0)])
+    level = model.own.beta.mean(0)
+    spread = model.own.beta.var(0) + priors.beta_scale / (priors.beta_shape + 1.0)
+    hyper = np.array([level, spread])
     moving = Moving(*(name not in hold for name in Moving._fields))
-    return SeriesProblem(model, priors, hyper, moving, draw, keep_trends)
+    return SeriesProblem(model, priors, hyper, moving, draw, keep_trends, df == "learn")

@@ -144,7 +144,7 @@ def forecast_moments(
         Numbers of steps, at least one.
     a, loading, last, level : (draw, n)
         Parameters, the last state and the intercept.
-    var_x : (draw,)
+    var_x : (draw, n)
 
     Returns
     -------
@@ -153,7 +153,7 @@ def forecast_moments(
     n = a.shape[1]
     mean = np.empty((n, len(steps)))
     variance = np.empty((n, len(steps)))
-    step_variance = loading.astype(float) ** 2 + np.asarray(var_x)[:, None]
+    step_variance = loading.astype(float) ** 2 + var_x
     a = a.astype(float)
     for j, h in enumerate(steps):
         power = a**h

@@ -41,27 +41,31 @@ class ColumnUnits:
 
 @dataclass(frozen=True)
 class SeriesUnits:
-    """Those of series: the model sees (y - centre) / scale, and covariates likewise."""
+    """Those of series: the model sees (y - centre) / scale, and covariates likewise.
+
+    Scales are each series' own, or all the same; ``log_volume`` is what a log density loses per
+    observation, on average.
+    """
 
     centre: float
-    scale: float
+    scale: np.ndarray
     covariate_centre: np.ndarray
     covariate_scale: np.ndarray
     intercept: bool
-
-    @property
-    def log_volume(self) -> float:
-        """What a log density loses per observation."""
-        return float(np.log(self.scale))
+    log_volume: float
 
     def convert(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Draws of a parameter in the data's units."""
-        if name in ("loading", "loading_mean", "loading_sd", "state_last"):
+        """Draws of a parameter in the data's units; one that all share becomes each series' own."""
+        if name in ("loading", "state_last"):
             return values.astype(float) * self.scale
-        if name in ("var_x", "var_y"):
+        if name in ("loading_mean", "loading_sd"):
+            return values[..., None].astype(float) * self.scale
+        if name == "var_y":
             return values.astype(float) * self.scale * self.scale
+        if name in ("var_x", "var_x0"):
+            return values[..., None].astype(float) * self.scale * self.scale
         if name == "trend":
-            return values.astype(float) * self.scale + self.centre
+            return values.astype(float) * self.scale[:, None] + self.centre
         if name == "beta":
             return self.coefficients(values)
         return values
@@ -70,7 +74,7 @@ class SeriesUnits:
         """Coefficients (..., p) in the data's units, the intercept first."""
         out = np.array(beta, dtype=float)
         first = int(self.intercept)
-        out[..., first:] *= self.scale / self.covariate_scale
+        out[..., first:] *= self.scale[:, None] / self.covariate_scale
         if self.intercept:
             out[..., 0] = self.centre + self.scale * out[..., 0]
             out[..., 0] -= out[..., 1:] @ self.covariate_centre
@@ -94,10 +98,11 @@ def from_arrays(kind: str, arrays: Mapping[str, np.ndarray]) -> Units:
     if kind == "series":
         return SeriesUnits(
             float(arrays["centre"]),
-            float(arrays["scale"]),
+            np.array(arrays["scale"], float),
             np.array(arrays["covariate_centre"], float),
             np.array(arrays["covariate_scale"], float),
             bool(arrays["intercept"]),
+            float(arrays["log_volume"]),
         )
     raise ValueError(f"units of an unknown kind, {kind!r}")
 

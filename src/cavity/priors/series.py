@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ _MEANING = {
     "loading": "mean and standard deviation, or a standard deviation, shape and scale",
     "var_x": "shape and scale, both positive",
     "var_y": "shape and scale, both positive",
+    "var_x0": "shape and scale, both positive",
     "intercept": "standard deviation, shape and scale, all positive",
     "beta": "standard deviation, shape and scale, all positive",
 }
@@ -33,14 +33,12 @@ class SeriesPrior:
         (truncated likewise), then shape and scale of v's inverse gamma prior. Two numbers: mean
         and standard deviation are known; for a, a standard deviation of infinity makes it
         uniform. Loadings in units of the data's standard deviation.
-    var_x, var_y : (float, float)
-        Shape and scale of inverse gamma distributions, in units of the data's variance.
+    var_x, var_y, var_x0 : (float, float)
+        Shape and scale of inverse gamma distributions, in units of the data's variance. var_x0 is
+        that of the states before the first time.
     intercept, beta : (float, float, float)
         For the coefficients beta_ij ~ N(m_j, v_j): standard deviation of m_j's normal prior around
         zero, then shape and scale of v_j's inverse gamma prior, in standardised units.
-    var_x0 : float, optional
-        Variance of the state before the first time, in the data's units; by default the variance
-        of the data.
 
     Examples
     --------
@@ -48,22 +46,18 @@ class SeriesPrior:
     (1.0, 2.0, 0.25)
     """
 
-    a: tuple[float, ...] = (1.0, 2.0, 0.02)
+    a: tuple[float, ...] = (1.0, 1.0, 0.0001)
     loading: tuple[float, ...] = (1.0, 2.0, 0.25)
     var_x: tuple[float, float] = (1.0, 0.01)
     var_y: tuple[float, float] = (1.0, 0.1)
-    intercept: tuple[float, float, float] = (1.0, 2.0, 0.5)
+    intercept: tuple[float, float, float] = (1.0, 1.0, 0.05)
     beta: tuple[float, float, float] = (1.0, 2.0, 0.1)
-    var_x0: float | None = None
+    var_x0: tuple[float, float] = (2.0, 1.0)
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if field.name in _MEANING:
-                numbers = _numbers(field.name, getattr(self, field.name), len(field.default))  # type: ignore[arg-type]
-                object.__setattr__(self, field.name, numbers)
-        value = self.var_x0
-        if value is not None and not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
-            raise ValueError(f"var_x0 must be a positive number or None, not {value!r}.")
+            numbers = _numbers(field.name, getattr(self, field.name), len(field.default))  # type: ignore[arg-type]
+            object.__setattr__(self, field.name, numbers)
 
 
 def _numbers(name: str, value: Any, size: int) -> tuple[float, ...]:

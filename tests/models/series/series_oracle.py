@@ -71,7 +71,7 @@ def state_moments(m, i, mean, var):
     a, b = m.own.a[i], m.own.loading[i]
     full = propagate(a, n_times + 1)
     drift = np.append(0.0, b * np.asarray(mean))
-    noise = np.append(m.own.var_x0, m.own.var_x[0] + b**2 * np.asarray(var))
+    noise = np.append(m.own.var_x0[0], m.own.var_x[0] + b**2 * np.asarray(var))
     return full @ drift, full @ np.diag(noise) @ full.T
 
 
@@ -93,7 +93,7 @@ def joint_loglik(m, rows, members, mean, cov):
         load[at] = m.own.loading[i] * full[times[at]]
         own_cov = m.own.var_x[0] * full @ full.T
         g = m.own.a[i] ** np.arange(1, n_times + 1)
-        own_cov = own_cov + m.own.var_x0 * np.outer(g, g)
+        own_cov = own_cov + m.own.var_x0[0] * np.outer(g, g)
         own[np.ix_(at, at)] = own_cov[np.ix_(times[at], times[at])] + m.own.var_y[i] * np.eye(
             at.sum()
         )
@@ -116,7 +116,9 @@ def eta_posterior(m, rows, members, mean, cov):
         times = picked[:, 1].astype(int)
         full = propagate(m.own.a[i], n_times)
         g = m.own.a[i] ** np.arange(1, n_times + 1)
-        own = (m.own.var_x[0] * full @ full.T + m.own.var_x0 * np.outer(g, g))[np.ix_(times, times)]
+        own = (m.own.var_x[0] * full @ full.T + m.own.var_x0[0] * np.outer(g, g))[
+            np.ix_(times, times)
+        ]
         own = own + m.own.var_y[i] * np.eye(len(picked))
         load = m.own.loading[i] * full[times]
         response = picked[:, 2] - picked[:, 3:] @ m.own.beta[i]

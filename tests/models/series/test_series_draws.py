@@ -14,7 +14,7 @@ from cavity.models.series import draws, kalman
 
 FLAT = draws.SeriesPriors(3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 POPULATION = np.array([0.3, 2.0, 0.5, 1.5])
-ALL = draws.Moving(True, True, True, True, True)
+ALL = draws.EVERYTHING
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 
 

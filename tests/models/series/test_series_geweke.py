@@ -16,8 +16,10 @@ from builders import series_chain
 from cavity.collapse.ep import insert_members
 from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled
+from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.models.series.draws import Hyperprior, SeriesPriors, truncated_normal
 from cavity.models.series.state import factor_series
+from cavity.models.series.tails import RATE, SHAPE
 from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
@@ -25,14 +27,15 @@ ONE = np.ones(2)
 PRIORS = SeriesPriors(
     6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE,
     a=Hyperprior(True, 4.0, 4.0, 0.4), loading=Hyperprior(True, 2.0, 5.0, 2.0),
+    var_x0_shape=5.0, var_x0_scale=4.0,
 )  # fmt: skip
-LIMIT = 4.5  # standard errors; 29 statistics per test: false alarm below 2e-4 each
+LIMIT = 4.5  # standard errors; 30 or 33 statistics per test: false alarm below 2e-4 each
 
 
 class World:
     """A fixed design: which cells are observed how often, and their covariates."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, df=np.inf):
         rng = np.random.default_rng(seed)
         self.count = rng.integers(0, 3, (N, T))
         self.series, self.time = (
@@ -47,13 +50,13 @@ class World:
         self.model = factor_series(
             np.where(self.count > 0, 0.0, np.nan), self.count.astype(np.uint16),
             self.u_mean[..., None], a=0.3, loading=0.4, var_x=0.4, var_y=0.6,
-            beta=np.zeros((N, 2)), population=(0.0, 4.0, 0.0, 2.0), var_x0=0.8, free_signs=True,
-            intercept=True,
+            beta=np.zeros((N, 2)), population=(0.0, 4.0, 0.0, 2.0), var_x0=0.8, df=df,
+            free_signs=True, intercept=True,
         )  # fmt: skip
 
     def fill(self, m, z, eta, rng):
         """Draw data given assignments, factors and parameters, into the model's arrays."""
-        x = math.sqrt(m.own.var_x0) * rng.standard_normal(N)
+        x = math.sqrt(m.own.var_x0[0]) * rng.standard_normal(N)
         states = np.empty((N, T))
         for t in range(T):
             x = (
@@ -64,7 +67,13 @@ class World:
             states[:, t] = x
         fitted = m.own.beta[self.series, 0] + m.own.beta[self.series, 1] * self.u
         y = states[self.series, self.time] + fitted
-        y = y + np.sqrt(m.own.var_y[self.series]) * rng.standard_normal(len(y))
+        noise = np.sqrt(m.own.var_y[self.series]) * rng.standard_normal(len(y))
+        if m.own.tails.size:
+            with np.errstate(invalid="ignore"):
+                mean = np.bincount(self.cell, noise, N * T).reshape(N, T) / self.count
+            wild = mean / np.sqrt(m.own.tails) - mean
+            noise += wild[self.series, self.time]
+        y = y + noise
         total = np.bincount(self.cell, y, N * T).reshape(N, T)
         with np.errstate(invalid="ignore"):
             m.cells.y[:] = total / self.count
@@ -89,22 +98,31 @@ def statistics(m, hyper, z, eta):
             loading_mean * m.own.loading.mean(), math.log(loading_precision),
             m.own.a.mean(), (m.own.a**2).mean(), m.own.a[0] * m.own.a[1], m.own.loading.mean(),
             (m.own.loading**2).mean(), m.own.loading[0] * m.own.loading[1],
-            math.log(m.own.var_x[0]), math.log(m.own.var_x[0]) ** 2,
+            math.log(m.own.var_x[0]), math.log(m.own.var_x[0]) ** 2, math.log(m.own.var_x0[0]),
             np.log(m.own.var_y).mean(), (np.log(m.own.var_y) ** 2).mean(),
             m.own.beta[:, 0].mean(), m.own.beta[:, 1].mean(), (m.own.beta**2).mean(),
             hyper[0].mean(), np.log(hyper[1]).mean(), (np.log(hyper[1]) ** 2).mean(),
             (eta[:, z[0]] ** 2).mean(), eta[0, z[0]] * eta[1, z[0]],
             same.mean(), (left**2).mean(), (same * together).mean(), (same * sign).mean(),
             (same * sign * together).mean(),
+            *student_t(m),
         ]
     )  # fmt: skip
 
 
+def student_t(m):
+    """Statistics of Student-t noise, if there is any."""
+    if not m.own.tails.size:
+        return ()
+    log_weight = np.log(m.own.tails[m.cells.repeats > 0])
+    return math.log(m.own.df[0]), log_weight.mean(), (log_weight**2).mean()
+
+
 def from_prior(world, n_draws, rng):
-    out = np.empty((n_draws, 29))
+    out = []
     m = world.model
     hyper = np.empty((2, 2))
-    for s in range(n_draws):
+    for _ in range(n_draws):
         weights = rng.dirichlet(np.ones(K))
         z = rng.choice(K, N, p=weights)
         eta = rng.standard_normal((T, K))
@@ -117,13 +135,19 @@ def from_prior(world, n_draws, rng):
         m.own.loading[:] = rng.normal(loading_mean, math.sqrt(loading_var), N)
         m.own.population[:] = a_mean, 1 / a_var, loading_mean, 1 / loading_var
         m.own.var_x[0] = PRIORS.var_x_scale / rng.gamma(PRIORS.var_x_shape)
+        m.own.var_x0[0] = PRIORS.var_x0_scale / rng.gamma(PRIORS.var_x0_shape)
         m.own.var_y[:] = PRIORS.var_y_scale / rng.gamma(PRIORS.var_y_shape, size=N)
         hyper[0] = rng.normal(PRIORS.beta_mean, PRIORS.beta_precision**-0.5)
         hyper[1] = PRIORS.beta_scale / rng.gamma(PRIORS.beta_shape)
         m.own.beta[:] = rng.normal(hyper[0], np.sqrt(hyper[1]), (N, 2))
+        if m.own.tails.size:
+            m.own.df[0] = 0.0
+            while not LOWEST < m.own.df[0] < HIGHEST:
+                m.own.df[0] = rng.gamma(SHAPE, 1 / RATE)
+            m.own.tails[:] = rng.gamma(m.own.df[0] / 2, 2 / m.own.df[0], (N, T))
         world.fill(m, z, eta, rng)
-        out[s] = statistics(m, hyper, z, eta)
-    return out
+        out.append(statistics(m, hyper, z, eta))
+    return np.array(out)
 
 
 def labels_from_the_prior(sampler):
@@ -145,8 +169,8 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
     )
     if blind:
         sampler._scan = labels_from_the_prior(sampler)
-    out = np.empty((n_draws, 29))
-    for s in range(n_draws):
+    out = []
+    for _ in range(n_draws):
         m = sampler.model
         world.fill(m, sampler.z, sampler.parameters.value, rng)
         if settings["collapse"] == "collapsed":
@@ -157,8 +181,8 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
             order = sampler.order.astype(np.int64)
             compiled(insert_members, state)(state, sampler.z, order, every)
         sampler.sweep(rng)
-        out[s] = statistics(m, sampler.updates[0].hyper, sampler.z, sampler.parameters.value)
-    return out
+        out.append(statistics(m, sampler.updates[0].hyper, sampler.z, sampler.parameters.value))
+    return np.array(out)
 
 
 def scores(chain, prior):
@@ -191,6 +215,18 @@ CHAINS = {
 def test_prior_and_chain_agree(world, prior_draws, name):
     chain = from_chain(world, 15_000, CHAINS[name], np.random.default_rng(2))
     assert np.abs(scores(chain, prior_draws)).max() < LIMIT
+
+
+@pytest.mark.parametrize("name", ["collapsed", "collapsed by filter", "naive alternating"])
+def test_student_t_noise(name):
+    world = World(5, df=10.0)
+    prior = from_prior(world, 20_000, np.random.default_rng(1))
+    settings = CHAINS[name] | {"learn_df": True}
+    chain = from_chain(world, 15_000, settings, np.random.default_rng(2))
+    assert np.abs(scores(chain, prior)).max() < LIMIT
+    # A chain that keeps its degrees of freedom is another posterior's.
+    chain = from_chain(world, 4_000, CHAINS[name], np.random.default_rng(2))
+    assert np.abs(scores(chain, prior)).max() > LIMIT
 
 
 @pytest.mark.parametrize(

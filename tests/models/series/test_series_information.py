@@ -72,7 +72,7 @@ def test_information_is_that_of_the_textbook_formula():
     m, _ = oracle.model_of(np.random.default_rng(3), n=1, n_times=9)
     a, b, var_x = m.own.a[0], m.own.loading[0], m.own.var_x[0]
     B = np.eye(9) - a * np.eye(9, k=-1)
-    Q = np.diag(np.r_[1 / (var_x + a**2 * m.own.var_x0), np.full(8, 1 / var_x)])
+    Q = np.diag(np.r_[1 / (var_x + a**2 * m.own.var_x0[0]), np.full(8, 1 / var_x)])
     w = m.cells.repeats[0] / m.own.var_y[0]
     inverse = np.linalg.inv(B.T @ Q @ B + np.diag(w))
     J = b**2 * (Q - Q @ B @ inverse @ B.T @ Q)
@@ -128,10 +128,10 @@ def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
 def _many_factors(matrix, kept, out, rng):
     information.factorise(matrix)
     for t in range(kept.shape[0]):
-        kept[t] = matrix[matrix.shape[0] - 1, t]
+        kept[t] = matrix[matrix.shape[0] - 2, t]
     for s in range(out.shape[0]):
         for t in range(kept.shape[0]):
-            matrix[matrix.shape[0] - 1, t] = kept[t]
+            matrix[matrix.shape[0] - 2, t] = kept[t]
         information.draw_factor(matrix, out[s], rng)
 
 

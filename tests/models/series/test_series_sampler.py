@@ -12,12 +12,12 @@ from builders import series_chain
 from scipy import stats
 
 from cavity.core.compile import compiled, jit
-from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.draws import EVERYTHING, NOTHING, Moving, SeriesPriors
 from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
 from cavity.sampling.sweep import sweep
 from cavity.verbs import evidences
 
-FIXED = Moving(False, False, False, False, False)
+FIXED = NOTHING
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 LEVEL = 1e-5  # of each chi-square test, at fixed seeds
 
@@ -214,7 +214,7 @@ def test_ep_score_is_exact_for_a_cluster_without_members(small):
 @pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
 def test_a_restored_chain_continues_bit_for_bit(small, collapse):
     m, _ = small
-    moving = Moving(True, True, True, True, True)
+    moving = EVERYTHING
     sampler, rng = chain(m, dirichlet_process(8), collapse, moving=moving,
                          concentration_prior=(1.0, 1.0))  # fmt: skip
     for _ in range(7):
@@ -253,7 +253,7 @@ def test_open_priors_find_room_for_more_clusters(collapse):
 
 def test_parameters_held_fixed_stay(small):
     m, _ = small
-    for name in ("a", "loading", "var_x", "var_y", "beta"):
+    for name in Moving._fields:
         moving = Moving(*(field != name for field in Moving._fields))
         sampler, rng = chain(m, dirichlet(3), "naive", moving=moving)
         for _ in range(3):

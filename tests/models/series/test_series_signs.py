@@ -15,6 +15,7 @@ from cavity.collapse.ep import rebuild
 from cavity.core.compile import compiled
 from cavity.datasets import make_series
 from cavity.models.series.draws import NOTHING, SeriesPriors
+from cavity.models.series.signs import ClusterFlips
 from cavity.models.series.state import factor_series
 from cavity.priors.partition import dirichlet
 
@@ -173,7 +174,7 @@ def test_turning_a_cluster_leaves_expectation_propagation_where_it_was():
     collapse, counts = sampler.collapse, sampler.counts
     before = collapse.log_evidence(sampler.z, counts), sampler.log_joint()
     loading = sampler.model.own.loading.copy()
-    flips = sampler.updates[1]
+    flips = next(u for u in sampler.updates if isinstance(u, ClusterFlips))
     while not (sampler.model.own.loading != loading).any():
         flips.draw(sampler, rng)
     turned = sampler.model.own.loading != loading

@@ -15,10 +15,11 @@ from cavity.models.series.likelihood import FactorPaths, factor_paths
 from cavity.models.series.moves import state_sums
 from cavity.models.series.refresh import refresh_series
 from cavity.models.series.state import FactorSeries, own_copy
+from cavity.models.series.tails import draw_tails
 from cavity.verbs import pick_given
 
-# The variance that all series share is the fit's.
-_OWN = Moving(True, True, False, True, False)
+# The variances that all series share are the fit's.
+_OWN = Moving(True, True, False, True, False, False)
 
 
 @jit
@@ -52,6 +53,8 @@ class NewSeries:
         factors: np.ndarray,
         sizes: np.ndarray,
         var_x: float,
+        var_x0: float,
+        df: float,
         population: np.ndarray,
         hyper: np.ndarray | None,
     ) -> None:
@@ -65,6 +68,8 @@ class NewSeries:
         self.weights = np.zeros(width)
         self.weights[:n_slots] = sizes
         self.model.own.var_x[0] = var_x
+        self.model.own.var_x0[0] = var_x0
+        self.model.own.df[0] = df
         self.model.own.population[:] = population
         if hyper is not None:
             self.hyper = hyper
@@ -86,6 +91,8 @@ def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.nda
             model, new.z, paths, hyper, new.priors, moving, np.empty(n_times + 1),
             np.empty((p + 3, p + 1)), np.empty(n), np.empty((0, 0), dtype=np.float32), sums, rng,
         )  # fmt: skip
+        if model.own.tails.size:
+            draw_tails(model, 0, False, rng)
         # The regression's hyper-parameters are the fit's: what the step drew is discarded.
         hyper[:] = new.hyper
     return new.z

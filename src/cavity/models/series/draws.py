@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.core.compile import jit
-from cavity.models.series.kalman import residual, within_scatter
+from cavity.models.series.kalman import cell_precision, residual, within_scatter
 from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 
@@ -37,6 +37,8 @@ class SeriesPriors(NamedTuple):
     beta_scale: np.ndarray  # (p,)
     a: Hyperprior = KNOWN
     loading: Hyperprior = KNOWN
+    var_x0_shape: float = 2.0
+    var_x0_scale: float = 1.0
 
 
 class Moving(NamedTuple):
@@ -47,10 +49,11 @@ class Moving(NamedTuple):
     var_x: bool
     var_y: bool
     beta: bool
+    var_x0: bool
 
 
-EVERYTHING = Moving(True, True, True, True, True)
-NOTHING = Moving(False, False, False, False, False)
+EVERYTHING = Moving(*[True] * len(Moving._fields))
+NOTHING = Moving(*[False] * len(Moving._fields))
 
 
 # Each proposal below is taken with a probability of a third at least; so many refusals mean
@@ -172,10 +175,21 @@ def draw_noise(m, i, x, prior, rng):
     for t in range(m.cells.y.shape[1]):
         if m.cells.repeats[i, t] > 0:
             e = residual(m, i, t) - x[t + 1]
-            total += m.cells.repeats[i, t] * e * e
+            total += cell_precision(m, i, t) * m.own.var_y[i] * e * e
     m.own.var_y[i] = inverse_gamma(
         rng, prior.var_y_shape + 0.5 * m.cells.totals[i, 0], prior.var_y_scale + 0.5 * total
     )
+
+
+@jit(internal=True)
+def keep_noise(m, i, x):
+    """Put the squared noise of series i's cells, in units of its variance, where their w was."""
+    for t in range(m.cells.y.shape[1]):
+        value = 0.0
+        if m.cells.repeats[i, t] > 0:
+            e = residual(m, i, t) - x[t + 1]
+            value = m.cells.repeats[i, t] / m.own.var_y[i] * e * e
+        m.own.tails[i, t] = value
 
 
 @jit(internal=True)
@@ -206,7 +220,7 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
     innovation = work[p + 2]
     for j in range(p + 1):
         state[j] = 0.0
-    var = m.own.var_x0
+    var = m.own.var_x0[0]
     for t in range(m.cells.y.shape[1]):
         for j in range(p + 1):
             state[j] *= a
@@ -214,14 +228,15 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
         var = a * a * var + m.own.var_x[0]
         if m.cells.repeats[i, t] == 0:
             continue
-        w = m.cells.repeats[i, t] * precision
+        w = cell_precision(m, i, t)
         d = 1.0 + w * var
         gain = w * var / d
         if first:
             innovation[0] = 1.0 - state[0]
         for j in range(first, p):
             innovation[j] = m.cells.covariates[i, t, j - first] - state[j]
-        innovation[p] = (m.cells.y[i, t] - m.cells.unit[0]) * m.cells.unit[1] - state[p]
+        y = (m.cells.y[i, t] - m.cells.unit[i, 0]) * m.cells.unit[i, 1]
+        innovation[p] = y - state[p]
         for j in range(p):
             scaled = innovation[j] * w / d
             for c in range(j + 1):

@@ -21,7 +21,7 @@ import numpy as np
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.models.series.kalman import observation_constant, prepare
+from cavity.models.series.kalman import cell_precision, observation_constant, prepare
 from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
@@ -45,7 +45,7 @@ def describe(m, row, i):
     h = row[SLOPE]
     n_times = m.cells.y.shape[1]
     x = 0.0
-    p = m.own.var_x0
+    p = m.own.var_x0[0]
     log_det = 0.0
     quad = 0.0
     product = 1.0
@@ -221,7 +221,7 @@ def joint_filter(m, row, members, n_members, y, work):
         turned[j] = 0.0
         for c in range(n):
             work[j, c] = 0.0
-        work[j, j] = m.own.var_x0
+        work[j, j] = m.own.var_x0[0]
     product = 1.0
     log_det = 0.0
     quad = 0.0
@@ -238,7 +238,7 @@ def joint_filter(m, row, members, n_members, y, work):
             mean[j] = aj * mean[j] - y[j, t]
             turned[j] = aj * turned[j] + (y[j, t] if j == n - 1 else -y[j, t])
         for j in range(n):
-            w = m.cells.repeats[members[j], t] / m.own.var_y[members[j]]
+            w = cell_precision(m, members[j], t)
             if w == 0.0:
                 continue
             for c in range(j):

@@ -59,13 +59,13 @@ class Dynamics(NamedTuple):
 @jit(forceinline=True)
 def dynamics(m, i):
     """The dynamics of series i."""
-    return Dynamics(m.own.a[i], m.own.loading[i], m.own.var_x[0], m.own.var_x0)
+    return Dynamics(m.own.a[i], m.own.loading[i], m.own.var_x[0], m.own.var_x0[0])
 
 
 @jit(forceinline=True)
 def residual(m, i, t):
     """Cell mean of series i at time t in the model's units, less its regression."""
-    r = (m.cells.y[i, t] - m.cells.unit[0]) * m.cells.unit[1]
+    r = (m.cells.y[i, t] - m.cells.unit[i, 0]) * m.cells.unit[i, 1]
     first = m.own.beta.shape[1] - m.cells.covariates.shape[2]
     if first:
         r -= m.own.beta[i, 0]
@@ -74,20 +74,27 @@ def residual(m, i, t):
     return r
 
 
+@jit(forceinline=True)
+def cell_precision(m, i, t):
+    """Precision of the mean of a cell; 0 where nothing is observed."""
+    precision = m.cells.repeats[i, t] / m.own.var_y[i]
+    if m.own.tails.shape[0] > 0:
+        precision *= m.own.tails[i, t]
+    return precision
+
+
 @jit
 def prepare(m, row, i):
     """Fill the scratch rows of series i: cell precisions, reference path c_t, its drift."""
     a = m.own.a[i]
-    precision = 1.0 / m.own.var_y[i]
     weight = row[WEIGHT]
     drift = row[DRIFT]
     centre = row[CENTRE]
     before = 0.0
     for t in range(m.cells.y.shape[1]):
-        n_obs = m.cells.repeats[i, t]
-        weight[t] = n_obs * precision
+        weight[t] = cell_precision(m, i, t)
         c = a * before
-        centre[t] = residual(m, i, t) if n_obs > 0 else c
+        centre[t] = residual(m, i, t) if m.cells.repeats[i, t] > 0 else c
         drift[t] = centre[t] - c
         before = centre[t]
 
@@ -99,10 +106,13 @@ def observation_constant(m, i):
     It makes the likelihood a density (in the model's units) of every observation, not only of
     the cells' means.
     """
-    return -0.5 * (
-        m.cells.totals[i, 0] * (LOG_2PI + math.log(m.own.var_y[i]))
-        + within_scatter(m, i) / m.own.var_y[i]
-    )
+    total = m.cells.totals[i, 0] * (LOG_2PI + math.log(m.own.var_y[i]))
+    total += within_scatter(m, i) / m.own.var_y[i]
+    if m.own.tails.shape[0] > 0:
+        for t in range(m.cells.y.shape[1]):
+            if m.cells.repeats[i, t] > 0:
+                total -= math.log(m.own.tails[i, t])
+    return -0.5 * total
 
 
 @jit(internal=True)
@@ -205,12 +215,16 @@ def score_lanes(m, i, mean, variance, v_max, out):
     for k in range(used):
         for j in range(8):
             lanes[j, k] = 0.0
-        lanes[0, k] = m.own.var_x0
+        lanes[0, k] = m.own.var_x0[0]
         lanes[1, k] = 1.0
     for k in range(n_slots):
         out[0, k] = 0.0
     dyn = dynamics(m, i)
-    length = segment_length(dyn, n_times, m.cells.totals[i, 1] / m.own.var_y[i], v_max)
+    most_weight = m.cells.totals[i, 1] / m.own.var_y[i]
+    if m.own.tails.shape[0] > 0:
+        for t in range(n_times):
+            most_weight = max(most_weight, m.scratch.row[WEIGHT, t])
+    length = segment_length(dyn, n_times, most_weight, v_max)
     n_segments = -(-n_times // length)
     for segment in range(n_segments):
         start = segment * length

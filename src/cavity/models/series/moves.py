@@ -20,7 +20,14 @@ import numpy as np
 from cavity.core.compile import jit
 from cavity.core.slices import log_target, slice_step
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, truncated_normal
-from cavity.models.series.kalman import draw_states, dynamics, filter_forward, prepare, residual
+from cavity.models.series.kalman import (
+    cell_precision,
+    draw_states,
+    dynamics,
+    filter_forward,
+    prepare,
+    residual,
+)
 from cavity.models.series.population import log_mass_inside
 from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
@@ -258,11 +265,10 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
         filter_forward(row, dyn, paths.value, paths.none, k)
         draw_states(row, dyn, paths.value, paths.none, k, x, rng)
         base = x[0]
-        precision = 1.0 / m.own.var_y[i]
         for t in range(n_times):
             base = m.own.a[i] * base + m.own.loading[i] * paths.value[t, k]
             if m.cells.repeats[i, t] > 0:
-                w = m.cells.repeats[i, t] * precision
+                w = cell_precision(m, i, t)
                 g = (x[t + 1] - base) / sd
                 square += w * g * g
                 pull += w * g * (residual(m, i, t) - base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -37,6 +37,8 @@ class SeriesProblem:
         How factors and states are drawn.
     keep_trends : bool
         Keep the states of every draw.
+    learn_df : bool
+        Draw the degrees of freedom of Student-t noise.
     """
 
     data: FactorSeries
@@ -45,6 +47,7 @@ class SeriesProblem:
     moving: Moving = EVERYTHING
     draw: str = "auto"
     keep_trends: bool = False
+    learn_df: bool = False
 
     model: ClassVar[str] = "series"
 
@@ -85,6 +88,7 @@ class SeriesProblem:
             joint=joint,
             approximate=approximate,
             keep_trends=self.keep_trends,
+            learn_df=self.learn_df,
         )
         population = PopulationUpdate(self.priors, self.moving)
         return series, population, ClusterFlips(turn, together=population.loading is not None)
@@ -92,11 +96,4 @@ class SeriesProblem:
     def few(self) -> SeriesProblem:
         """The same problem with few series and times, to compile kernels with."""
         n, n_times = self.data.cells.y.shape
-        return SeriesProblem(
-            some_series(self.data, min(3, n), min(3, n_times)),
-            self.priors,
-            self.hyper,
-            self.moving,
-            self.draw,
-            self.keep_trends,
-        )
+        return replace(self, data=some_series(self.data, min(3, n), min(3, n_times)))

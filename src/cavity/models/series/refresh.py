@@ -15,6 +15,7 @@ from cavity.models.series.draws import (
     draw_noise,
     draw_regression,
     inverse_gamma,
+    keep_noise,
 )
 from cavity.models.series.information import (
     add_information,
@@ -93,7 +94,7 @@ def draw_factors_given_states(var_x, paths, sums, rng):
 
 @jit
 def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums, rng):
-    """Draw, series by series: beta, the states, (a, loading), var_y; then var_x and hypers.
+    """Draw, series by series: beta, the states, (a, loading), var_y; then var_x, var_x0, hypers.
 
     Parameters
     ----------
@@ -113,6 +114,7 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
     clear_sums(sums)
     p = m.own.beta.shape[1]
     total = 0.0
+    start = 0.0
     for i in range(n):
         k = z[i]
         if moving.beta and p > 0:
@@ -125,8 +127,11 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
         m.own.a[i] = a
         m.own.loading[i] = b
         total += square
+        start += x[0] * x[0]
         if moving.var_y:
             draw_noise(m, i, x, prior, rng)
+        if m.own.tails.shape[0] > 0:
+            keep_noise(m, i, x)
         last[i] = x[n_times]
         if kept.shape[0] > 0:
             for t in range(n_times):
@@ -135,6 +140,10 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
     if moving.var_x:
         m.own.var_x[0] = inverse_gamma(
             rng, prior.var_x_shape + 0.5 * n * n_times, prior.var_x_scale + 0.5 * total
+        )
+    if moving.var_x0:
+        m.own.var_x0[0] = inverse_gamma(
+            rng, prior.var_x0_shape + 0.5 * n, prior.var_x0_scale + 0.5 * start
         )
     if moving.beta and p > 0:
         draw_hyper(m.own.beta, hyper[0], hyper[1], prior, rng)

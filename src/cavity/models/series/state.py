@@ -6,6 +6,9 @@ The model (every symbol as in ``docs/series.md``), for series i, time t = 1..T, 
     y_itl = x_it + beta_i' u_itl + N(0, var_y_i),            l = 1..n_it, n_it may be 0
     x_i0  ~ N(0, var_x0)
 
+With Student-t noise the mean of a cell has the variance var_y_i / (n_it w_it) instead of
+var_y_i / n_it, w_it ~ Gamma(df / 2, df / 2).
+
 Only cell means enter the likelihood of x; what the observations of a cell differ by enters
 var_y and beta through cross-products that never change.
 """
@@ -29,7 +32,7 @@ class Cells(NamedTuple):
     totals: np.ndarray  # (n, 2) number of observations of the series; most in one cell
     covariates: np.ndarray  # (n, T, c) mean of the cell's covariates
     scatter: np.ndarray  # (n, p + 1, p + 1) cross-products of (u, y) about their cells' means
-    unit: np.ndarray  # (2,) centre and 1/scale: the model sees (y - centre) / scale
+    unit: np.ndarray  # (n, 2) centre and 1/scale: the model sees (y - centre) / scale
 
 
 class SeriesParameters(NamedTuple):
@@ -41,7 +44,9 @@ class SeriesParameters(NamedTuple):
     beta: np.ndarray  # (n, p), p = c, or c + 1 with an intercept as the first coefficient
     var_x: np.ndarray  # (1,)
     population: np.ndarray  # (4,) mean and precision of the a_i, then of the loadings
-    var_x0: float
+    var_x0: np.ndarray  # (1,)
+    tails: np.ndarray  # (n, T) what multiplies a cell's precision, or (0, 0): noise is Gaussian
+    df: np.ndarray  # (1,) degrees of freedom of the noise; infinite: Gaussian
     free_signs: bool  # whether the sign of a loading is drawn with its series' label
 
 
@@ -65,6 +70,8 @@ declare(SeriesParameters, slots={})
 declare(Scratch, slots={"lanes": 1, "signed": 1}, constant=("row", "lanes", "signed"))
 declare(FactorSeries, slots={})
 
+DRAWN = tuple(name for name in SeriesParameters._fields if name != "free_signs")
+
 # Places in `SeriesParameters.population`; a precision of 0 makes a_i uniform on (-1, 1).
 A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION = 0, 1, 2, 3
 
@@ -86,8 +93,7 @@ def scratch(n_times: int, n_slots: int) -> Scratch:
 
 def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
     """The same data with parameters and scratch space of a chain's own."""
-    drawn = ("a", "loading", "var_y", "beta", "var_x", "population")
-    own = {name: getattr(m.own, name).copy() for name in drawn}
+    own = {name: getattr(m.own, name).copy() for name in DRAWN}
     n_times = m.cells.y.shape[1]
     return m._replace(own=m.own._replace(**own), scratch=scratch(n_times, n_slots))
 
@@ -96,6 +102,7 @@ def some_series(m: FactorSeries, n: int, n_times: int) -> FactorSeries:
     """The first few series and times, to compile kernels with."""
     cells, own = m.cells, m.own
     few = {name: getattr(own, name)[:n].copy() for name in ("a", "loading", "var_y", "beta")}
+    few["tails"] = np.ascontiguousarray(own.tails[:n, :n_times])
     return FactorSeries(
         cells._replace(
             y=np.ascontiguousarray(cells.y[:n, :n_times]),
@@ -103,6 +110,7 @@ def some_series(m: FactorSeries, n: int, n_times: int) -> FactorSeries:
             totals=cells.totals[:n],
             covariates=np.ascontiguousarray(cells.covariates[:n, :n_times]),
             scatter=cells.scatter[:n],
+            unit=cells.unit[:n],
         ),
         own._replace(**few),
         scratch(n_times, m.scratch.lanes.shape[1]),
@@ -122,9 +130,10 @@ def factor_series(
     beta: np.ndarray | None = None,
     population: Sequence[float] = (0.0, 1.0, 0.0, 1.0),
     var_x0: float = 1.0,
+    df: float = np.inf,
     free_signs: bool = False,
     centre: float = 0.0,
-    scale: float = 1.0,
+    scale: np.ndarray | float = 1.0,
     n_slots: int = 1,
     intercept: bool = False,
 ) -> FactorSeries:
@@ -153,7 +162,7 @@ def factor_series(
             totals=totals,
             covariates=np.ascontiguousarray(covariates, dtype=float),
             scatter=scatter,
-            unit=np.array([centre, 1.0 / scale], dtype=float),
+            unit=np.column_stack([each(centre), 1.0 / each(scale)]),
         ),
         SeriesParameters(
             a=each(a),
@@ -162,7 +171,9 @@ def factor_series(
             beta=np.zeros((n, p)) if beta is None else np.array(beta, dtype=float).reshape(n, p),
             var_x=np.array([var_x], dtype=float),
             population=np.array(population, dtype=float),
-            var_x0=float(var_x0),
+            var_x0=np.array([var_x0], dtype=float),
+            tails=np.ones((n, n_times) if np.isfinite(df) else (0, 0)),
+            df=np.array([df], dtype=float),
             free_signs=bool(free_signs),
         ),
         scratch(n_times, n_slots),

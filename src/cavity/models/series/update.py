@@ -26,10 +26,11 @@ from cavity.models.series.refresh import (
     refresh_series,
     summarise_trends,
 )
-from cavity.models.series.state import FactorSeries, SeriesParameters
+from cavity.models.series.state import A_MEAN, A_PRECISION, FactorSeries, SeriesParameters
+from cavity.models.series.tails import draw_tails, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
-_TUNED = 100  # sweeps in which the step size adapts
+_TUNED = 50  # tries in which a step size adapts
 
 
 class SeriesUpdate(Update):
@@ -51,6 +52,8 @@ class SeriesUpdate(Update):
         round of alternation comes first to lead towards the posterior.
     keep_trends : bool
         Keep the states of the latest sweep.
+    learn_df : bool
+        Draw the degrees of freedom of Student-t noise.
     """
 
     name = "series"
@@ -67,15 +70,19 @@ class SeriesUpdate(Update):
         joint: bool,
         approximate: bool,
         keep_trends: bool = False,
+        learn_df: bool = False,
     ) -> None:
         n, n_times = model.cells.y.shape
+        self.learn_df = learn_df
+        self.n_cells = int((model.cells.repeats > 0).sum())
         self.priors = priors
         self.moving = moving
         self.joint = joint
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.started = False
-        self.tuning = np.array([0.2, 0.0])  # step size of log var_x; steps it was adapted in
+        # Step sizes of log var_x and of the shift of all a_i, and how often each was tried.
+        self.tuning = np.array([[0.2, 0.0], [0.05, 0.0]])
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self.sums: StateSums = state_sums(n_times, model.scratch.lanes.shape[1])
@@ -127,9 +134,10 @@ class SeriesUpdate(Update):
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        """Draw var_x with factors and states integrated out, and the factors given it.
+        """Move var_x or all a_i with factors and states integrated out; draw the factors.
 
-        var_x by one Metropolis step on its logarithm: given states or factors it hardly moves.
+        One Metropolis step on the logarithm of var_x, or of a shift that all a_i share, by turns:
+        given states or factors both hardly move.
         """
         n_times = model.cells.y.shape[1]
         matrix = information_matrix(n_times)
@@ -141,26 +149,54 @@ class SeriesUpdate(Update):
             )
 
         before = draw_factors()
-        if not moving.var_x:
+        kinds = [kind for kind, moves in ((0, moving.var_x), (1, moving.a)) if moves]
+        if not kinds:
             return
-        old = model.own.var_x[0]
-        step = self.tuning[0] * rng.standard_normal()
+        kind = kinds[int(self.tuning[:, 1].sum()) % len(kinds)]
+        own = model.own
+        old = own.var_x[0], own.a.copy(), own.population.copy()
+        step = self.tuning[kind, 0] * rng.standard_normal()
+        gain = self._step_var_x(own, step) if kind == 0 else self._step_autoregressions(own, step)
         accepted = False
-        if math.log(LEAST_VARIANCE / old) <= step <= math.log(MOST_VARIANCE / old):
-            model.own.var_x[0] = old * math.exp(step)
-            after = marginal_likelihood(model, z, counts, matrix, products)
-            shape, scale = self.priors.var_x_shape, self.priors.var_x_scale
-            gain = after - before - shape * step
-            gain -= scale * (1.0 / model.own.var_x[0] - 1.0 / old)
+        if gain > -math.inf:
+            gain += marginal_likelihood(model, z, counts, matrix, products) - before
             accepted = math.log1p(-rng.random()) < gain
         if accepted:
             draw_factors()
         else:
-            model.own.var_x[0] = old
-        if self.tuning[1] < _TUNED:
-            # Step size towards an acceptance of 0.44; fixed once the chain has warmed up.
-            self.tuning[1] += 1.0
-            self.tuning[0] *= math.exp((accepted - 0.44) / math.sqrt(self.tuning[1]))
+            own.var_x[0], own.a[:], own.population[:] = old
+        # Step size towards an acceptance of 0.44; fixed once the chain has warmed up.
+        self.tuning[kind, 1] += 1.0
+        if self.tuning[kind, 1] <= _TUNED:
+            self.tuning[kind, 0] *= math.exp((accepted - 0.44) / math.sqrt(self.tuning[kind, 1]))
+
+    def _step_var_x(self, own: SeriesParameters, step: float) -> float:
+        """Multiply var_x by exp(step); returns the log ratio of priors, Jacobian included."""
+        old = own.var_x[0]
+        new = old * math.exp(step)
+        if not LEAST_VARIANCE <= new <= MOST_VARIANCE:
+            return -math.inf
+        own.var_x[0] = new
+        priors = self.priors
+        return -priors.var_x_shape * step - priors.var_x_scale * (1.0 / new - 1.0 / old)
+
+    def _step_autoregressions(self, own: SeriesParameters, step: float) -> float:
+        """Shift all a_i, and their population's mean if it is learned; log ratio of priors."""
+        if not (own.a.min() + step > -1.0 and own.a.max() + step < 1.0):
+            return -math.inf
+        mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
+        hyper = self.priors.a
+        if not hyper.learned:
+            own.a[:] += step
+            return float(-precision * step * (own.a - mean - 0.5 * step).sum())
+        if not -1.0 < mean + step < 1.0:
+            return -math.inf
+        own.a[:] += step
+        own.population[A_MEAN] += step
+        # The a_i keep their distances from the mean: what changes is the mass inside (-1, 1).
+        root = math.sqrt(precision)
+        before, after = (log_mass((-1.0 - m) * root, (1.0 - m) * root) for m in (mean, mean + step))
+        return float(own.a.size * (before - after) - hyper.precision * step * (mean + 0.5 * step))
 
     def _refresh(
         self,
@@ -176,6 +212,8 @@ class SeriesUpdate(Update):
             np.empty(model.cells.y.shape[1] + 1), np.empty((p + 3, p + 1)), self.last, self.states,
             self.sums, rng,
         )  # fmt: skip
+        if model.own.tails.size:
+            draw_tails(model, self.n_cells, self.learn_df, rng)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Make room for more clusters."""
@@ -188,7 +226,10 @@ class SeriesUpdate(Update):
 
     def log_density(self, chain: Chain) -> float:
         """Of the parameters that move."""
-        return log_prior_of_series(chain.model.own, self.hyper, self.priors, self.moving)
+        total = log_prior_of_series(chain.model.own, self.hyper, self.priors, self.moving)
+        if chain.model.own.tails.size:
+            total += log_density_of_tails(chain.model, self.learn_df)
+        return total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Parameters of a kept draw, in the model's units; the many in single precision."""
@@ -200,8 +241,11 @@ class SeriesUpdate(Update):
             "loading": own.loading.astype(np.float32),
             "var_y": own.var_y.astype(np.float32),
             "var_x": own.var_x[0].copy(),
+            "var_x0": own.var_x0[0].copy(),
             "state_last": self.last.copy(),
         }
+        if self.learn_df:
+            out["df"] = own.df[0].copy()
         if own.beta.shape[1]:
             out["beta"] = own.beta.copy()
             out["beta_mean"] = self.hyper[0].copy()
@@ -276,6 +320,8 @@ def log_prior_of_series(
         total += log_normal(own.loading, loading_mean, loading_precision)
     if moving.var_x:
         total += log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
+    if moving.var_x0:
+        total += log_inverse_gamma(own.var_x0, prior.var_x0_shape, prior.var_x0_scale)
     if moving.var_y:
         total += log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
     if moving.beta and own.beta.shape[1]:

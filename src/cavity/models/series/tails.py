@@ -1,0 +1,63 @@
+"""Student-t noise of the observations: what multiplies each cell's precision, drawn given states.
+
+    mean of cell (i, t) = state + regression + N(0, var_y_i / (n_it w_it))
+    w_it ~ Gamma(df / 2, df / 2)
+
+A wild value has a small w: it tells little about the state, and makes no cluster. With one
+observation per cell this is Student-t noise; the observations of a cell differ among themselves by
+Gaussian noise. The degrees of freedom are drawn with the w integrated out, and these given them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, slice_df
+
+SHAPE, RATE = 2.0, 0.1  # gamma prior of the degrees of freedom, as that of the mixtures
+_LEAST, _MOST = 1e-12, 1e12
+_NO_LABELS = np.zeros(0, dtype=np.int32)
+
+
+@jit
+def draw_weights(tails, repeats, df, rng):
+    """Replace the squared noise of every cell, in units of its variance, by a draw of its w."""
+    n, n_times = tails.shape
+    shape = 0.5 * (df + 1.0)
+    for i in range(n):
+        for t in range(n_times):
+            if repeats[i, t] > 0:
+                w = 2.0 * rng.standard_gamma(shape) / (df + tails[i, t])
+                tails[i, t] = min(max(w, _LEAST), _MOST)
+            else:
+                tails[i, t] = 1.0
+
+
+def draw_tails(model, n_cells: float, learn: bool, rng: np.random.Generator) -> None:
+    """Draw the degrees of freedom, if they are learned, and every cell's weight.
+
+    ``model.own.tails`` has the squared noise of `n_cells` observed cells, 0 elsewhere.
+    """
+    own = model.own
+    if learn:
+        noise = own.tails.reshape(-1)
+        own.df[0] = slice_df(own.df[0], noise, _NO_LABELS, -1, n_cells, 1, SHAPE, RATE, rng)
+    draw_weights(own.tails, model.cells.repeats, own.df[0], rng)
+
+
+def log_density_of_tails(model, learn: bool) -> float:
+    """Log density of the weights given the degrees of freedom, and of these if learned."""
+    from scipy.special import gammainc, gammaln
+
+    own = model.own
+    w = own.tails[model.cells.repeats > 0]
+    a = 0.5 * own.df[0]
+    total = w.size * (a * math.log(a) - gammaln(a)) + ((a - 1.0) * np.log(w) - a * w).sum()
+    if learn:
+        low, high = gammainc(SHAPE, RATE * np.array([LOWEST, HIGHEST]))
+        total += SHAPE * math.log(RATE) - gammaln(SHAPE) - math.log(high - low)
+        total += (SHAPE - 1.0) * math.log(own.df[0]) - RATE * own.df[0]
+    return float(total)
