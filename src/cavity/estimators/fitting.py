@@ -21,11 +21,9 @@ from cavity.moves.standard import StandardMoves
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
-from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import ChainRun, run_chains
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
-from cavity.updates import Update
 
 
 @dataclass(frozen=True)
@@ -61,10 +59,8 @@ class Plan:
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
         Of the partition prior.
-    concentration : float
-        Where it leaves the concentration open.
     start : callable
-        ``start(rng)``: labels that a chain begins with, from 0.
+        ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
         How many clusters these may name.
     fingerprint : mapping
@@ -81,8 +77,7 @@ class Plan:
     assemble: Callable[[int], Parts]
     assemble_few: Callable[[int], tuple[int, Parts]]
     prior: PartitionSpecification
-    concentration: float
-    start: Callable[[np.random.Generator], np.ndarray]
+    start: Callable[[int, np.random.Generator], np.ndarray]
     n_start: int
     fingerprint: Mapping[str, Any]
     describe: Describe | None = None
@@ -110,16 +105,13 @@ class Plan:
         moves: Iterable[Move] = (),
     ) -> PartitionSampler:
         """A started chain."""
-        updates: tuple[Update, ...] = ()
-        if self.prior.learned:
-            updates = (ConcentrationUpdate(*self.prior.gamma),)  # type: ignore[union-attr]
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, self.concentration),
+            self.prior.state(self.n_clusters, n_slots, z.size),
             z,
             rng,
-            updates=updates,
+            updates=self.prior.updates(),
             moves=moves,
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
@@ -205,7 +197,7 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     anchors: Anchors | None = None
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(rng)
+        z = plan.start(chain, rng)
         parts = plan.assemble(plan.n_slots)
         moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
         return plan.sampler(parts, z, rng, moves)
