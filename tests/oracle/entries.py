@@ -10,7 +10,6 @@ from cavity.verbs import (
     divergence,
     draw,
     evidence,
-    evidence_floor,
     evidences,
     load,
     log_partition,
@@ -68,13 +67,8 @@ def _all_evidence(model, q, k, out):
         out[i] = evidence(model, q, k, i)
 
 
-def _bounds(model, q, i, out):
-    bounds(model, q, i, out)
-
-
-def _floors(model, q, i, out):
-    for k in range(out.shape[0]):
-        out[k] = evidence_floor(model, q, k, i)
+def _bounds(model, q, i, most, least):
+    bounds(model, q, i, most, least)
 
 
 def _project(model, q, k, i, fraction):

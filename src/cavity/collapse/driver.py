@@ -56,6 +56,9 @@ class Driver:
         """Bring the state in line with the first assignments."""
         self.settle(z, counts)
 
+    def warm_up(self, n_sweeps: int) -> None:
+        """Learn that so many sweeps are warm-up: what is adapted is frozen after them."""
+
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
         """After a sweep: clean sums, and whatever diagnosis is due."""
 

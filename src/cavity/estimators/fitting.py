@@ -207,6 +207,7 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
         z = plan.start(rng)
         parts = plan.assemble(plan.n_slots)
+        parts.collapse.warm_up(settings.n_warmup)
         moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
         return plan.sampler(parts, z, rng, moves)
 

@@ -231,7 +231,9 @@ class StudentTMixture(_Mixture):
         cut below at the column's rounding variance (the guide says more).
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
-        ``pass_every``: full EP passes every so many sweeps (0: none).
+        ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
+        of a row that stays in its cluster is computed anew every so many sweeps (by default
+        warm-up finds how many, by how stale the sites become).
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import load8, splat8, store8
 from cavity.core.numerics import digamma
-from cavity.verbs import divergence, draw, load, log_partition, prior_density
+from cavity.verbs import divergence, draw, hold, load, log_partition, prior_density, put_back
 
 
 class NormalInverseWishart(NamedTuple):
@@ -198,6 +198,39 @@ def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, wo
             whiten[r, c, k] = s * inverse_root
         whiten[r, r, k] = inverse_root
     return True
+
+
+@hold.register(NormalInverseWishart)
+def _(q, k, room):
+    # Mean, whitener and two constants are as many numbers as the natural parameters.
+    d = q.mean.shape[0]
+    for p in range(room.shape[1]):
+        room[0, p] = q.natural[k, p]
+    room[1, 0] = q.half_log_det[k]
+    room[1, 1] = q.log_ratio[k]
+    position = 2 + d
+    for r in range(d):
+        room[1, 2 + r] = q.mean[r, k]
+        for c in range(r + 1):
+            room[1, position] = q.whiten[r, c, k]
+            position += 1
+
+
+@put_back.register(NormalInverseWishart)
+def _(q, k, room):
+    d = q.mean.shape[0]
+    for p in range(room.shape[1]):
+        q.natural[k, p] = room[0, p]
+    q.kappa[k] = room[0, 0]
+    q.nu[k] = room[0, 1]
+    q.half_log_det[k] = room[1, 0]
+    q.log_ratio[k] = room[1, 1]
+    position = 2 + d
+    for r in range(d):
+        q.mean[r, k] = room[1, 2 + r]
+        for c in range(r + 1):
+            q.whiten[r, c, k] = room[1, position]
+            position += 1
 
 
 @jit(forceinline=True, internal=True)
