@@ -11,9 +11,11 @@ from cavity.verbs import (
     draw,
     evidence,
     evidences,
+    hold,
     load,
     log_partition,
     project,
+    put_back,
 )
 
 
@@ -52,6 +54,14 @@ def _ratios(x, d, out):
 
 def _move(q, k, kappa, nu, shift, scale, weight, y):
     return _rank_one(q, k, kappa, nu, shift, scale, weight, y)
+
+
+def _hold(q, k, room):
+    hold(q, k, room)
+
+
+def _put_back(q, k, room):
+    put_back(q, k, room)
 
 
 def _evidence(model, q, k, i):

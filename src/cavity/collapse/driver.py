@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.core.arrays import flatten, grown, rebuilt
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.families.common import draw_from, load_from
 from cavity.updates import Update
 
@@ -30,6 +30,7 @@ class Driver:
     def __init__(self, state: Any, **beside: Any) -> None:
         self.state = state
         self._beside = beside
+        self._kernels = Kernels()
 
     @property
     def model(self) -> Any:
@@ -72,15 +73,14 @@ class Driver:
         """Bring the state in line with what the updates have changed."""
 
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
-        kernel = compiled(draw_from, (self.state, self.family))
-        kernel(self.family, self.parameters, start, rng)
+        self._kernels.run(draw_from, self.family, self.parameters, start, rng)
 
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:
         """Make room for more clusters; the new slots are at the prior."""
         old = self.family.natural.shape[0]
         self._resize(n_slots)
         self.family.natural[old:] = self.family.prior
-        compiled(load_from, (self.state, self.family))(self.family, old)
+        self._kernels.run(load_from, self.family, old)
         self._draw_slots(old, rng)
 
     def _resize(self, n_slots: int) -> None:

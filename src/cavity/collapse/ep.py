@@ -23,7 +23,7 @@ import numpy as np
 
 from cavity.collapse.driver import Driver
 from cavity.core.arrays import copied, declare, fitting, saved_array
-from cavity.core.compile import compiled, jit
+from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
 from cavity.updates import CLUSTER_PRIOR
 from cavity.verbs import (
@@ -447,12 +447,12 @@ class EPCollapse(Driver):
         """Clusters under a new prior; the sites stay."""
         if CLUSTER_PRIOR in changed:
             improper = np.empty(counts.size, dtype=bool)
-            n_improper = compiled(change_prior, self.state)(self.state, counts, improper)
+            n_improper = self._kernels.run(change_prior, self.state, counts, improper)
             self._refit(z, counts, improper, n_improper)
 
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
         improper = np.empty(counts.size, dtype=bool)
-        n_improper = compiled(rebuild, self.state)(self.state, z, improper)
+        n_improper = self._kernels.run(rebuild, self.state, z, improper)
         self._refit(z, counts, improper, n_improper)
 
     def _refit(
@@ -464,12 +464,12 @@ class EPCollapse(Driver):
             self.state.counters[REFITTED] += counts[improper].sum()
 
     def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
-        compiled(insert_members, self.state)(self.state, z, order, chosen)
+        self._kernels.run(insert_members, self.state, z, order, chosen)
 
     def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray, tolerance: float) -> None:
         order = np.arange(z.size)
         for _ in range(self.max_passes):
-            if compiled(full_pass, state)(state, z, counts, order) < tolerance:
+            if self._kernels.run(full_pass, state, z, counts, order) < tolerance:
                 break
 
     def staleness(self, z: np.ndarray, counts: np.ndarray) -> float:
@@ -480,12 +480,12 @@ class EPCollapse(Driver):
         other = copied(self.state)
         self._converge(other, z, counts, STALENESS_TOLERANCE)
         out = np.empty(counts.size)
-        compiled(divergences, self.state)(self.state, other, counts, out)
+        self._kernels.run(divergences, self.state, other, counts, out)
         return out
 
     def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """EP's log evidence of the partition."""
-        return float(compiled(log_evidence, self.state)(self.state, z, counts))
+        return float(self._kernels.run(log_evidence, self.state, z, counts))
 
     def events(self) -> dict[str, float]:
         """Counts of numerical events, and the mean staleness where it was measured."""

@@ -79,7 +79,7 @@ class NaiveCollapse(Driver):
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
         """Gather the members' statistics and draw."""
         if self.conjugate:
-            compiled(gather_statistics, (self.state, self.family))(self.model, self.family, z)
+            self._kernels.run(gather_statistics, self.model, self.family, z)
             self._draw_slots(0, rng)
 
     def renew(
@@ -87,5 +87,4 @@ class NaiveCollapse(Driver):
     ) -> None:
         """Parameters of empty slots under a new prior, which the occupied ones alone gave."""
         if CLUSTER_PRIOR in changed:
-            kernel = compiled(draw_empty, (self.state, self.family))
-            kernel(self.family, self.parameters, counts, rng)
+            self._kernels.run(draw_empty, self.family, self.parameters, counts, rng)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels, jit
 from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
+
+
+@jit
+def count_tries(rate, due, begun, out):
+    """Whole tries that are due after one more sweep; what is left of them stays due."""
+    for kind in range(rate.shape[0]):
+        due[kind] += rate[kind]
+        out[kind] = np.int64(math.floor(due[kind]))
+        due[kind] -= out[kind]
+        begun[kind] += out[kind]
 
 
 class Move:
@@ -59,7 +70,9 @@ class Move:
         self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
         self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
         self.n_sweeps = np.zeros(1, dtype=np.int64)
+        self._tries = np.zeros(len(self.kinds), dtype=np.int64)
         self._room: Room | None = None
+        self._kernels = Kernels()
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
         """Try every kind as often as is due, in place."""
@@ -67,14 +80,10 @@ class Move:
         n = chain.z.size
         if self._room is None:
             self._room = room_for(n, state.family.natural.shape[1])
-        self.due += self.rate
-        n_tries = np.floor(self.due).astype(np.int64)
-        self.due -= n_tries
-        self.drawn += n_tries
-        kernel = compiled(type(self).kernel, (state, chain.prior))
-        kernel(
-            state, chain.prior, chain.z, chain.counts, self.anchors, self._room, n_tries,
-            self.tally, rng,
+        count_tries(self.rate, self.due, self.drawn, self._tries)
+        self._kernels.run(
+            type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,
+            self._room, self._tries, self.tally, rng,
         )  # fmt: skip
         self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
