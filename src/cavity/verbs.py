@@ -166,6 +166,16 @@ def insert(state, i, k):
     """Put observation i into cluster k."""
 
 
+@verb
+def note(state, i, out):
+    """Copy what ``insert`` needs or changes of observation i's own into `out`."""
+
+
+@verb
+def recall(state, i, values):
+    """Put back what ``note`` copied."""
+
+
 # --------------------------------------------------------------------------- partition priors
 
 

@@ -17,7 +17,20 @@ from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import accumulate, choose, complete, insert, log_partition, observe, pick, remove
+from cavity.verbs import (
+    accumulate,
+    auxiliary,
+    choose,
+    complete,
+    insert,
+    log_partition,
+    note,
+    observe,
+    pick,
+    recall,
+    remove,
+    set_auxiliary,
+)
 
 
 class Conjugate(NamedTuple):
@@ -77,6 +90,16 @@ def _(state, i, weights, rng):
 @insert.register(Conjugate)
 def _(state, i, k):
     observe(state.model, state.family, k, i, 1.0)
+
+
+@note.register(Conjugate)
+def _(state, i, out):
+    out[0] = auxiliary(state.model, i)
+
+
+@recall.register(Conjugate)
+def _(state, i, values):
+    set_auxiliary(state.model, i, values[0])
 
 
 def log_evidence(state, z, counts):

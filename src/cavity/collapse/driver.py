@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Driver:
         if "parameters" in self._beside:
             return self._beside["parameters"]
         return self.state.parameters
+
+    @property
+    def own_width(self) -> int:
+        """How many numbers of an observation's own its cluster is made from (`verbs.note`)."""
+        return 1
 
     # ------------------------------------------------------------------ a sweep's surroundings
 
@@ -117,9 +122,10 @@ class Driver:
 class Parts(NamedTuple):
     """A model under one collapse, ready for a chain: its driver and what is drawn beside.
 
-    ``movable`` says whether its evidence is exact given the state, as the moves need it.
+    ``movable`` says how moves of many labels are accepted: by evidence that is exact given the
+    state, by an approximation of it, or not at all.
     """
 
     collapse: Driver
     updates: tuple[Update, ...] = ()
-    movable: bool = False
+    movable: Literal["exactly", "approximately", "never"] = "never"

@@ -34,9 +34,11 @@ from cavity.verbs import (
     insert,
     load,
     log_partition,
+    note,
     pick,
     project,
     put_back,
+    recall,
     remove,
 )
 
@@ -189,11 +191,25 @@ def _(state, i, weights, rng):
 
 @insert.register(EP)
 def _(state, i, k):
-    if state.pace[HELD] == k:
+    held = state.pace[HELD]
+    state.pace[HELD] = -1
+    if held == k:
         # It stays, and its site is not due: the slot is what it was.
         put_back(state.family, k, state.held)
     else:
         _add_site(state, i, k)
+
+
+@note.register(EP)
+def _(state, i, out):
+    for p in range(out.shape[0]):
+        out[p] = state.sites[i, p]
+
+
+@recall.register(EP)
+def _(state, i, values):
+    for p in range(values.shape[0]):
+        state.sites[i, p] = values[p]
 
 
 def rebuild(state, z, improper):
@@ -406,6 +422,11 @@ class EPCollapse(Driver):
         """Find the pace within so many sweeps."""
         if self._find_pace:
             self._stage = n_sweeps // STAGES
+
+    @property
+    def own_width(self) -> int:
+        """Numbers in a site."""
+        return int(self.state.sites.shape[1])
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Insert every observation into its cluster."""

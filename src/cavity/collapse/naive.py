@@ -10,7 +10,6 @@ import numpy as np
 from cavity.collapse.driver import Driver
 from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
-from cavity.core.compile import compiled
 from cavity.families.common import draw_empty
 from cavity.models.selection import draw_from_scores
 from cavity.updates import CLUSTER_PRIOR

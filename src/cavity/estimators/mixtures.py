@@ -219,7 +219,8 @@ class StudentTMixture(_Mixture):
         Keep the labels of warm-up sweeps.
     moves : bool
         Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
-        collapse allows it (``"collapsed"``): chains leave modes that one label at a time cannot.
+        collapse allows it: chains leave modes that one label at a time cannot. They are exact
+        under ``"collapsed"`` and approximate, by EP's evidence, under ``"ep"``.
     mean_prior_strength : float
         How many observations the prior of a cluster's mean is worth (kappa).
     covariance_prior_df : float, optional

@@ -38,6 +38,8 @@ class Move:
         Pairs to start from.
     n_adapted : int
         Sweeps in which the numbers of tries may change.
+    approximate : bool
+        Whether the evidence that accepts is an approximation; ``events`` says so.
 
     Attributes
     ----------
@@ -62,9 +64,10 @@ class Move:
     most: ClassVar[float] = 1000.0
     kernel: ClassVar[Callable[..., None]]
 
-    def __init__(self, anchors: Anchors, n_adapted: int) -> None:
+    def __init__(self, anchors: Anchors, n_adapted: int, *, approximate: bool = False) -> None:
         self.anchors = anchors
         self.n_adapted = n_adapted
+        self.approximate = approximate
         self.tally = np.zeros((len(self.kinds), 3), dtype=np.int64)
         self.rate = np.ones(len(self.kinds))  # tries per sweep
         self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
@@ -79,7 +82,8 @@ class Move:
         state = chain.collapse.state
         n = chain.z.size
         if self._room is None:
-            self._room = room_for(n, state.family.natural.shape[1])
+            width = state.family.natural.shape[1]
+            self._room = room_for(n, width, chain.collapse.own_width)
         count_tries(self.rate, self.due, self.drawn, self._tries)
         self._kernels.run(
             type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,
@@ -94,6 +98,7 @@ class Move:
         """Tries that found a proposal, and how many were accepted."""
         out: dict[str, float] = {}
         for kind, row in zip(self.kinds, self.tally.tolist(), strict=True):
+            kind = f"approximate_{kind}" if self.approximate else kind
             out |= {f"{kind}_tries": row[TRIES], f"{kind}_accepted": row[ACCEPTED]}
         return out
 
