@@ -93,7 +93,7 @@ def test_the_naive_scale_mixture_follows_the_exact_posterior(r, inflation):
     assert result.p_value > LEVEL
 
 
-def distance(exact, make, n_sweeps=30_000):
+def distance(exact, make, n_sweeps=25_000):
     """``enumeration.distance`` of a sampler from exact, by two chains."""
     chains = []
     for seed in (5, 6):
@@ -119,14 +119,14 @@ PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
     [
         ("dp", {}, 0.05),
         ("dirichlet", {}, 0.06),
-        ("dp", {"refresh_every": 4}, 0.06),
+        ("dp", {"refresh_every": 4}, 0.05),
         ("dp", {"pass_every": 1, "max_passes": 5}, 0.05),
         ("dp", {"fraction": 0.5}, 0.09),
-        ("dp", {"damping": 0.8}, 0.12),
-        ("dp", {"moves": [StandardMoves]}, 0.05),
-        ("dirichlet", {"moves": [StandardMoves]}, 0.06),
-        ("dp", PLANE, 0.05),
-        ("dp", {**PLANE, "moves": [StandardMoves]}, 0.05),
+        ("dp", {"damping": 0.8}, 0.11),
+        ("dp", {"moves": [StandardMoves]}, 0.065),
+        ("dirichlet", {"moves": [StandardMoves]}, 0.065),
+        ("dp", PLANE, 0.03),
+        ("dp", {**PLANE, "moves": [StandardMoves]}, 0.03),
     ],
     ids=[
         "dp",
@@ -142,7 +142,12 @@ PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
     ],
 )
 def test_distance_of_student_t_ep_from_exact(prior, options, bound, record_property):
-    """EP is no exact sampler: its bounds are measurements with room."""
+    """EP is no exact sampler: its bounds are measurements with room.
+
+    With 40,000 sweeps a chain they were, in this order, .036, .046, .035, .035, .074, .087, .050,
+    .050, .019, .014, and differed by .004 between halves of the runs; an exact sampler had .008
+    and .006. Moves are tried twelve times a sweep here, which no fit does.
+    """
     plane = "y" in options
     exact = small.exact_in_the_plane("student-t") if plane else small.exact("student-t", prior)
     found = distance(
