@@ -117,8 +117,8 @@ def student_t_marginals_by_scales(y, mean, kappa, nu, psi, df, step=0.5) -> dict
     """
     n, d = y.shape
     alpha = 0.5 * df
-    # Beyond these ends a scale has less than 1e-6 of any integrand.
-    low, high = -14.0 / (alpha + 0.5 * d), np.log(1.0 + 20.0 / alpha)
+    # What is cut off below would be more for observations much farther out.
+    low, high = -18.0 / (alpha + 0.5 * d), np.log(1.0 + 20.0 / alpha)
     log_u = np.arange(low, high + step, step)
     log_w = stats.gamma.logpdf(np.exp(log_u), alpha, scale=1.0 / alpha) + log_u + np.log(step)
     out = {}
