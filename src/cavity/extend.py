@@ -52,7 +52,6 @@ from cavity.verbs import (
     divergence,
     draw,
     evidence,
-    evidence_floor,
     evidences,
     load,
     log_partition,
@@ -114,7 +113,7 @@ def sample(
         Names of the observations.
     **ep_options
         ``fraction``, ``damping``, ``pass_every``, ``pass_tolerance``, ``max_passes``,
-        ``staleness_every`` of the EP collapse.
+        ``staleness_every``, ``refresh_every`` of the EP collapse.
 
     Returns
     -------
@@ -217,7 +216,6 @@ __all__ = [
     "draw",
     "draw_by_bounds",
     "evidence",
-    "evidence_floor",
     "evidences",
     "gaussian_parameters",
     "jit",

@@ -9,6 +9,7 @@ import numpy as np
 from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
+from cavity.moves.anchors import all_anchors
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import (
     dirichlet,
@@ -109,18 +110,39 @@ def exact_with_scale(likelihood, prior):
     )
 
 
-def collapse(name, y=Y, slots=SLOTS, df=DF, **options):
+def collapse(name, y=Y, slots=SLOTS, df=DF, niw=NIW, **options):
     likelihood, _, kind = name.rpartition("-")
     if likelihood == "gaussian":
-        return gaussian_collapse(y, NIW, slots, kind, **options)
-    return student_t_collapse(y, NIW, slots, kind, df, **options)
+        return gaussian_collapse(y, niw, slots, kind, **options)
+    return student_t_collapse(y, niw, slots, kind, df, **options)
 
 
-def sampler(name, prior, rng, **options):
-    """A chain that begins with everything in one cluster."""
+def sampler(name, prior, rng, moves=(), **options):
+    """A chain that begins with everything in one cluster; a move is tried four times a sweep."""
     if isinstance(prior, str):
         prior = partition_prior(prior)
-    return PartitionSampler(collapse(name, **options), prior, np.zeros(N, dtype=int), rng)
+    parts = collapse(name, **options)
+    n = len(parts.collapse.model.y)
+    made = [kind(all_anchors(n), 0) for kind in moves]
+    for move in made:
+        move.rate[:] = 4
+    return PartitionSampler(parts, prior, np.zeros(n, dtype=int), rng, moves=made)
+
+
+# Five observations in two columns, the last one far off.
+PLANE = np.array([[-1.5, 0.3], [-1.0, 0.9], [0.2, -0.4], [1.1, 0.0], [3.6, 2.8]])
+PLANE_NIW = NIWPrior(np.array([0.1, 0.2]), 0.3, 4.0, np.array([[1.0, 0.3], [0.3, 0.8]]))
+
+
+@functools.cache
+def exact_in_the_plane(likelihood):
+    """The posterior over partitions of those, under a Dirichlet process."""
+    if likelihood == "gaussian":
+        table = enumeration.gaussian_marginals(PLANE, *PLANE_NIW)
+    else:
+        table = enumeration.student_t_marginals_by_scales(PLANE, *PLANE_NIW, DF)
+    states = enumeration.partitions(len(PLANE))
+    return enumeration.posterior(states, table, log_prior("dp"), labelled=False)
 
 
 def likelihood_of(name):

@@ -34,6 +34,7 @@ EP_OPTIONS = {
     "fraction": (1e-2, 1.0),
     "damping": (1e-3, 1.0),
     "pass_every": (0, 10**9),
+    "refresh_every": (1, 10**9),
 }
 
 
@@ -119,8 +120,8 @@ class Estimator(Fitted, BaseEstimator):
             where = f"collapse_options[{name!r}]"
             if name in words:
                 out[name] = check_choice(where, value, words[name])
-            elif name in numbers and name == "pass_every":
-                out[name] = check_count(where, value, 0)
+            elif name in ("pass_every", "refresh_every") and name in numbers:
+                out[name] = check_count(where, value, int(numbers[name][0]))
             elif name in numbers:
                 low, high = numbers[name]
                 out[name] = check_number(where, value, low, high, strict=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.families.normal_inverse_wishart import covariances
 from cavity.priors.partition import (
     DirichletState,
     FiniteState,
@@ -33,14 +34,11 @@ def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     """Weight, mean and covariance (scale matrix) of every slot; NaN where it is empty."""
     parameters = sampler.parameters
-    whiten = np.moveaxis(parameters.whiten, 2, 0)
-    occupied = sampler.counts > 0
-    root = np.full(whiten.shape, np.nan)
-    root[occupied] = np.linalg.solve(
-        whiten[occupied], np.broadcast_to(np.eye(whiten.shape[1]), whiten[occupied].shape)
-    )
+    d, _, n_slots = parameters.whiten.shape
+    covariance = np.empty((n_slots, d, d))
+    covariances(parameters.whiten, sampler.counts, covariance)
     return {
         "weight": _clean_weights(sampler),
         "mean": parameters.mean.T,
-        "covariance": root @ np.swapaxes(root, 1, 2),
+        "covariance": covariance,
     }

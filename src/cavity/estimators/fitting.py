@@ -172,13 +172,20 @@ class Plan:
         )
 
 
+def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:
+    """The moves of a chain, where its collapse has evidence to accept them by."""
+    if parts.movable == "never":
+        return ()
+    return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
+
+
 def compile_kernels(plan: Plan) -> None:
     """Run a sweep over a few observations, so that no chain's clock shows compilation."""
     if not kernels_are_kept():
         say("compiling kernels: once on this machine, about 20 seconds")
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)
-    moves = [StandardMoves(all_anchors(n), 1)] if plan.anchors is not None and parts.movable else []
+    moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
     sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
     sampler.sweep(rng)
     sampler.log_joint()
@@ -199,7 +206,8 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
         z = plan.start(chain, rng)
         parts = plan.assemble(plan.n_slots)
-        moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
+        parts.collapse.warm_up(settings.n_warmup)
+        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup)
         return plan.sampler(parts, z, rng, moves)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.

@@ -224,7 +224,8 @@ class StudentTMixture(_Mixture):
         Keep the labels of warm-up sweeps.
     moves : bool
         Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
-        collapse allows it (``"collapsed"``): chains leave modes that one label at a time cannot.
+        collapse allows it: chains leave modes that one label at a time cannot. They are exact
+        under ``"collapsed"`` and approximate, by EP's evidence, under ``"ep"``.
     mean_prior_strength : "learn" or float
         How many observations the prior of a cluster's mean is worth (kappa), learned together
         with the centre of the means, or fixed around the middle of the data.
@@ -236,7 +237,9 @@ class StudentTMixture(_Mixture):
         or fixed, as a share of each column's robust variance. The guide has the priors.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
-        ``pass_every``: full EP passes every so many sweeps (0: none).
+        ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
+        of a row that stays in its cluster is computed anew every so many sweeps (by default
+        warm-up finds how many, by how stale the sites become).
 
     Attributes
     ----------

@@ -20,6 +20,7 @@ def to_prior(q, k):
     load_slot(q, k)
 
 
+@jit(internal=True)
 def log_prior_of_parameters(q, parameters, counts, kept):
     """Log prior density of the occupied slots' parameters; `kept` is room for one slot."""
     natural = q.natural[0]

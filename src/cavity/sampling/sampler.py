@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.collapse.driver import Parts
 from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.families.common import log_prior_of_parameters
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, is_open, padded, renew
@@ -26,6 +26,15 @@ def prior_of_partition(prior, counts):
 def likelihood_of_all(model, parameters, z):
     """Log density of the data given cluster parameters, as an entry kernel."""
     return log_likelihood(model, parameters, z)
+
+
+def log_densities_of_all(prior, model, q, parameters, z, counts, kept):
+    """Log densities of labels, of data given parameters, and of occupied slots' parameters."""
+    return (
+        log_prior(prior, counts),
+        log_likelihood(model, parameters, z),
+        log_prior_of_parameters(q, parameters, counts, kept),
+    )
 
 
 Describe = Callable[["PartitionSampler"], dict[str, np.ndarray]]
@@ -87,6 +96,7 @@ class PartitionSampler:
         )
         self.marginal = marginal
         self._log_likelihood = np.nan  # of the state that log_joint saw last
+        self._kernels = Kernels()
         self._changed = frozenset().union(*(update.changes for update in self.updates))
         self.collapse.start(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
@@ -121,9 +131,10 @@ class PartitionSampler:
         position = 0
         while position < self.z.size:
             state = self.collapse.state
-            position = compiled(sweep, (state, self.prior))(
-                state, self.prior, self.z, self.counts, self.order, self.weights, position, rng
-            )
+            position = self._kernels.run(
+                sweep, state, self.prior, self.z, self.counts, self.order, self.weights, position,
+                rng,
+            )  # fmt: skip
             if position < 0:
                 row = int(self.order[-1 - position])
                 raise FloatingPointError(
@@ -171,8 +182,7 @@ class PartitionSampler:
 
     def log_likelihood(self) -> float:
         """Log density of the data given labels and cluster parameters."""
-        kernel = compiled(likelihood_of_all, (self.collapse.state, self.parameters))
-        return float(kernel(self.model, self.parameters, self.z))
+        return float(self._kernels.run(likelihood_of_all, self.model, self.parameters, self.z))
 
     def log_joint(self) -> float:
         """Log joint density of data, labels, parameters of occupied clusters and all else drawn.
@@ -181,16 +191,16 @@ class PartitionSampler:
         densities: the same function of the state for every collapse, so that chains of different
         ones can be compared. Auxiliary variables and parameters of empty clusters have no part.
         """
-        total = float(compiled(prior_of_partition, self.prior)(self.prior, self.counts))
         if self.marginal:
+            total = self._kernels.run(prior_of_partition, self.prior, self.counts)
             total += self.collapse.log_evidence(self.z, self.counts)
         else:
-            self._log_likelihood = self.log_likelihood()
-            total += self._log_likelihood
-            kernel = compiled(log_prior_of_parameters, (self.collapse.state, self.family))
-            kept = np.empty(self.family.natural.shape[1])
-            total += float(kernel(self.family, self.parameters, self.counts, kept))
-        return total + sum(update.log_density(self) for update in self.updates)
+            of_labels, self._log_likelihood, of_parameters = self._kernels.run(
+                log_densities_of_all, self.prior, self.model, self.family, self.parameters,
+                self.z, self.counts, np.empty(self.family.natural.shape[1]),
+            )  # fmt: skip
+            total = of_labels + self._log_likelihood + of_parameters
+        return float(total + sum(update.log_density(self) for update in self.updates))
 
     def record(self) -> dict[str, np.ndarray]:
         """Cluster parameters, whatever the updates show, log likelihood and concentration.
