@@ -15,6 +15,7 @@ Where compiled code is kept between processes is the business of ``core/cache.py
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import inspect
 import sys
@@ -61,7 +62,11 @@ class _PartLowering(NativeLowering):
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        # Set here, not as options: Numba compiles its own functions, such as max or the methods
+        # of a generator, once for every set of options among their callers.
         state.flags.no_compile = True
+        state.flags.no_cpython_wrapper = True
+        state.flags.forceinline = state.pipeline.inlined
         super().run_pass(state)
         lowered = state["cr"]
         fndesc = lowered.fndesc
@@ -78,6 +83,8 @@ class _PartLowering(NativeLowering):
 class _PartCompiler(CompilerBase):
     """Numba's pipeline with the lowering above."""
 
+    inlined = False
+
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         for at, (step, _) in enumerate(passes.passes):
@@ -87,8 +94,34 @@ class _PartCompiler(CompilerBase):
         return [passes]
 
 
+class _Kernel(CPUDispatcher):
+    """A function that Python calls, compiled without pauses for garbage.
+
+    The compiler makes millions of objects, most of them to stay: looking through them again and
+    again for cycles takes a tenth of the time.
+    """
+
+    def compile(self, sig: Any) -> Any:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+
+class _InlinedPartCompiler(_PartCompiler):
+    inlined = True
+
+
 class _Part(CPUDispatcher):
     """A function for kernels: a call from Python would jump to address zero, so it is refused."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Types of a call: a constant is of its plain type, not a reason to compile once more."""
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(types.unliteral, args)), plain)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         raise TypeError(
@@ -104,16 +137,15 @@ def _options(
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
         "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": internal,
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
         "_nrt": allocates,
     }
-    if forceinline:
-        options["forceinline"] = True
     if internal:
-        options["pipeline_class"] = _PartCompiler
+        options["pipeline_class"] = _InlinedPartCompiler if forceinline else _PartCompiler
+    elif forceinline:
+        options["forceinline"] = True
     return options
 
 
@@ -138,8 +170,7 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
     if func is None:
         return functools.partial(jit, **options)
     dispatcher = numba.njit(**_options(**options))(func)
-    if options.get("internal"):
-        dispatcher.__class__ = _Part
+    dispatcher.__class__ = _Part if options.get("internal") else _Kernel
     # A function that is only ever inlined never needs a cache entry of its own.
     if not (options.get("forceinline") or options.get("internal")):
         enable_cache(dispatcher, _stamp(_foreign_text(func)))
@@ -245,6 +276,7 @@ def compiled(kernel: Callable, state: Any) -> Any:
     key = (kernel, stamp)
     if key not in _entries:
         dispatcher = numba.njit(**_options())(kernel)
+        dispatcher.__class__ = _Kernel
         enable_cache(dispatcher, stamp)
         _entries[key] = dispatcher
     return _entries[key]
