@@ -31,6 +31,7 @@ INTERNALS = {
     "numba.core.registry.CPUDispatcher.__call__": "refusing calls of parts from Python",
     "numba.core.registry.CPUDispatcher.compile": "no collection of garbage meanwhile",
     "numba.core.registry.CPUDispatcher.get_call_template": "the types of calls of parts",
+    "numba.core.registry.CPUDispatcher.get_overload": "calls of parts",
     "numba.core.typed_passes.NativeLowering.run_pass": "the lowering of parts",
     "numba.core.base.BaseContext.insert_user_function": "the lowering of parts",
     "numba.core.caching._CacheLocator": "the place of the cache",

@@ -162,14 +162,13 @@ def _(state, i, k):
     _add_site(state, i, k)
 
 
-def rebuild(state, z, improper):
+def rebuild(q, sites, z, improper):
     """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
 
     A site kept in single precision, a sum that had drifted or a prior that has become tighter may
     leave a slot improper; such slots are marked, and their number is returned.
     """
-    q = state.family
-    natural, prior, sites = q.natural, q.prior, state.sites
+    natural, prior = q.natural, q.prior
     n_slots, width = natural.shape
     for k in range(n_slots):
         for p in range(width):
@@ -286,13 +285,13 @@ def log_evidence(state, z, counts):
     return total
 
 
-def staleness(state, other, counts):
-    """Mean over occupied clusters of KL(other, state): how far the running sites have fallen."""
+def staleness(q, converged, counts):
+    """Mean over occupied clusters of KL(converged, q): how far the running sites have fallen."""
     total = 0.0
     n_clusters = 0
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += divergence(other.family, k, state.family, k)
+            total += divergence(converged, k, q, k)
             n_clusters += 1
     return total / max(n_clusters, 1) if n_clusters else math.nan
 
@@ -363,7 +362,7 @@ class EPCollapse(Driver):
 
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
         improper = np.zeros(counts.size, dtype=bool)
-        n_improper = compiled(rebuild, self.state)(self.state, z, improper)
+        n_improper = compiled(rebuild, self.state)(self.state.family, self.state.sites, z, improper)
         if n_improper:
             self._insert(z, np.arange(z.size), improper)
             self.state.counters[INVALID] += n_improper
@@ -382,7 +381,7 @@ class EPCollapse(Driver):
         """Mean divergence of the clusters' running approximations from converged ones."""
         other = copied(self.state)
         self._converge(other, z, counts)
-        return float(compiled(staleness, self.state)(self.state, other, counts))
+        return float(compiled(staleness, self.state)(self.state.family, other.family, counts))
 
     def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """EP's log evidence of the partition."""

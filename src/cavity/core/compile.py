@@ -6,8 +6,9 @@ Why each flag is what it is:
 * fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
   ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
 * ``nogil=True``: chains run in threads.
-* no reference counts, unless a kernel allocates: reading one field of a NamedTuple would
-  otherwise count every array in it, atomically, and cost ten times the arithmetic.
+* no reference counts: reading one field of a NamedTuple would otherwise count every array in it,
+  atomically, and cost ten times the arithmetic. So kernels make no arrays: they work in room that
+  they are given.
 
 Where compiled code is kept between processes is the business of ``core/cache.py``.
 """
@@ -94,23 +95,6 @@ class _PartCompiler(CompilerBase):
         return [passes]
 
 
-class _Kernel(CPUDispatcher):
-    """A function that Python calls, compiled without pauses for garbage.
-
-    The compiler makes millions of objects, most of them to stay: looking through them again and
-    again for cycles takes a tenth of the time.
-    """
-
-    def compile(self, sig: Any) -> Any:
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile(sig)
-        finally:
-            if collecting:
-                gc.enable()
-
-
 class _InlinedPartCompiler(_PartCompiler):
     inlined = True
 
@@ -129,23 +113,51 @@ class _Part(CPUDispatcher):
         )
 
 
+class _Kernel(CPUDispatcher):
+    """A function that Python calls; where kernels call it, it is a part of them like any other.
+
+    It is compiled without pauses for garbage. The compiler makes millions of objects, most of
+    them to stay: looking through them again and again for cycles takes a tenth of the time.
+    """
+
+    options: dict[str, Any]
+
+    @functools.cached_property
+    def part(self) -> _Part:
+        """The same function for kernels."""
+        return _part(self.py_func, **self.options)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a call from Python."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Types of a call by a kernel."""
+        return self.part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """The code that such a call is to."""
+        return self.part.get_overload(sig)
+
+
 def _options(
-    reassoc: bool = False,
-    forceinline: bool = False,
-    allocates: bool = False,
-    internal: bool = False,
+    reassoc: bool = False, forceinline: bool = False, internal: bool = False
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
         "no_cfunc_wrapper": True,
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
-        "_nrt": allocates,
+        "_nrt": False,
     }
     if internal:
         options["pipeline_class"] = _InlinedPartCompiler if forceinline else _PartCompiler
-    elif forceinline:
-        options["forceinline"] = True
     return options
 
 
@@ -158,22 +170,31 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         The kernel.
     reassoc : bool
         Let sums be reordered (for scalar reductions only).
-    allocates : bool
-        The kernel creates arrays. Others work in room that they are given.
     internal : bool
-        Only other kernels call it: it is linked into them and never made executable alone, which
-        saves much of the time to compile. It cannot be called from Python.
+        Only other kernels call it; a call from Python is refused. To them every function is a
+        part: linked into them and never made executable alone, which halves the time to compile.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
         its own, so a small verb costs more to call than to run.
     """
     if func is None:
         return functools.partial(jit, **options)
+    if options.pop("internal", False):
+        return _part(func, **options)
+    return _kernel(func, _stamp(_foreign_text(func)), **options)
+
+
+def _part(func: Callable, **options: Any) -> Any:
+    dispatcher = numba.njit(**_options(**options, internal=True))(func)
+    dispatcher.__class__ = _Part
+    return dispatcher
+
+
+def _kernel(func: Callable, stamp: str, **options: Any) -> Any:
     dispatcher = numba.njit(**_options(**options))(func)
-    dispatcher.__class__ = _Part if options.get("internal") else _Kernel
-    # A function that is only ever inlined never needs a cache entry of its own.
-    if not (options.get("forceinline") or options.get("internal")):
-        enable_cache(dispatcher, _stamp(_foreign_text(func)))
+    dispatcher.__class__ = _Kernel
+    dispatcher.options = options
+    enable_cache(dispatcher, stamp)
     return dispatcher
 
 
@@ -275,10 +296,7 @@ def compiled(kernel: Callable, state: Any) -> Any:
     stamp = _stamp(_texts_of(state) | _foreign_text(kernel))
     key = (kernel, stamp)
     if key not in _entries:
-        dispatcher = numba.njit(**_options())(kernel)
-        dispatcher.__class__ = _Kernel
-        enable_cache(dispatcher, stamp)
-        _entries[key] = dispatcher
+        _entries[key] = _kernel(kernel, stamp)
     return _entries[key]
 
 
