@@ -7,12 +7,14 @@ the partition prior, the compile step, the chains.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cavity.collapse.driver import Parts
+from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
 from cavity.moves.anchors import Anchors, all_anchors
@@ -22,7 +24,7 @@ from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import ChainRun, run_chains
+from cavity.sampling.chains import ChainRun, count_jobs, run_chains
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
 
 
@@ -179,10 +181,19 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
     return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
 
 
-def compile_kernels(plan: Plan) -> None:
-    """Run a sweep over a few observations, so that no chain's clock shows compilation."""
+def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
+    """Run a sweep over a few observations, so that no chain's clock shows compilation.
+
+    Of two jobs the second compiles what the answer needs.
+    """
     if not kernels_are_kept():
-        say("compiling kernels: once on this machine, about 20 seconds")
+        say("compiling kernels: once on this machine, about 15 seconds")
+    two = count_jobs(n_jobs, 2) == 2
+    with compiled_beside("cavity.posterior.rehearsal") if two else nullcontext():
+        _rehearse(plan)
+
+
+def _rehearse(plan: Plan) -> None:
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)
     moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
@@ -215,7 +226,7 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
         # process, so that they are set here, not in the chains' threads.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        compile_kernels(plan)
+        compile_kernels(plan, settings.n_jobs)
         if plan.anchors is not None:
             anchors = plan.anchors()
         return run_chains(
