@@ -15,7 +15,7 @@ from cavity import GaussianMixture, NotConvergedWarning, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.base import load
 from cavity.models.predictive import spread_draws
-from cavity.posterior import Posterior, expected_loss
+from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.priors import FixedWeights
 
 RNG = np.random.default_rng(0)
@@ -53,11 +53,34 @@ def test_the_answer_is_not_the_last_draw(data):
     X = np.random.default_rng(0).standard_normal((50, 2))
     m = StudentTMixture(3, **SMALL).fit(X)
     draws = m.posterior_.flat_labels
-    mine = expected_loss(m.labels_, draws)
+    loss = m.partition_.loss
+    mine = expected_loss(m.labels_, draws, loss=loss)
     assert m.partition_.expected_loss == pytest.approx(mine, abs=1e-12)
-    assert mine < min(expected_loss(row, draws) for row in draws)
+    assert mine < min(expected_loss(row, draws, loss=loss) for row in draws)
     last = draws[-1]
     assert m.posterior_.agreement(last)["ari"] < 1.0
+
+
+def test_the_loss_is_the_user_s(data, tmp_path):
+    """Tables and pages read the same estimate, a file brings it back, and no draw depends on it."""
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    checkpoint = {"checkpoint": tmp_path / "run.npz"}
+    found, draws = {}, set()
+    for loss in ("vi", "binder", "omari", Loss("vi", 0.5), Loss("binder", 1.6)):
+        m = StudentTMixture(3, loss=loss, **SMALL, **checkpoint).fit(X)
+        p = m.posterior_
+        np.testing.assert_array_equal(m.labels_, p.partition(loss).labels)
+        np.testing.assert_array_equal(m.labels_, p.view().labels)
+        again = load(m.save(tmp_path / "m.nc"))
+        assert again.loss == loss
+        assert again.partition_.loss == p.loss == m.partition_.loss
+        assert again.partition_.expected_loss == pytest.approx(m.partition_.expected_loss)
+        found[str(loss)] = m.labels_
+        draws.add(p.labels.tobytes())
+    assert len(draws) == 1
+    assert len({labels.tobytes() for labels in found.values()}) > 1
+    with pytest.raises(ValueError, match="loss must be one of"):
+        StudentTMixture(3, loss="rand").fit(X)
 
 
 @BOTH

@@ -7,7 +7,7 @@ import posterior_twins as twins
 import pytest
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
-from cavity.posterior import Posterior, expected_loss, partition_distance
+from cavity.posterior import Loss, Posterior, expected_loss, partition_distance
 from cavity.posterior import certainty as certainty_module
 from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
@@ -82,7 +82,7 @@ def test_expected_loss_equals_its_twin(draws, loss, a):
     rng = np.random.default_rng(1)
     for c in (rng.integers(0, 3, 25), np.zeros(25, int), np.arange(25)):
         truth = np.mean([twins.loss(loss, c, z, a) for z in draws])
-        assert expected_loss(c, draws, loss=loss, a=a) == pytest.approx(truth, abs=1e-12)
+        assert expected_loss(c, draws, loss=Loss(loss, a)) == pytest.approx(truth, abs=1e-12)
 
 
 def test_losses_against_scikit_learn(draws, monkeypatch):
@@ -101,9 +101,11 @@ def test_losses_against_scikit_learn(draws, monkeypatch):
 
 def test_unequal_costs_have_the_stated_direction():
     together, apart = [0, 0], [0, 1]
-    assert partition_distance(apart, together, loss="binder", a=1.5) == pytest.approx(1.5 / 2)
-    assert partition_distance(together, apart, loss="binder", a=1.5) == pytest.approx(0.5 / 2)
-    ratio = partition_distance(apart, together, a=1.5) / partition_distance(together, apart, a=1.5)
+    assert partition_distance(apart, together, loss=Loss("binder", 1.5)) == pytest.approx(1.5 / 2)
+    assert partition_distance(together, apart, loss=Loss("binder", 1.5)) == pytest.approx(0.5 / 2)
+    vi = Loss("vi", 1.5)
+    ratio = partition_distance(apart, together, loss=vi)
+    ratio /= partition_distance(together, apart, loss=vi)
     assert ratio == pytest.approx(3.0)
 
 

@@ -232,11 +232,15 @@ class StudentTMixture(_Mixture):
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
         ``pass_every``: full EP passes every so many sweeps (0: none).
+    loss : {"vi", "binder", "omari"} or Loss
+        What ``labels_`` minimises on average over the posterior: variation of information,
+        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
+        costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected variation of information.
+        The partition that minimises the posterior expected loss.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition
@@ -296,6 +300,8 @@ checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covari
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.
+    loss : {"vi", "binder", "omari"} or Loss
+        As for `StudentTMixture`.
 
     Attributes
     ----------

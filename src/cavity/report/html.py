@@ -64,7 +64,7 @@ def write_report(
     settings : mapping, optional
         Settings of the fit beyond those kept in ``posterior.record``.
     partition : Partition or labels, optional
-        The partition reported on; the VI estimate by default.
+        The partition reported on; the point estimate by default.
     threshold : float
         Which observations count as doubtful: see `Posterior.doubtful`.
     features : sequence of str, optional
