@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.posterior._draws import distinct
-from cavity.posterior.losses import DEFAULT, Loss, losses_to_draws
+from cavity.posterior.losses import Loss, losses_to_draws
 from cavity.posterior.search import Problem
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Partition:
 
     labels: np.ndarray
     expected_loss: float
-    loss: Loss = Loss(DEFAULT)
+    loss: Loss
     _draws: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
