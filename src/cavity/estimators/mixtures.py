@@ -74,6 +74,16 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> Any:
         raise TypeError("an estimator says what its problem is")
 
+    def _own_problem(self, standard: np.ndarray) -> Any:
+        """The problem of data in standardised units."""
+        return self._problem(standard, self._cluster_prior(standard))
+
+    def _prior_state(self, n_slots: int) -> Any:
+        """The prior over partitions with which chains start."""
+        prior = self._specification()
+        default = CONCENTRATION_OPEN if prior.is_open else CONCENTRATION
+        return prior.state(self.n_clusters, n_slots, default)
+
     # ------------------------------------------------------------------ data
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
