@@ -15,7 +15,7 @@ from cavity.posterior._draws import canonical, distinct, size_summaries
 from cavity.posterior.certainty import own_certainty, places
 from cavity.posterior.record import RunRecord
 from cavity.posterior.relabel import relabel
-from cavity.posterior.summary import observation_table
+from cavity.posterior.summary import number_words, observation_table
 
 
 @pytest.fixture
@@ -390,3 +390,17 @@ def test_comparison_of_two_fits(draws):
     second = Posterior.from_labels(draws, point_log_lik=0.1 * rng.standard_normal((1, 40, 25)) - 1)
     table = first.compare(second).loo
     assert table.index[0] == "first"
+
+
+def test_the_number_of_clusters_in_words():
+    """Of one number for tables and pages: all read the same view."""
+    two, three, four = [0, 0, 1, 1, 1], [0, 0, 1, 2, 2], [0, 1, 2, 3, 3]
+    view = Posterior.from_labels([two] * 599 + [three]).view()
+    assert number_words(view) == "2 clusters: over 99%"
+    view = Posterior.from_labels([two] * 3 + [three] * 6 + [four]).view()
+    assert number_words(view) == "3 clusters: 60%, 2: 30%, 4: 10%"
+    assert view.number.to_dict() == {2: 0.3, 3: 0.6, 4: 0.1}
+    # As many numbers as draws: none is probable, and something is said all the same.
+    many = np.array([np.minimum(np.arange(400), k) for k in range(300)])
+    view = Posterior.from_labels(many).view(np.zeros(400, int))
+    assert number_words(view) == "1 cluster: under 1%, other numbers: over 99%"
