@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -59,6 +60,7 @@ class Move:
         self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
         self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
         self.n_sweeps = np.zeros(1, dtype=np.int64)
+        self.seconds = np.zeros(1)
         self._room: Room | None = None
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
@@ -72,21 +74,27 @@ class Move:
         self.due -= n_tries
         self.drawn += n_tries
         kernel = compiled(type(self).kernel, (state, chain.prior))
+        start = time.perf_counter()
         kernel(
             state, chain.prior, chain.z, chain.counts, self.anchors, self._room, n_tries,
             self.tally, rng,
         )  # fmt: skip
+        self.seconds += time.perf_counter() - start
         self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
             cost = np.maximum(self.tally[:, WORK], 1) / np.maximum(self.drawn, 1)
             self.rate = np.clip(np.array(self.shares) * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
-        """Tries that found a proposal, and how many were accepted."""
+        """Tries that found a proposal, acceptances and evidences of each kind; seconds of all."""
         out: dict[str, float] = {}
         for kind, row in zip(self.kinds, self.tally.tolist(), strict=True):
-            out |= {f"{kind}_tries": row[TRIES], f"{kind}_accepted": row[ACCEPTED]}
-        return out
+            out |= {
+                f"{kind}_tries": row[TRIES],
+                f"{kind}_accepted": row[ACCEPTED],
+                f"{kind}_evidences": row[WORK],
+            }
+        return {**out, "move_seconds": float(self.seconds[0])}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it keeps between sweeps, for a checkpoint."""
@@ -98,4 +106,4 @@ class Move:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
 
 
-_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps")
+_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps", "seconds")

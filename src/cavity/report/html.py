@@ -303,6 +303,8 @@ def _diagnostics(view: View, diagnostics: Diagnostics) -> str:
         parts += ["<h3>Agreement of the chains</h3>\n", tables.chains_table(diagnostics)]
     if len(diagnostics.events):
         parts += ["<h3>Numerical events</h3>\n", tables.events_table(diagnostics)]
+    if len(diagnostics.moves):
+        parts += ["<h3>Moves of whole clusters</h3>\n", tables.moves_table(diagnostics)]
     return "".join(parts)
 
 
