@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
+from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.mixture_answers import MixtureAnswers
@@ -120,6 +121,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
         Warns
         -----
+        CoarseColumnsWarning
+            If columns have few values, or one value in many rows.
         NotConvergedWarning
             If the chains are not shown to agree.
         """
@@ -127,8 +130,10 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         names = _row_names(X)
         X = self._check_data(X, reset=True)
         plan, units = self._plan(X)
+        given = getattr(self, "feature_names_in_", None)
+        columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
+        warn_of_coarse_columns(X, columns)
         run = run_plan(plan, self._run_settings())
-        columns = getattr(self, "feature_names_in_", None)
         posterior = plan.posterior(
             run,
             names=names,
@@ -136,10 +141,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             n_values=len(X),
             settings=self._settings(),
             noun="row",
-            columns=tuple(
-                (f"x{j}" for j in range(X.shape[1])) if columns is None else map(str, columns)
-            ),
-            columns_named=columns is not None,
+            columns=columns,
+            columns_named=given is not None,
         )
         self._finish(posterior)
         return self
