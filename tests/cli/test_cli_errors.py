@@ -130,6 +130,10 @@ def test_a_folder_for_data(cavity, tmp_path):
             "--concentration must be a number between 1e-100 and 1e+100, or 'learn', not -1.0.",
         ),
         (["--model", "cubist"], "'cubist' is not one of 'student-t', 'gaussian', 'series'"),
+        (
+            ["--loss", "rand"],
+            "--loss must be one of 'vi', 'binder', 'omari', or a Loss; got 'rand'",
+        ),
         (["--prior", "flat"], "'flat' is not one of 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
         (
             ["--collapse", "guess"],

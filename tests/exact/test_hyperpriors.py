@@ -241,7 +241,7 @@ def test_the_conditional_of_a_full_scale():
     draws = np.empty((4000, D, D))
     for row in draws:
         update.draw(at_these, rng)
-        row[:] = update.record(at_these)["covariance_prior_scale"]
+        row[:] = common_of(family.prior, D).scale
     other = exact.rvs(4000, random_state=rng)
     for function in (
         lambda s: s[:, 0, 0],

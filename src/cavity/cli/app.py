@@ -191,6 +191,13 @@ def fit(
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
+    loss: Annotated[
+        Text,
+        typer.Option(
+            help="What the single best answer minimises: vi, binder or omari (one minus adjusted "
+            "Rand)."
+        ),
+    ] = None,
     series: Annotated[
         Text, typer.Option(help="series: column that names the series.", metavar="NAME")
     ] = None,
@@ -259,6 +266,7 @@ def fit(
         "prior": None if prior is None else prior.value,
         "concentration": _number_or_word("--concentration", concentration, ("learn",)),
         "init": init,
+        "loss": loss,
         "n_chains": chains,
         "n_warmup": warmup,
         "n_draws": draws,

@@ -31,6 +31,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "prior": (str,),
     "collapse": (str,),
     "init": (str,),
+    "loss": (str,),
     "concentration": (int, float, str),
     "df": (int, float, str),
     "freq": (str,),
@@ -141,7 +142,9 @@ def option(setting: str) -> str:
     return OPTIONS.get(setting, f"--{setting}")
 
 
-_WORDS = "|".join([*OPTIONS, "df", "concentration", "collapse", "prior", "init", "thin", "freq"])
+_WORDS = "|".join(
+    [*OPTIONS, "df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq"]
+)
 
 
 def in_options(text: str) -> str:

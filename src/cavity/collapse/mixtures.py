@@ -16,7 +16,7 @@ from cavity.collapse.registry import supports
 from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
-from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian
@@ -70,7 +70,7 @@ class StudentTProblem:
     updates: tuple[Update, ...] = ()
     df: float = 5.0
     learn_df: str | None = None
-    df_prior: tuple[float, float] = (2.0, 0.1)
+    df_prior: tuple[float, float] = DF_PRIOR
 
     model: ClassVar[str] = "student-t"
 

@@ -16,6 +16,7 @@ from cavity.collapse.registry import assemble, collapses_of
 from cavity.core.notices import NotConvergedWarning
 from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_number
+from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
@@ -71,6 +72,7 @@ class Estimator(Fitted, BaseEstimator):
     checkpoint: Any = None
     keep_warmup: bool = False
     collapse_options: Any = None
+    loss: Any = DEFAULT
 
     _model: ClassVar[str]  # its name in the registry of collapses
     _starts: ClassVar[tuple[str, ...]]
@@ -105,6 +107,7 @@ class Estimator(Fitted, BaseEstimator):
         count_jobs(self.n_jobs, self.n_chains)
         check_seed(self.random_state)
         self._collapse_options()
+        as_loss(self.loss)
 
     def _collapse_options(self) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""
@@ -173,7 +176,7 @@ class Estimator(Fitted, BaseEstimator):
         """Keep the draws, find the estimate, say whether the chains agree."""
         self.posterior_ = posterior
         try:
-            partition = posterior.partition("vi")
+            partition = posterior.partition()
         except KeyboardInterrupt:
             partition = _best_draw(posterior)
             warnings.warn(
@@ -240,7 +243,7 @@ class Estimator(Fitted, BaseEstimator):
         estimator.posterior_ = posterior
         estimator._restore(posterior)
         labels = posterior.summaries.get(ESTIMATE)
-        partition = posterior.partition("vi") if labels is None else _known(posterior, labels)
+        partition = posterior.partition() if labels is None else _known(posterior, labels)
         estimator._settle(partition)
         return estimator
 
@@ -256,15 +259,14 @@ def _best_draw(posterior: Posterior) -> Partition:
 
 
 def _known(posterior: Posterior, labels: np.ndarray) -> Partition:
-    from cavity.posterior.losses import expected_loss
-
     draws = posterior.flat_labels
     n = posterior.n_observations
     top = int(labels.max(initial=-1))
     if labels.shape != (n,) or not np.array_equal(np.unique(labels), np.arange(top + 1)):
         raise ValueError("the point estimate in the file is not one of its observations.")
     values = labels.astype(np.int64)
-    return Partition(values, expected_loss(values, draws), "vi", 1.0, draws)
+    loss = posterior.loss
+    return Partition(values, expected_loss(values, draws, loss=loss), loss, draws)
 
 
 def load(path: str | os.PathLike[str]) -> Estimator:

@@ -200,6 +200,7 @@ def _rehearse(plan: Plan) -> None:
     sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
     sampler.sweep(rng)
     sampler.log_joint()
+    sampler.record()
     sampler.keep()
     if hasattr(sampler.collapse, "staleness"):
         sampler.collapse.staleness(sampler.z, sampler.counts)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
+from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.mixture_answers import MixtureAnswers
@@ -77,6 +78,15 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> Any:
         raise TypeError("an estimator says what its problem is")
 
+    def _own_problem(self, standard: np.ndarray) -> Any:
+        """The problem of data in standardised units."""
+        return self._problem(standard, self._cluster_prior(standard.shape[1]))
+
+    def _prior_state(self, n_slots: int) -> Any:
+        """The prior over partitions with which chains start."""
+        n = self.posterior_.n_observations
+        return self._specification().state(self.n_clusters, n_slots, n)
+
     # ------------------------------------------------------------------ data
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
@@ -113,6 +123,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
         Warns
         -----
+        CoarseColumnsWarning
+            If columns have few values, or one value in many rows.
         NotConvergedWarning
             If the chains are not shown to agree.
         """
@@ -120,8 +132,10 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         names = _row_names(X)
         X = self._check_data(X, reset=True)
         plan, units = self._plan(X)
+        given = getattr(self, "feature_names_in_", None)
+        columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
+        warn_of_coarse_columns(X, columns)
         run = run_plan(plan, self._run_settings())
-        columns = getattr(self, "feature_names_in_", None)
         posterior = plan.posterior(
             run,
             names=names,
@@ -129,10 +143,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             n_values=len(X),
             settings=self._settings(),
             noun="row",
-            columns=tuple(
-                (f"x{j}" for j in range(X.shape[1])) if columns is None else map(str, columns)
-            ),
-            columns_named=columns is not None,
+            columns=columns,
+            columns_named=given is not None,
         )
         self._finish(posterior)
         return self
@@ -240,11 +252,15 @@ class StudentTMixture(_Mixture):
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
         of a row that stays in its cluster is computed anew every so many sweeps (by default
         warm-up finds how many, by how stale the sites become).
+    loss : {"vi", "binder", "omari"} or Loss
+        What ``labels_`` minimises on average over the posterior: variation of information,
+        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
+        costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected variation of information.
+        The partition that minimises the posterior expected loss.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition
@@ -304,6 +320,8 @@ checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covari
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.
+    loss : {"vi", "binder", "omari"} or Loss
+        As for `StudentTMixture`.
 
     Attributes
     ----------

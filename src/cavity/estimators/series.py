@@ -71,6 +71,8 @@ keep_warmup
         collapse always does. For ``collapse="collapsed"``, ``route``: ``"information"``,
         ``"filter"`` or ``"auto"``, the cheaper. For ``"ep"``: ``fraction`` and ``damping`` of site
         updates, ``pass_every``: full EP passes every so many sweeps.
+    loss : {"vi", "binder", "omari"} or Loss
+        As for `StudentTMixture`.
 
     Attributes
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -75,6 +76,7 @@ class Move:
         self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
         self.n_sweeps = np.zeros(1, dtype=np.int64)
         self._tries = np.zeros(len(self.kinds), dtype=np.int64)
+        self.seconds = np.zeros(1)
         self._room: Room | None = None
         self._kernels = Kernels()
 
@@ -86,10 +88,12 @@ class Move:
             width = state.family.natural.shape[1]
             self._room = room_for(n, width, chain.collapse.own_width)
         count_tries(self.rate, self.due, self.drawn, self._tries)
+        start = time.perf_counter()
         self._kernels.run(
             type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,
             self._room, self._tries, self.tally, rng,
         )  # fmt: skip
+        self.seconds += time.perf_counter() - start
         self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
             shares = np.array(self.shares)
@@ -99,12 +103,16 @@ class Move:
             self.rate = np.clip(shares * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
-        """Tries that found a proposal, and how many were accepted."""
+        """Tries that found a proposal, acceptances and evidences of each kind; seconds of all."""
         out: dict[str, float] = {}
         for kind, row in zip(self.kinds, self.tally.tolist(), strict=True):
             kind = f"approximate_{kind}" if self.approximate else kind
-            out |= {f"{kind}_tries": row[TRIES], f"{kind}_accepted": row[ACCEPTED]}
-        return out
+            out |= {
+                f"{kind}_tries": row[TRIES],
+                f"{kind}_accepted": row[ACCEPTED],
+                f"{kind}_evidences": row[WORK],
+            }
+        return {**out, "move_seconds": float(self.seconds[0])}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it keeps between sweeps, for a checkpoint."""
@@ -116,4 +124,4 @@ class Move:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
 
 
-_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps")
+_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps", "seconds")

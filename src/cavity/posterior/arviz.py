@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.models.predictive import CLUSTER_PRIOR
 from cavity.posterior.quantities import scalar_parameters
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def _groups(p: Posterior) -> dict[str, xr.Dataset]:
             dims = (*head, *_axes(p, name, values.shape[2:]))
         if name in small:
             continue
-        if values[0, 0].size <= _SMALL and np.isfinite(values).all():
+        # Natural parameters are for computing, not for reading.
+        small_enough = values[0, 0].size <= _SMALL and name != CLUSTER_PRIOR
+        if small_enough and np.isfinite(values).all():
             small[name] = (dims, values)
         elif name not in clusters:
             large[name] = (dims, values)

@@ -119,7 +119,10 @@ def compare(first: Posterior, second: Posterior, n_rows: int = 500) -> Compariso
         {
             "clusters": [a.n_clusters, b.n_clusters],
             "mean_clusters": [first.n_occupied.mean(), second.n_occupied.mean()],
-            "expected_vi_own": [a.expected_loss, b.expected_loss],
+            "expected_vi_own": [
+                _mean_loss(first, a.labels, "vi"),
+                _mean_loss(second, b.labels, "vi"),
+            ],
             "expected_vi_other": [
                 _mean_loss(second, a.labels, "vi"),
                 _mean_loss(first, b.labels, "vi"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.core.words import plural
 from cavity.posterior.arviz import ess, rhat
+from cavity.posterior.moves import is_of_moves, moves_table
 from cavity.posterior.quantities import label_free
 from cavity.posterior.similarity import similarity
 
@@ -48,7 +49,10 @@ class Diagnostics:
     disagreement_within : float
         The same between the two halves of a chain, the largest: what chance alone gives.
     events : DataFrame
-        Counters of the sampler per chain.
+        Counters of the sampler per chain, but for those of the moves.
+    moves : DataFrame
+        Tries, acceptances and share of the time of each kind of move; see
+        `cavity.posterior.moves.moves_table`.
     """
 
     converged: bool
@@ -59,6 +63,7 @@ class Diagnostics:
     disagreement: np.ndarray
     disagreement_within: float
     events: pd.DataFrame
+    moves: pd.DataFrame
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -88,6 +93,8 @@ class Diagnostics:
         parts = [self.verdict, self.table.to_string(float_format=lambda v: f"{v:.4g}")]
         if len(self.events):
             parts.append(self.events.to_string(float_format=lambda v: f"{v:.4g}"))
+        if len(self.moves):
+            parts.append(self.moves.to_string(float_format=lambda v: f"{v:.3g}"))
         return "\n\n".join(parts)
 
 
@@ -314,7 +321,11 @@ def diagnose(
         )
     problems += _judge_chains(p, between, within)
     events = pd.DataFrame(
-        {name: np.asarray(v, float).reshape(p.n_chains, -1)[:, 0] for name, v in p.events.items()},
+        {
+            name: np.asarray(v, float).reshape(p.n_chains, -1)[:, 0]
+            for name, v in p.events.items()
+            if not is_of_moves(p, name)
+        },
         index=pd.RangeIndex(p.n_chains, name="chain"),
     ).T
     events.index.name = "event"
@@ -327,4 +338,5 @@ def diagnose(
         disagreement=between,
         disagreement_within=within,
         events=events,
+        moves=moves_table(p),
     )

@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from cavity.posterior.losses import Loss
 from cavity.priors import series, specifications
 
 # Objects among the settings that can be written down and made again.
-_OBJECTS: dict[str, Any] = {**specifications.SPECIFICATIONS, "SeriesPrior": series.SeriesPrior}
+_OBJECTS: dict[str, Any] = {
+    **specifications.SPECIFICATIONS,
+    "SeriesPrior": series.SeriesPrior,
+    "Loss": Loss,
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.priors.cluster import common_of, read_common, write_common
 from cavity.priors.covariance_df import df_log_density, draw_df
 from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_scale, scale_log_density
@@ -66,6 +66,7 @@ class ClusterHyperpriors(Update):
         self.typical = 0.0 if typical is None else float(typical)
         self.spread = SpreadPrior(0.0, 1.0, 1.0) if spread is None else spread
         self.n_held = n_held
+        self._kernels = Kernels()
         self.n_drawn = np.zeros(1, dtype=np.int64)
         self._room = common_of(np.concatenate([[1.0, d + 2.0], np.zeros(d * (d + 3) // 2)]), d)
 
@@ -75,9 +76,9 @@ class ClusterHyperpriors(Update):
         if self.n_drawn[0] <= self.n_held:
             return
         natural = chain.family.prior
-        failed = compiled(draw_hyperparameters, self._room)(
-            natural, chain.parameters, chain.counts, self.scale, self.typical, self.spread,
-            self._room, rng,
+        failed = self._kernels.run(
+            draw_hyperparameters, natural, chain.parameters, chain.counts, self.scale,
+            self.typical, self.spread, self._room, rng,
         )  # fmt: skip
         if failed:
             what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
@@ -101,7 +102,7 @@ class ClusterHyperpriors(Update):
         common = common_of(chain.family.prior, self.d)
         out: dict[str, np.ndarray] = {}
         if self.scale.form != FIXED:
-            out["covariance_prior_scale"] = common.scale
+            out["covariance_prior_scale"] = np.diag(common.scale).copy()
         if self.typical > 0.0:
             out["covariance_prior_df"] = common.nu[0].copy()
         if self.spread.shape > 0.0:

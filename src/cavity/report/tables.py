@@ -306,6 +306,27 @@ def events_table(diagnostics: Diagnostics) -> str:
     return table("events", "Numerical events counted during sampling, per chain.", columns)
 
 
+def moves_table(diagnostics: Diagnostics) -> str:
+    """What the moves of whole clusters did."""
+    frame = diagnostics.moves
+    columns = [
+        Column("move", [str(name) for name in frame.index]),
+        numeric("tries", frame["tries"], "that found a proposal", form=whole),
+        numeric("accepted", frame["accepted"], form=whole),
+        numeric("acceptance", frame["acceptance"], form=_share),
+        numeric("share of time", frame["time_share"], "of all sweeps", form=_share),
+    ]
+    caption = (
+        "Proposals for whole clusters at once, tried after each sweep; all chains together, "
+        "warm-up included. Few are accepted, and those few take chains from one mode to another."
+    )
+    return table("moves", caption, columns)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g}%" if math.isfinite(value) else "–"
+
+
 def _flatten(values: Mapping[str, Any], lead: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in values.items():

@@ -39,17 +39,17 @@ def sizes_sentence(view: View) -> str:
 
 def number_sentence(view: View) -> str:
     """Tell how sure the number of clusters is."""
-    posterior = view.posterior.n_clusters_posterior()
-    values = posterior.index.to_numpy()
-    best = int(values[posterior.to_numpy().argmax()])
-    if len(values) == 1:
+    from cavity.posterior.summary import number_words
+
+    best = int(view.number.index.to_numpy()[view.number.to_numpy().argmax()])
+    if len(view.number) == 1:
         return f"Every draw has {count(best, 'cluster')}."
-    text = f"The most probable number of clusters is {best} (probability {posterior.max():.2f})"
+    text = f"How many clusters? {number_words(view)}"
     low, high = np.quantile(view.posterior.n_occupied, [0.025, 0.975], method="nearest")
     if low < high:
-        text += f", and it lies between {low} and {high} with probability 95%"
+        text += f"; between {low} and {high} with probability 95%"
     if view.n_clusters != best:
-        text += f"; the best single answer, which weighs each one's place, has {view.n_clusters}"
+        text += f". The best single answer, which weighs each one's place, has {view.n_clusters}"
     return text + "."
 
 
