@@ -19,11 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kill_harness import kill, resumes_bit_for_bit
-from toy import RandomWalk, assert_same_draws, make_walk
+from toy import RandomWalk, assert_same_draws, make_walk, run_chains
 
 from cavity.core.progress import Silent
 from cavity.sampling import checkpoint as module
-from cavity.sampling.chains import run_chains
 from cavity.sampling.checkpoint import CheckpointError, checkpoint_seconds
 from cavity.sampling.fingerprint import data_digest, flatten_fingerprint
 
@@ -72,7 +71,7 @@ def test_more_draws_and_other_threads(tmp_path):
 
 def test_fewer_draws_are_refused(tmp_path):
     run(tmp_path / "a")
-    with pytest.raises(CheckpointError, match=r"come to draw 20 .* n_draws=5.*at least 20"):
+    with pytest.raises(CheckpointError, match=r"sweep 46 .* n_draws=5\. .*at least n_draws=20"):
         run(tmp_path / "a", n_draws=5)
 
 
@@ -321,8 +320,8 @@ def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
 
 def test_other_versions_are_refused(tmp_path, monkeypatch):
     run(tmp_path / "a")
-    monkeypatch.setattr(module, "VERSION", 2)
-    with pytest.raises(CheckpointError, match=r"format version 1 .* reads version 2"):
+    monkeypatch.setattr(module, "VERSION", 3)
+    with pytest.raises(CheckpointError, match=r"format version 2 .* reads version 3"):
         run(tmp_path / "a")
 
 
