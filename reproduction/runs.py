@@ -74,7 +74,7 @@ def efficiency(posterior: Any) -> dict[str, float]:
     labels = np.asarray(posterior.labels)
     half = labels.shape[1] // 2
     late = labels[:, half:]
-    pairs = choose_pairs(late, N_PAIRS)
+    pairs = choose_pairs(list(late), N_PAIRS)
     together = [(late[:, :, i] == late[:, :, j]).astype(float) for i, j in pairs]
     # Two observations that are always, or never, together say nothing about mixing.
     moving = [ess(t) for t in together if t.min() < t.max()]

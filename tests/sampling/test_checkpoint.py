@@ -499,10 +499,10 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
 # Killed processes
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_random_times(tmp_path, seed):
+@pytest.mark.parametrize(("function", "seed"), [("plain", 1), ("automatic", 2), ("automatic", 3)])
+def test_killed_at_random_times(tmp_path, function, seed):
     n_killed = resumes_bit_for_bit(
-        f"{HERE / 'toy_runs.py'}:plain", tmp_path, seed=seed, n_kills=4, longest=0.6
+        f"{HERE / 'toy_runs.py'}:{function}", tmp_path, seed=seed, n_kills=4, longest=0.6
     )
     assert n_killed >= 2
 
@@ -530,7 +530,8 @@ def test_killed_while_writing(tmp_path):
     )
 
 
-def test_the_kill_test_can_fail(tmp_path):
+@pytest.mark.parametrize("function", ["plain", "automatic"])
+def test_the_kill_test_can_fail(tmp_path, function):
     """A sampler that forgets part of its state must be caught."""
     forgetful = tmp_path / "forgetful.py"
     forgetful.write_text(
@@ -544,11 +545,11 @@ def test_the_kill_test_can_fail(tmp_path):
                     super().restore({{**state, "centre": state["centre"] + 1e-9}})
 
             toy_runs.Slow = Forgetful
-            plain = toy_runs.plain
+            plain, automatic = toy_runs.plain, toy_runs.automatic
         """)
     )
     with pytest.raises(AssertionError, match="Arrays are not equal"):
-        resumes_bit_for_bit(f"{forgetful}:plain", tmp_path, seed=3, n_kills=3, longest=0.6)
+        resumes_bit_for_bit(f"{forgetful}:{function}", tmp_path, seed=3, n_kills=3, longest=0.6)
 
 
 def test_kill_says_whether_it_hit():

@@ -306,8 +306,9 @@ class GaussianMixture(_Mixture):
         Number of clusters; under an open prior, where to start.
     collapse : {"collapsed", "naive"}
         Integrate cluster parameters out, or condition on draws of them.
-    prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, n_jobs, \
-random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covariance_prior_scale
+    prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
+n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
+covariance_prior_df, covariance_prior_scale
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

@@ -41,7 +41,7 @@ class TrendMoments(NamedTuple):
 
 
 def pool_trends(parts: list[dict[str, np.ndarray]]) -> TrendMoments:
-    """Moments over all chains from the running ones of their parts, by the law of total variance."""
+    """Moments over all chains from the running ones of their parts, by the total variance's law."""
     kept = [part for part in parts if part["n_kept"] > 0]
     if not kept:
         raise ValueError("no draw was kept, so there are no trends. Ask for more draws.")

@@ -124,7 +124,7 @@ def choose_pairs(labels: Sequence[np.ndarray], n_pairs: int, random_state: int =
         if len(found) == wanted:
             break
         i = int(rng.integers(n))
-        row = labels[rng.integers(chains)][rng.integers(draws)]
+        row = labels[int(rng.integers(chains))][int(rng.integers(draws))]
         mates = np.flatnonzero(row == row[i]) if attempt % 2 else np.arange(n)
         j = int(mates[rng.integers(len(mates))])
         if i != j:
@@ -271,10 +271,8 @@ def problems_of(
         for name, number in checks.broken.items()
     ]
     if checks.n_draws < 4:
-        return [
-            *problems,
-            f"{checks.n_draws} draw(s) per chain are too few to judge anything: draw some hundreds.",
-        ]
+        few = f"{checks.n_draws} draw(s) per chain are too few to judge anything."
+        return [*problems, few]
     problems += _apart(checks)
     for name, value in checks.table["rhat"].drop(PAIRS, errors="ignore").items():
         if value > rhat_max:
@@ -438,7 +436,7 @@ def diagnose(
     import pandas as pd
 
     checks = measure(
-        p.labels,
+        list(p.labels),
         label_free(p),
         n_pairs=n_pairs,
         n_rows=n_rows,

@@ -45,7 +45,7 @@ def scalar_parameters(posterior: Posterior) -> dict[str, np.ndarray]:
 def scalars(
     parameters: Mapping[str, np.ndarray], cluster_parameters: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Those of the parameters, each of shape (chain, draw, ...), that are one number in each draw."""
+    """Parameters, of those of shape (chain, draw, ...), that are one number in each draw."""
     found: dict[str, np.ndarray] = {}
     with_clusters = frozenset(cluster_parameters)
     for name, values in parameters.items():

@@ -148,7 +148,7 @@ class Chain:
 
 
 class Crew:
-    """Threads that take turns over the chains until all are at the end of their stage, or stopped."""
+    """Threads that take turns over the chains until all are at their stage's end, or stopped."""
 
     def __init__(self, chains: Sequence[Chain], n_threads: int, keep_snapshots: bool) -> None:
         self._waiting = list(chains)
