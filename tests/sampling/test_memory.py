@@ -6,9 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from toy import RandomWalk, make_walk, run_chains
+from toy import RandomWalk, make_walk, run_chains, run_until
 
 from cavity.sampling import memory
+from cavity.sampling.length import unsettled
 from cavity.sampling.memory import Kept
 
 SETTINGS = {"n_chains": 2, "n_warmup": 3, "progress": False, "fingerprint": {}, "random_state": 0}
@@ -31,6 +32,13 @@ def test_too_many_draws_are_refused_before_any_sweep(n_jobs):
     assert "Ask for at most" in str(caught.value)
     assert "larger thin" in str(caught.value)
     assert str(caught.value).count("\n") == 0
+
+
+def test_so_is_an_automatic_run_that_could_not_keep_its_first_draws(monkeypatch):
+    monkeypatch.setattr(memory.MemoryCheck.__init__, "__defaults__", (lambda: 50_000,))
+    settings = {**SETTINGS, "n_warmup": 200}
+    with pytest.raises(MemoryError, match=r"the 400 draws that n_draws='auto' takes at the least"):
+        run_until(unsettled, lambda chain, rng: Unswept(400, rng), **settings)
 
 
 def test_the_number_of_draws_advised_fits(monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.sampling import chains
 from cavity.sampling.length import AutomaticLength, FixedLength
+from cavity.sampling.run import ChainRun
 
 
 class RandomWalk:
@@ -74,7 +75,7 @@ class RandomWalk:
         self.n_kept, self.n_moves = (int(v) for v in state["counts"])
 
 
-def run_chains(make_sampler, *, n_warmup=200, n_draws=300, thin=1, **settings) -> chains.ChainRun:
+def run_chains(make_sampler, *, n_warmup=200, n_draws=300, thin=1, **settings) -> ChainRun:
     """A run of so many draws."""
     length = FixedLength(n_warmup, n_draws, thin)
     return chains.run_chains(make_sampler, length, **settings)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 from toy import RandomWalk, run_chains, run_until
 
-from cavity.sampling.chains import ChainRun
+from cavity.sampling.run import ChainRun
 
 
 class Slow(RandomWalk):

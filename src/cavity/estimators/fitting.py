@@ -25,8 +25,9 @@ from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import ChainRun, run_chains
+from cavity.sampling.chains import run_chains
 from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
+from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
 from cavity.updates import Update
 

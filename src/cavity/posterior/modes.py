@@ -151,7 +151,7 @@ def label_entropy(draws: np.ndarray, reference: np.ndarray) -> float:
 
     Examples
     --------
-    >>> label_entropy(np.array([[0, 0, 1], [1, 1, 1]]), np.array([0, 0, 1])).round(3)
+    >>> round(label_entropy(np.array([[0, 0, 1], [1, 1, 1]]), np.array([0, 0, 1])), 3)
     0.693
     """
     matched = relabel(evenly(draws, _MATCHED_DRAWS), np.unique(reference, return_inverse=True)[1])

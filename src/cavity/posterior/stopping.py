@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.posterior._draws import size_summaries
 from cavity.posterior.diagnostics import Checks, ess_needed, measure, problems_of
+from cavity.posterior.effective import LEAST_DRAWS
 from cavity.posterior.quantities import LOG_MARGINAL, named, scalars
 from cavity.sampling.draws import stack_parameter
 from cavity.sampling.length import Judge, Judgement
@@ -42,8 +43,8 @@ def judge_of(max_clusters: int | None, log_joint_is_marginal: bool) -> Judge:
         )
 
     def judge(chains: Chains, cluster_parameters: Collection[str]) -> Judgement:
-        if len(chains[0]["labels"]) < 4:
-            return Judgement(False)
+        if len(chains[0]["labels"]) < LEAST_DRAWS:
+            return Judgement(False, 1.0)  # nothing can be told, nor how much is missing
         checks = check(chains, cluster_parameters)
         aside = _set_aside(checks)
         waiting = not all(checks.at_rest(chain) for chain in aside)
