@@ -106,7 +106,7 @@ def sample(
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Partition prior.
     concentration : float, "learn" or None
-        Its concentration, 1 by default; a learned one has a gamma prior.
+        Its concentration, as for `StudentTMixture`.
     collapse : {"ep", "collapsed"}
         How cluster parameters are integrated out.
     init : array of int, optional
@@ -158,8 +158,7 @@ checkpoint
         # Only the user's own functions know how to take a few of the observations.
         assemble_few=lambda n_slots: (n, assembled(n_slots)),
         prior=specified,
-        concentration=1.0,
-        start=lambda rng: rng.integers(0, n_clusters, n) if labels is None else labels,
+        start=lambda chain, rng: rng.integers(0, n_clusters, n) if labels is None else labels,
         n_start=n_clusters,
         fingerprint={
             "model": type(model).__name__,

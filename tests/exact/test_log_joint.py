@@ -14,13 +14,18 @@ from cavity.models.series.draws import SeriesPriors
 from cavity.models.series.state import factor_series
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
-from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 
 D = 2
 NIW = NIWPrior(np.array([0.3, -0.2]), 0.4, 5.0, np.array([[1.0, 0.0], [0.0, 0.6]]))
-SHAPE, FLOOR = 3.0, np.array([0.2, 0.1])
+SCALE = ScalePrior(FULL, 5.0, np.array([0.5, 0.3]))
+TYPICAL = 3.0
+SPREAD = SpreadPrior(2.0, 3.0, 0.6)
 DF_PRIOR = (2.0, 0.3)
 GAMMA = (2.0, 0.7)
 
@@ -32,9 +37,12 @@ def written_out(sampler, likelihood, learn_df):
     centre, kappa, nu, psi = unpack(sampler.family.prior, D)
     total = small.enumeration.log_restaurant(z, float(sampler.prior.concentration[0]))
     total += stats.gamma.logpdf(sampler.prior.concentration[0], GAMMA[0], scale=1 / GAMMA[1])
-    for j in range(D):
-        prior = stats.gamma(SHAPE, scale=NIW.psi[j, j] / SHAPE)
-        total += prior.logpdf(psi[j, j]) - prior.logsf(FLOOR[j])
+    spare = nu - D - 1.0
+    total += stats.wishart.logpdf(psi / spare, SCALE.strength, np.diag(SCALE.mean / SCALE.strength))
+    inside = MOST / (MOST + TYPICAL) - LEAST / (LEAST + TYPICAL)
+    total += np.log(TYPICAL / inside) - 2.0 * np.log(TYPICAL + spare)
+    total += stats.gamma.logpdf(kappa, SPREAD.shape, scale=1.0 / SPREAD.rate)
+    total += stats.norm.logpdf(centre, scale=SPREAD.spread).sum()
     occupied = np.unique(z)
     for k in occupied:
         precision = p.whiten[:, :, k].T @ p.whiten[:, :, k]
@@ -68,7 +76,7 @@ def written_out(sampler, likelihood, learn_df):
 def test_against_scipy(likelihood, collapse, learn_df):
     rng = np.random.default_rng(0)
     y = rng.standard_normal((9, D)) * [1.0, 0.7]
-    scale = CovarianceScaleUpdate(SHAPE, np.diag(NIW.psi), FLOOR)
+    scale = ClusterHyperpriors(D, SCALE, TYPICAL, SPREAD)
     if likelihood == "gaussian":
         parts = gaussian_collapse(y, NIW, 8, collapse, (scale,))
     else:

@@ -95,6 +95,7 @@ class Prior(StrEnum):
     fixed = "fixed"
     dp = "dp"
     pitman_yor = "pitman-yor"
+    finite = "finite"
 
 
 class Demo(StrEnum):
@@ -152,7 +153,7 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="Most clusters there may be; with --prior dp or pitman-yor, where to start.",
+            help="Most clusters there may be; where the prior leaves that open, where to start.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),
@@ -177,7 +178,7 @@ def fit(
     ] = None,
     prior: Annotated[
         Prior | None,
-        typer.Option(help="Prior over partitions; dp and pitman-yor leave the number open."),
+        typer.Option(help="Prior over partitions; dp, pitman-yor, finite leave the number open."),
     ] = None,
     concentration: Annotated[
         Text,

@@ -108,7 +108,7 @@ class Estimator(Fitted, BaseEstimator):
         self._run_settings().length(unsettled)
         check_choice("collapse", self.collapse, collapses_of(self._model))
         prior = self._specification()
-        prior.state(self.n_clusters, self.n_clusters, 1.0)
+        prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):
             check_choice("init", self.init, self._starts)
         count_jobs(self.n_jobs, self.n_chains)

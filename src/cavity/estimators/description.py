@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.priors.partition import DirichletState, FixedWeightsState, PitmanYorState, is_open
+from cavity.priors.partition import (
+    DirichletState,
+    FiniteState,
+    FixedWeightsState,
+    PitmanYorState,
+)
 from cavity.sampling.sampler import PartitionSampler
 
 
@@ -18,9 +23,11 @@ def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
         weight = counts + prior.concentration[0] * prior.shape
     else:
         discount = prior.discount[0] if isinstance(prior, PitmanYorState) else 0.0
+        if isinstance(prior, FiniteState):
+            discount = -prior.concentration[0]
         weight = counts - discount
-    weight = weight / weight.sum() if not is_open(prior) else weight / counts.sum()
-    return np.where(counts > 0, weight, np.nan)
+        weight = np.where(counts > 0, weight, 0.0)
+    return np.where(counts > 0, weight / weight.sum(), np.nan)
 
 
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:

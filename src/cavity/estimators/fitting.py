@@ -23,13 +23,11 @@ from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
-from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import run_chains
 from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
 from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
-from cavity.updates import Update
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,8 @@ class Plan:
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
         Of the partition prior.
-    concentration : float
-        Where it leaves the concentration open.
     start : callable
-        ``start(rng)``: labels that a chain begins with, from 0.
+        ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
         How many clusters these may name.
     fingerprint : mapping
@@ -93,8 +89,7 @@ class Plan:
     assemble: Callable[[int], Parts]
     assemble_few: Callable[[int], tuple[int, Parts]]
     prior: PartitionSpecification
-    concentration: float
-    start: Callable[[np.random.Generator], np.ndarray]
+    start: Callable[[int, np.random.Generator], np.ndarray]
     n_start: int
     fingerprint: Mapping[str, Any]
     describe: Describe | None = None
@@ -123,16 +118,13 @@ class Plan:
         moves: Iterable[Move] = (),
     ) -> PartitionSampler:
         """A started chain."""
-        updates: tuple[Update, ...] = ()
-        if self.prior.learned:
-            updates = (ConcentrationUpdate(*self.prior.gamma),)  # type: ignore[union-attr]
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, self.concentration),
+            self.prior.state(self.n_clusters, n_slots, z.size),
             z,
             rng,
-            updates=updates,
+            updates=self.prior.updates(),
             moves=moves,
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
@@ -221,7 +213,7 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     anchors: Anchors | None = None
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(rng)
+        z = plan.start(chain, rng)
         parts = plan.assemble(plan.n_slots)
         moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
         return plan.sampler(parts, z, rng, moves)

@@ -24,8 +24,6 @@ from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.sampling.fingerprint import data_digest
 
-CONCENTRATION = 1.0
-
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
@@ -52,8 +50,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
 progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
     concentration : float, "learn" or None
-        Of the prior over partitions; None is 1. A learned one has a Gamma(1, 0.1) prior, or
-        Gamma(1, 1) under an open prior.
+        Of the prior over partitions, as for `StudentTMixture`.
     init : "random" or array of labels
         Where chains start.
     intercept : bool
@@ -211,7 +208,7 @@ progress, checkpoint, keep_warmup
             keep_trends=bool(self.keep_trends),
         )
 
-        def labels(rng: np.random.Generator) -> np.ndarray:
+        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
             return rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
 
         plan = self._planned(
@@ -219,7 +216,6 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            concentration=CONCENTRATION,
             start=labels,
             n_start=n_start,
         )

@@ -16,10 +16,11 @@ from cavity.moves.anchors import Anchors
 class Move:
     """Proposals for many labels at once, of one kind or of several that share a kernel.
 
-    How often each kind is tried is set while the chain warms up, so that the evidences computed
-    are about its share of the number of observations, and is then frozen: a number that went on
-    following the state would bias the draws. It need not be whole: half a try is one after every
-    second sweep.
+    How often each kind is tried is set while the chain warms up and then frozen: a number that
+    went on following the state would bias the draws. The evidences computed are about the sum of
+    the shares times the number of observations; kinds that are accepted more often for what they
+    cost get more of them, and none gets less than half its share. A number of tries need not be
+    whole: half a try is one after every second sweep.
 
     Parameters
     ----------
@@ -78,8 +79,11 @@ class Move:
         )  # fmt: skip
         self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
-            cost = np.maximum(self.tally[:, WORK], 1) / np.maximum(self.drawn, 1)
-            self.rate = np.clip(np.array(self.shares) * n / cost, self.least, self.most)
+            shares = np.array(self.shares)
+            gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
+            shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
+            cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
+            self.rate = np.clip(shares * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
         """Tries that found a proposal, and how many were accepted."""
