@@ -92,6 +92,41 @@ def test_against_scipy(likelihood, collapse, learn_df):
         assert sampler.log_joint() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("collapse", ["collapsed", "naive"])
+def test_without_cluster_parameters_it_is_the_evidence(collapse):
+    """Recorded as log_marginal: against SciPy, and whatever the drawn parameters are."""
+    rng = np.random.default_rng(3)
+    y = rng.standard_normal((9, D)) * [1.0, 0.7]
+    sampler = PartitionSampler(
+        gaussian_collapse(y, NIW, 8, collapse),
+        dirichlet_process(8, 1.5),
+        np.arange(9) % 3,
+        rng,
+        from_slots=True,
+    )
+    prior_before = sampler.family.prior.copy()
+    for _ in range(3):
+        sampler.sweep(rng)
+        # One row after another, each by its predictive Student-t density.
+        expected = small.enumeration.log_restaurant(sampler.z, 1.5)
+        for k in np.unique(sampler.z):
+            centre, kappa, nu, psi = NIW.mean, NIW.kappa, NIW.nu, np.array(NIW.psi)
+            for row in y[sampler.z == k]:
+                freedom = nu - D + 1
+                shape = psi * (kappa + 1) / (kappa * freedom)
+                expected += stats.multivariate_t.logpdf(row, centre, shape, freedom)
+                psi = psi + kappa / (kappa + 1) * np.outer(row - centre, row - centre)
+                centre = (kappa * centre + row) / (kappa + 1)
+                kappa, nu = kappa + 1, nu + 1
+        joint = []
+        for _ in range(3):
+            joint.append(sampler.log_joint())
+            assert float(sampler.record()["log_marginal"]) == pytest.approx(expected, rel=1e-9)
+            sampler.collapse.draw_parameters(sampler.z, rng)
+        assert len(set(joint)) == 3, "the parameters were not drawn anew"
+    np.testing.assert_array_equal(sampler.family.prior, prior_before)
+
+
 @pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
 def test_series_have_one_density_whatever_the_collapse(collapse):
     """Two chains put into the same state by hand give the same number."""

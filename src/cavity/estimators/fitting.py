@@ -21,10 +21,14 @@ from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
+from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import ChainRun, count_jobs, run_chains
+from cavity.sampling.chains import count_jobs, run_chains
+from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
+from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
 
 
@@ -34,13 +38,21 @@ class RunSettings:
 
     n_chains: int = 4
     n_warmup: int = 200
-    n_draws: int = 300
+    n_draws: int | str = AUTO
     thin: int = 1
+    max_sweeps: int = 20_000
+    max_seconds: float | None = None
     n_jobs: int | None = None
     random_state: Any = None
     progress: bool | None = None
     checkpoint: Any = None
     keep_warmup: bool = False
+
+    def length(self, judge: Judge) -> Length:
+        """How long the chains run, given what looks at draws whose number is not given."""
+        if self.n_draws == AUTO:
+            return AutomaticLength(judge, self.n_warmup, self.max_sweeps, self.thin)
+        return FixedLength(self.n_warmup, int(self.n_draws), self.thin)
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Plan:
         How many clusters these may name.
     fingerprint : mapping
         What identifies the run, for its checkpoint.
-    describe, cluster_parameters, marginal
+    describe, cluster_parameters, marginal, from_slots
         See `cavity.sampling.sampler.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
@@ -85,6 +97,7 @@ class Plan:
     describe: Describe | None = None
     cluster_parameters: tuple[str, ...] = ()
     marginal: bool = False
+    from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
 
     @property
@@ -118,6 +131,7 @@ class Plan:
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
             marginal=self.marginal,
+            from_slots=self.from_slots,
         )
 
     def posterior(
@@ -148,8 +162,8 @@ class Plan:
         """
         volume = 0.0 if units is None else n_values * units.log_volume
         parameters = dict(run.parameters)
-        if "log_likelihood" in parameters:
-            parameters["log_likelihood"] = parameters["log_likelihood"] - volume
+        for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
+            parameters[name] = parameters[name] - volume
         return Posterior(
             run.labels,
             log_joint=run.log_joint - volume,
@@ -164,10 +178,12 @@ class Plan:
             record=RunRecord(
                 model=self.name,
                 max_clusters=self.max_clusters,
+                n_sweeps=run.sweep_seconds.shape[1],
                 n_warmup=int(run.n_warmup),
                 thin=int(run.thin),
+                stopped=run.stopped,
+                set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
                 seed=run.entropy,
-                interrupted=bool(run.interrupted),
                 versions=versions(),
                 **record,
             ),
@@ -230,12 +246,12 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         compile_kernels(plan, settings.n_jobs)
         if plan.anchors is not None:
             anchors = plan.anchors()
+        judge = judge_of(plan.max_clusters, plan.marginal)
         return run_chains(
             make_sampler,
+            settings.length(judge),
             n_chains=settings.n_chains,
-            n_warmup=settings.n_warmup,
-            n_draws=settings.n_draws,
-            thin=settings.thin,
+            max_seconds=settings.max_seconds,
             n_jobs=settings.n_jobs,
             random_state=settings.random_state,
             progress=settings.progress,

@@ -179,6 +179,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             n_start=n_start,
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
+            from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
         return plan, units
@@ -219,8 +220,22 @@ class StudentTMixture(_Mixture):
         Pitman-Yor processes. By default it is one over ``n_clusters`` under ``"dirichlet"``, so
         that clusters which the data do not need stay empty, and 1 under the others. A learned
         one has a Gamma(1, 0.1) prior under ``"dirichlet"`` and Gamma(1, 1) under the others.
-    n_chains, n_warmup, n_draws, thin : int
-        Chains; sweeps before the first draw; draws per chain; sweeps per draw.
+    n_chains : int
+        Independent chains.
+    n_warmup : int
+        Sweeps before the first draw, at the least.
+    n_draws : "auto" or int
+        ``"auto"``: the chains run until they agree and 400 effective draws are there, or to
+        `max_sweeps`; the first third of the sweeps is warm-up, draws are thinned so that at most
+        2,000 of each chain are kept, and chains that end in a clustering of negligible mass are set
+        aside. A number: so many draws of each chain after `n_warmup` sweeps, and nothing adapts.
+    thin : int
+        Sweeps per draw; with ``n_draws="auto"`` to begin with.
+    max_sweeps : int
+        The most sweeps of each chain with ``n_draws="auto"``.
+    max_seconds : float, optional
+        Stop sampling after so many seconds, with the draws there are by then. How many these are
+        depends on the machine, so that the same seed need not give the same draws.
     init : {"dispersed", "k-means++", "random"} or array of labels
         Where chains start: from a k-means of their own, at random, or every second one at random,
         so that chains which agree have not merely begun alike.
@@ -233,7 +248,7 @@ class StudentTMixture(_Mixture):
     checkpoint : path, optional
         File to continue from if it exists and to write to; see the guide on long runs.
     keep_warmup : bool
-        Keep the labels of warm-up sweeps.
+        Keep the labels of the first `n_warmup` sweeps.
     moves : bool
         Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
         collapse allows it: chains leave modes that one label at a time cannot. They are exact
@@ -315,8 +330,9 @@ class GaussianMixture(_Mixture):
         Number of clusters; under an open prior, where to start.
     collapse : {"collapsed", "naive"}
         Integrate cluster parameters out, or condition on draws of them.
-    prior, concentration, n_chains, n_warmup, n_draws, thin, init, n_jobs, random_state, progress, \
-checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covariance_prior_scale
+    prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
+n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
+covariance_prior_df, covariance_prior_scale
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

@@ -46,8 +46,8 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         Number of clusters; under an open prior, where to start.
     collapse : {"ep", "collapsed", "naive"}
         How factors are dealt with when labels are drawn.
-    prior, n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint, \
-keep_warmup
+    prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
+progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
     concentration : float, "learn" or None
         Of the prior over partitions, as for `StudentTMixture`.
@@ -175,7 +175,7 @@ keep_warmup
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
-        moments = pool_trends(run.summaries)
+        moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments
         posterior = plan.posterior(
             run,
