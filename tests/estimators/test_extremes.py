@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cavity import GaussianMixture, SeriesMixture, StudentTMixture
-from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
 from cavity.models.series.densities import log_mass
+from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
 from cavity.posterior import Posterior
 from cavity.priors import SeriesPrior
 
