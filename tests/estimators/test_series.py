@@ -99,10 +99,29 @@ def test_factors_follow_the_truth_up_to_sign(wide, fitted):
 
 def test_parameters_are_in_the_users_units(fitted):
     p = fitted.posterior_.parameters
-    # Priors pull var_y below 1 and a below 0.95, a little, in so few observations.
-    assert np.median(p["var_y"]) == pytest.approx(0.94, abs=four(0.039))
-    assert np.median(np.abs(p["loading"])) == pytest.approx(1.03, abs=four(0.080))
-    assert np.median(p["a"]) == pytest.approx(0.865, abs=four(0.0092))
+    # In so few observations var_y comes out below 1 and a below 0.95, a little.
+    assert np.median(p["var_y"]) == pytest.approx(0.93, abs=four(0.048))
+    assert np.median(np.abs(p["loading"])) == pytest.approx(1.09, abs=four(0.081))
+    assert np.median(p["a"]) == pytest.approx(0.88, abs=four(0.039))
+
+
+def test_scales_that_are_refused(wide):
+    with pytest.raises(ValueError, match="scales must be"):
+        SeriesMixture(3, scales="some").check(wide[0])
+    with pytest.raises(ValueError, match="var_x is shared by all series"):
+        SeriesMixture(3, scales="each", hold={"var_x": 0.1}).check(wide[0])
+    with pytest.raises(ValueError, match="refresh_every'] must be 1"):
+        SeriesMixture(3, collapse_options={"refresh_every": 2}).check(wide[0])
+
+
+def test_loud_series_do_not_decide():
+    """Clusters are the same however loud some series are, but for the default scale."""
+    Y, truth = make_series(36, 60, 3, random_state=4)
+    loud = np.where(np.arange(36) % 5 == 0, 100.0, 1.0)[:, None]
+    s = SeriesMixture(3, **SHORT).fit(Y * loud)
+    assert adjusted_rand_score(truth.labels, s.labels_) == 1.0
+    other = SeriesMixture(3, scales="all", **SHORT).fit(Y * loud)
+    assert adjusted_rand_score(truth.labels, other.labels_) < 0.9
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1e9])

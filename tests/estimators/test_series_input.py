@@ -246,12 +246,30 @@ def test_units_make_the_scale_irrelevant(factor):
     frame = rows()
     data = read(frame.assign(price=frame["price"] * factor), covariates=("area",))
     units = find_units(data, True)
-    standard = (data.y - units.centre) / units.scale
+    standard = (data.y - units.centre) / units.scale[:, None]
     plain = read(frame, covariates=("area",))
     plain_units = find_units(plain, True)
-    np.testing.assert_allclose(standard, (plain.y - plain_units.centre) / plain_units.scale)
+    expected = (plain.y - plain_units.centre) / plain_units.scale[:, None]
+    np.testing.assert_allclose(standard, expected)
     values = frame["price"].to_numpy()
-    assert units.scale == pytest.approx(values.std() * factor, rel=1e-9)
+    np.testing.assert_allclose(units.scale, values.std() * factor, rtol=1e-9)
+
+
+def test_each_series_has_its_own_robust_scale():
+    rng = np.random.default_rng(0)
+    loud = np.array([1.0, 1.0, 50.0, 1.0, 1.0, 1.0])
+    Y = loud[:, None] * rng.standard_normal((6, 200))
+    Y[0, 7] = 1e6
+    Y[3, 2:] = np.nan
+    Y[4] = 3.0
+    units = find_units(from_wide(Y), True, each=True)
+    # Of 200 values the robust spread is known to 6% (one standard error); 4.5 of them.
+    np.testing.assert_allclose(units.scale[[0, 1, 2, 5]] / loud[[0, 1, 2, 5]], 1.0, atol=0.27)
+    # Two values, and one value throughout, say little: the median of the others.
+    assert 0.5 < units.scale[3] < 2.0
+    assert 0.5 < units.scale[4] < 2.0
+    volume = np.average(np.log(units.scale), weights=np.isfinite(Y).sum(1))
+    assert units.log_volume == pytest.approx(volume)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
