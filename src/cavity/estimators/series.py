@@ -140,8 +140,8 @@ progress, checkpoint, keep_warmup
             )
         if options.get("refresh_every", 1) != 1:
             raise ValueError(
-                "collapse_options['refresh_every'] must be 1 for series: their parameters are drawn "
-                "after every sweep, and every site follows them."
+                "collapse_options['refresh_every'] must be 1 for series: their parameters are "
+                "drawn after every sweep, and every site follows them."
             )
         if self.collapse != "collapsed" and "route" in options:
             raise ValueError("collapse_options['route'] is one of collapse='collapsed' alone.")
