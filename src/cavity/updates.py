@@ -8,7 +8,7 @@ new hyperprior is one more file with one more subclass of `Update`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class Update:
     cluster_parameters: ClassVar[tuple[str, ...]] = ()
     first: bool = False
 
+    def fresh(self) -> Self:
+        """One like it for another chain: itself, unless it keeps something of its own."""
+        return self
+
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables in place, given everything else."""
 
@@ -77,6 +81,9 @@ class Update:
     def summaries(self) -> dict[str, np.ndarray]:
         """Running summaries of the kept draws, part of the chain's result."""
         return {}
+
+    def forget(self) -> None:
+        """Begin new running summaries."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of what it keeps for itself between sweeps, for a checkpoint."""

@@ -74,6 +74,18 @@ def log_restaurant(z: np.ndarray, concentration: float, discount: float = 0.0) -
     return total
 
 
+def log_finite(z: np.ndarray, gamma: float) -> float:
+    """Probability of a partition where the number of clusters has a prior: summed over it."""
+    t = len(set(z.tolist()))
+    terms = []
+    for k in range(t, 3000):
+        # So many labellings with k names are this partition, each as probable as the next.
+        names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
+        labelling = log_dirichlet(canonical(z), np.full(k, gamma))
+        terms.append(stats.betanbinom.logpmf(k - 1, 1, 4, 3) + names + labelling)
+    return float(special.logsumexp(terms))
+
+
 # --------------------------------------------------------------------------- cluster marginals
 
 

@@ -11,19 +11,27 @@ from scipy import special, stats
 
 from cavity.moves.anchors import all_anchors
 from cavity.priors.cluster import NIWPrior
-from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
+from cavity.priors.partition import (
+    dirichlet,
+    dirichlet_process,
+    finite,
+    fixed_weights,
+    pitman_yor,
+)
 from cavity.sampling.sampler import PartitionSampler
 
 Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
 N = len(Y)
 NIW = NIWPrior(np.zeros(1), 0.2, 3.0, np.eye(1))
 DF = 4.0
-SCALE_SHAPE, SCALE_FLOOR = 2.0, 0.5
+SCALE_SHAPE = 2.0
 SLOTS = 8
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 SHAPE = np.array([2.0, 1.0, 0.5])
 OPEN = {"dp": (1.0, 0.0), "pitman-yor": (0.5, 0.4)}
-PRIORS = ("fixed", "dirichlet", "shaped", *OPEN)
+FINITE = 0.8
+PRIORS = ("fixed", "dirichlet", "shaped", *OPEN, "finite")
+CLOSED = PRIORS[:3]
 EXACT_SAMPLERS = (
     "gaussian-collapsed",
     "gaussian-naive",
@@ -47,6 +55,8 @@ def partition_prior(name):
         return dirichlet(SLOTS, 0.8, padded(SHAPE))
     if name == "dp":
         return dirichlet_process(SLOTS, OPEN["dp"][0])
+    if name == "finite":
+        return finite(SLOTS, N, FINITE)
     return pitman_yor(SLOTS, *OPEN["pitman-yor"])
 
 
@@ -57,6 +67,8 @@ def log_prior(name):
         return lambda z: enumeration.log_dirichlet(z, np.full(3, 0.7))
     if name == "shaped":
         return lambda z: enumeration.log_dirichlet(z, 0.8 * SHAPE)
+    if name == "finite":
+        return lambda z: enumeration.log_finite(z, FINITE)
     return lambda z: enumeration.log_restaurant(z, *OPEN[name])
 
 
@@ -70,21 +82,18 @@ def marginals(likelihood):
 @functools.cache
 def exact(likelihood, prior):
     """The posterior over labellings, or over partitions under an open prior."""
-    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
-    return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior not in OPEN)
+    states = enumeration.labellings(N, 3) if prior in CLOSED else enumeration.partitions(N)
+    return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior in CLOSED)
 
 
 @functools.cache
 def exact_with_scale(likelihood, prior):
-    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it.
-
-    The grid's lower end is the floor of psi; it starts half a step above, for the midpoint rule.
-    """
-    step = 0.15
-    log_psi = np.arange(np.log(SCALE_FLOOR) + 0.5 * step, 4.0, step)
+    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it."""
+    step = 0.2
+    log_psi = np.arange(-6.0, 4.0, step)
     log_weight = stats.gamma.logpdf(np.exp(log_psi), SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
     log_weight += log_psi + np.log(step)
-    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
+    states = enumeration.labellings(N, 3) if prior in CLOSED else enumeration.partitions(N)
     log_p = np.empty((len(states), len(log_psi)))
     for j, psi in enumerate(np.exp(log_psi)):
         if likelihood == "gaussian":
@@ -95,7 +104,7 @@ def exact_with_scale(likelihood, prior):
             )
         log_p[:, j] = enumeration.log_joint(states, table, log_prior(prior)) + log_weight[j]
     joint = special.softmax(log_p)
-    return enumeration.Exact(states, joint.sum(axis=1), prior not in OPEN), (
+    return enumeration.Exact(states, joint.sum(axis=1), prior in CLOSED), (
         log_psi,
         joint.sum(axis=0),
     )
