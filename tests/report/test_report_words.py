@@ -61,7 +61,7 @@ def test_one_chain_few_draws_and_a_stop_are_told():
     z = np.arange(12) % 3
     assert "agreement of chains cannot be checked" in said(Posterior.from_labels([z] * 20))
     assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
-    stopped = Posterior.from_labels([z] * 20, record=RunRecord("", interrupted=True))
+    stopped = Posterior.from_labels([z] * 20, record=RunRecord("", stopped="interrupted"))
     assert "The run was stopped early" in said(stopped)
 
 

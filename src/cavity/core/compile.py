@@ -6,8 +6,9 @@ Why each flag is what it is:
 * fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
   ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
 * ``nogil=True``: chains run in threads.
-* no reference counts, unless a kernel allocates: reading one field of a NamedTuple would
-  otherwise count every array in it, atomically, and cost ten times the arithmetic.
+* no reference counts: reading one field of a NamedTuple would otherwise count every array in it,
+  atomically, and cost ten times the arithmetic. So kernels make no arrays: they work in room that
+  they are given.
 
 Where compiled code is kept between processes is the business of ``core/cache.py``.
 """
@@ -15,6 +16,7 @@ Where compiled code is kept between processes is the business of ``core/cache.py
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import inspect
 import sys
@@ -61,7 +63,11 @@ class _PartLowering(NativeLowering):
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        # Set here, not as options: Numba compiles its own functions, such as max or the methods
+        # of a generator, once for every set of options among their callers.
         state.flags.no_compile = True
+        state.flags.no_cpython_wrapper = True
+        state.flags.forceinline = state.pipeline.inlined
         super().run_pass(state)
         lowered = state["cr"]
         fndesc = lowered.fndesc
@@ -78,6 +84,8 @@ class _PartLowering(NativeLowering):
 class _PartCompiler(CompilerBase):
     """Numba's pipeline with the lowering above."""
 
+    inlined = False
+
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         for at, (step, _) in enumerate(passes.passes):
@@ -87,8 +95,17 @@ class _PartCompiler(CompilerBase):
         return [passes]
 
 
+class _InlinedPartCompiler(_PartCompiler):
+    inlined = True
+
+
 class _Part(CPUDispatcher):
     """A function for kernels: a call from Python would jump to address zero, so it is refused."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Types of a call: a constant is of its plain type, not a reason to compile once more."""
+        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(types.unliteral, args)), plain)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         raise TypeError(
@@ -96,24 +113,51 @@ class _Part(CPUDispatcher):
         )
 
 
+class _Kernel(CPUDispatcher):
+    """A function that Python calls; where kernels call it, it is a part of them like any other.
+
+    It is compiled without pauses for garbage. The compiler makes millions of objects, most of
+    them to stay: looking through them again and again for cycles takes a tenth of the time.
+    """
+
+    options: dict[str, Any]
+
+    @functools.cached_property
+    def part(self) -> _Part:
+        """The same function for kernels."""
+        return _part(self.py_func, **self.options)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a call from Python."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Types of a call by a kernel."""
+        return self.part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """The code that such a call is to."""
+        return self.part.get_overload(sig)
+
+
 def _options(
-    reassoc: bool = False,
-    forceinline: bool = False,
-    allocates: bool = False,
-    internal: bool = False,
+    reassoc: bool = False, forceinline: bool = False, internal: bool = False
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
         "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": internal,
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
-        "_nrt": allocates,
+        "_nrt": False,
     }
-    if forceinline:
-        options["forceinline"] = True
     if internal:
-        options["pipeline_class"] = _PartCompiler
+        options["pipeline_class"] = _InlinedPartCompiler if forceinline else _PartCompiler
     return options
 
 
@@ -126,23 +170,31 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         The kernel.
     reassoc : bool
         Let sums be reordered (for scalar reductions only).
-    allocates : bool
-        The kernel creates arrays. Others work in room that they are given.
     internal : bool
-        Only other kernels call it: it is linked into them and never made executable alone, which
-        saves much of the time to compile. It cannot be called from Python.
+        Only other kernels call it; a call from Python is refused. To them every function is a
+        part: linked into them and never made executable alone, which halves the time to compile.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
         its own, so a small verb costs more to call than to run.
     """
     if func is None:
         return functools.partial(jit, **options)
+    if options.pop("internal", False):
+        return _part(func, **options)
+    return _kernel(func, _stamp(_foreign_text(func)), **options)
+
+
+def _part(func: Callable, **options: Any) -> Any:
+    dispatcher = numba.njit(**_options(**options, internal=True))(func)
+    dispatcher.__class__ = _Part
+    return dispatcher
+
+
+def _kernel(func: Callable, stamp: str, **options: Any) -> Any:
     dispatcher = numba.njit(**_options(**options))(func)
-    if options.get("internal"):
-        dispatcher.__class__ = _Part
-    # A function that is only ever inlined never needs a cache entry of its own.
-    if not (options.get("forceinline") or options.get("internal")):
-        enable_cache(dispatcher, _stamp(_foreign_text(func)))
+    dispatcher.__class__ = _Kernel
+    dispatcher.options = options
+    enable_cache(dispatcher, stamp)
     return dispatcher
 
 
@@ -244,10 +296,31 @@ def compiled(kernel: Callable, state: Any) -> Any:
     stamp = _stamp(_texts_of(state) | _foreign_text(kernel))
     key = (kernel, stamp)
     if key not in _entries:
-        dispatcher = numba.njit(**_options())(kernel)
-        enable_cache(dispatcher, stamp)
-        _entries[key] = dispatcher
+        _entries[key] = _kernel(kernel, stamp)
     return _entries[key]
 
 
-__all__ = ["cache_directory", "compiled", "jit", "verb", "wide_vectors"]
+class Kernels:
+    """Entry kernels, each bound to the types of the arguments that it was first called with.
+
+    To find the compiled form, Numba looks at every array in every argument of every call, which
+    takes longer than a sweep over a few observations does. The arguments of one chain keep their
+    types, though arrays give way to larger ones. So the form is looked up once; arguments of
+    other types must go to kernels of their own.
+    """
+
+    def __init__(self) -> None:
+        self._bound: dict[Callable, Callable] = {}
+
+    def run(self, kernel: Callable, *args: Any) -> Any:
+        """Call the compiled form of a kernel."""
+        bound = self._bound.get(kernel)
+        if bound is None:
+            dispatcher = compiled(kernel, args)
+            types_of_all = tuple(numba.typeof(value) for value in args)
+            dispatcher.compile(types_of_all)
+            bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
+        return bound(*args)
+
+
+__all__ = ["Kernels", "cache_directory", "compiled", "jit", "verb", "wide_vectors"]

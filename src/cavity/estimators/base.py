@@ -22,6 +22,7 @@ from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification
 from cavity.sampling.chains import check_seed, count_jobs
+from cavity.sampling.length import AUTO, unsettled
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
@@ -35,6 +36,7 @@ EP_OPTIONS = {
     "fraction": (1e-2, 1.0),
     "damping": (1e-3, 1.0),
     "pass_every": (0, 10**9),
+    "refresh_every": (1, 10**9),
 }
 
 
@@ -62,8 +64,10 @@ class Estimator(Fitted, BaseEstimator):
     concentration: float | str | None = None
     n_chains: int = 4
     n_warmup: int = 200
-    n_draws: int = 300
+    n_draws: int | str = AUTO
     thin: int = 1
+    max_sweeps: int = 20_000
+    max_seconds: float | None = None
     init: Any = "random"
     n_jobs: int | None = None
     random_state: Any = None
@@ -96,11 +100,18 @@ class Estimator(Fitted, BaseEstimator):
         check_count("n_clusters", self.n_clusters, 1)
         check_count("n_chains", self.n_chains, 1)
         check_count("n_warmup", self.n_warmup, 0)
-        check_count("n_draws", self.n_draws, 1)
+        if isinstance(self.n_draws, str):
+            check_choice("n_draws", self.n_draws, (AUTO,))
+        else:
+            check_count("n_draws", self.n_draws, 1)
         check_count("thin", self.thin, 1)
+        check_count("max_sweeps", self.max_sweeps, 1)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, 0.0)
+        self._run_settings().length(unsettled)
         check_choice("collapse", self.collapse, collapses_of(self._model))
         prior = self._specification()
-        prior.state(self.n_clusters, self.n_clusters, 1.0)
+        prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):
             check_choice("init", self.init, self._starts)
         count_jobs(self.n_jobs, self.n_chains)
@@ -122,8 +133,8 @@ class Estimator(Fitted, BaseEstimator):
             where = f"collapse_options[{name!r}]"
             if name in words:
                 out[name] = check_choice(where, value, words[name])
-            elif name in numbers and name == "pass_every":
-                out[name] = check_count(where, value, 0)
+            elif name in ("pass_every", "refresh_every") and name in numbers:
+                out[name] = check_count(where, value, int(numbers[name][0]))
             elif name in numbers:
                 low, high = numbers[name]
                 out[name] = check_number(where, value, low, high, strict=False)
@@ -189,7 +200,8 @@ class Estimator(Fitted, BaseEstimator):
         found = self.diagnostics()
         if not found.converged:
             warnings.warn(
-                f"{found.sentences[0]} Filter cavity.NotConvergedWarning to silence this.",
+                f"{found.sentences[0]} {found.problems[0]} {found.advice} Filter "
+                "cavity.NotConvergedWarning to silence this.",
                 NotConvergedWarning,
                 stacklevel=3,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.core.compile import compiled
+from cavity.families.normal_inverse_wishart import covariances
 from cavity.models.predictive import CLUSTER_PRIOR
 from cavity.priors.partition import is_open
 from cavity.sampling.sampler import PartitionSampler
@@ -39,15 +40,12 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     And the natural parameters of the prior that the parameters of a new cluster would have.
     """
     parameters = sampler.parameters
-    whiten = np.moveaxis(parameters.whiten, 2, 0)
-    occupied = sampler.counts > 0
-    root = np.full(whiten.shape, np.nan)
-    root[occupied] = np.linalg.solve(
-        whiten[occupied], np.broadcast_to(np.eye(whiten.shape[1]), whiten[occupied].shape)
-    )
+    d, _, n_slots = parameters.whiten.shape
+    covariance = np.empty((n_slots, d, d))
+    covariances(parameters.whiten, sampler.counts, covariance)
     return {
         "weight": _clean_weights(sampler),
         "mean": parameters.mean.T,
-        "covariance": root @ np.swapaxes(root, 1, 2),
+        "covariance": covariance,
         CLUSTER_PRIOR: sampler.family.prior.copy(),
     }

@@ -7,25 +7,29 @@ the partition prior, the compile step, the chains.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cavity.collapse.driver import Parts
+from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
+from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
-from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import ChainRun, run_chains
+from cavity.sampling.chains import count_jobs, run_chains
+from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
+from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
-from cavity.updates import Update
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,21 @@ class RunSettings:
 
     n_chains: int = 4
     n_warmup: int = 200
-    n_draws: int = 300
+    n_draws: int | str = AUTO
     thin: int = 1
+    max_sweeps: int = 20_000
+    max_seconds: float | None = None
     n_jobs: int | None = None
     random_state: Any = None
     progress: bool | None = None
     checkpoint: Any = None
     keep_warmup: bool = False
+
+    def length(self, judge: Judge) -> Length:
+        """How long the chains run, given what looks at draws whose number is not given."""
+        if self.n_draws == AUTO:
+            return AutomaticLength(judge, self.n_warmup, self.max_sweeps, self.thin)
+        return FixedLength(self.n_warmup, int(self.n_draws), self.thin)
 
 
 @dataclass(frozen=True)
@@ -61,15 +73,13 @@ class Plan:
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
         Of the partition prior.
-    concentration : float
-        Where it leaves the concentration open.
     start : callable
-        ``start(rng)``: labels that a chain begins with, from 0.
+        ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
         How many clusters these may name.
     fingerprint : mapping
         What identifies the run, for its checkpoint.
-    describe, cluster_parameters, marginal
+    describe, cluster_parameters, marginal, from_slots
         See `cavity.sampling.sampler.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
@@ -81,13 +91,13 @@ class Plan:
     assemble: Callable[[int], Parts]
     assemble_few: Callable[[int], tuple[int, Parts]]
     prior: PartitionSpecification
-    concentration: float
-    start: Callable[[np.random.Generator], np.ndarray]
+    start: Callable[[int, np.random.Generator], np.ndarray]
     n_start: int
     fingerprint: Mapping[str, Any]
     describe: Describe | None = None
     cluster_parameters: tuple[str, ...] = ()
     marginal: bool = False
+    from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
 
     @property
@@ -110,20 +120,18 @@ class Plan:
         moves: Iterable[Move] = (),
     ) -> PartitionSampler:
         """A started chain."""
-        updates: tuple[Update, ...] = ()
-        if self.prior.learned:
-            updates = (ConcentrationUpdate(*self.prior.gamma),)  # type: ignore[union-attr]
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, self.concentration),
+            self.prior.state(self.n_clusters, n_slots, z.size),
             z,
             rng,
-            updates=updates,
+            updates=self.prior.updates(),
             moves=moves,
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
             marginal=self.marginal,
+            from_slots=self.from_slots,
         )
 
     def posterior(
@@ -154,8 +162,8 @@ class Plan:
         """
         volume = 0.0 if units is None else n_values * units.log_volume
         parameters = dict(run.parameters)
-        if "log_likelihood" in parameters:
-            parameters["log_likelihood"] = parameters["log_likelihood"] - volume
+        for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
+            parameters[name] = parameters[name] - volume
         return Posterior(
             run.labels,
             log_joint=run.log_joint - volume,
@@ -170,23 +178,41 @@ class Plan:
             record=RunRecord(
                 model=self.name,
                 max_clusters=self.max_clusters,
+                n_sweeps=run.sweep_seconds.shape[1],
                 n_warmup=int(run.n_warmup),
                 thin=int(run.thin),
+                stopped=run.stopped,
+                set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
                 seed=run.entropy,
-                interrupted=bool(run.interrupted),
                 versions=versions(),
                 **record,
             ),
         )
 
 
-def compile_kernels(plan: Plan) -> None:
-    """Run a sweep over a few observations, so that no chain's clock shows compilation."""
+def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:
+    """The moves of a chain, where its collapse has evidence to accept them by."""
+    if parts.movable == "never":
+        return ()
+    return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
+
+
+def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
+    """Run a sweep over a few observations, so that no chain's clock shows compilation.
+
+    Of two jobs the second compiles what the answer needs.
+    """
     if not kernels_are_kept():
-        say("compiling kernels: once on this machine, about 20 seconds")
+        say("compiling kernels: once on this machine, about 15 seconds")
+    two = count_jobs(n_jobs, 2) == 2
+    with compiled_beside("cavity.posterior.rehearsal") if two else nullcontext():
+        _rehearse(plan)
+
+
+def _rehearse(plan: Plan) -> None:
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)
-    moves = [StandardMoves(all_anchors(n), 1)] if plan.anchors is not None and parts.movable else []
+    moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
     sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
     sampler.sweep(rng)
     sampler.log_joint()
@@ -206,9 +232,10 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     anchors: Anchors | None = None
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(rng)
+        z = plan.start(chain, rng)
         parts = plan.assemble(plan.n_slots)
-        moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
+        parts.collapse.warm_up(settings.n_warmup)
+        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup)
         return plan.sampler(parts, z, rng, moves)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
@@ -216,15 +243,15 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
         # process, so that they are set here, not in the chains' threads.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        compile_kernels(plan)
+        compile_kernels(plan, settings.n_jobs)
         if plan.anchors is not None:
             anchors = plan.anchors()
+        judge = judge_of(plan.max_clusters, plan.marginal)
         return run_chains(
             make_sampler,
+            settings.length(judge),
             n_chains=settings.n_chains,
-            n_warmup=settings.n_warmup,
-            n_draws=settings.n_draws,
-            thin=settings.thin,
+            max_seconds=settings.max_seconds,
             n_jobs=settings.n_jobs,
             random_state=settings.random_state,
             progress=settings.progress,

@@ -14,6 +14,7 @@ from cavity.collapse.leave_one_out import leave_one_out
 from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.recording import within_steps
 from cavity.estimators.validation import check_count
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.models.predictive import (
@@ -344,7 +345,8 @@ class MixtureAnswers(Fitted):
             )
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
-        density = self._left_out(self._standardised(X), chosen.ravel()) - self._units.log_volume
+        seen = within_steps(self._standardised(X))
+        density = self._left_out(seen, chosen.ravel()) - self._units.log_volume
         thinned = Posterior(
             posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )

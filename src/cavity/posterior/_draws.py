@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -38,14 +39,10 @@ def _canonical_rows(rows, lookup, out, n_clusters):
         n_clusters[d] = k
 
 
-@jit(allocates=True)
-def _rows_sizes(rows, n_clusters, largest, entropy):
-    """Largest cluster and entropy of sizes of canonical rows."""
+@jit
+def _rows_sizes(rows, n_clusters, counts, largest, entropy):
+    """Largest cluster and entropy of sizes of canonical rows; ``counts`` is room, at zero."""
     n = rows.shape[1]
-    top = 0
-    for d in range(rows.shape[0]):
-        top = max(top, n_clusters[d])
-    counts = np.zeros(top, np.int64)
     for d in range(rows.shape[0]):
         for i in range(n):
             counts[rows[d, i]] += 1
@@ -54,7 +51,7 @@ def _rows_sizes(rows, n_clusters, largest, entropy):
         for k in range(n_clusters[d]):
             biggest = max(biggest, counts[k])
             share = counts[k] / n
-            h -= share * np.log(share)
+            h -= share * math.log(share)
             counts[k] = 0
         largest[d] = biggest
         entropy[d] = max(h, 0.0)
@@ -177,7 +174,8 @@ def size_summaries(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     for start, rows, count in iter_canonical(flat):
         stop = start + len(rows)
         n_clusters[start:stop] = count
-        _rows_sizes(rows, count, largest[start:stop], entropy[start:stop])
+        room = np.zeros(count.max(), np.int64)
+        _rows_sizes(rows, count, room, largest[start:stop], entropy[start:stop])
     return n_clusters, largest, entropy
 
 

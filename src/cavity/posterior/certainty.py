@@ -18,28 +18,26 @@ from cavity.posterior._draws import iter_canonical
 _BLOCK = 4_096
 
 
-@jit(allocates=True)
-def _add_mates(order, starts, rows, n_rows, mates, alone):
-    """mates[i] += fellow members of i's cluster that are with it in each draw."""
-    top = 0
-    for d in range(rows.shape[0]):
-        top = max(top, n_rows[d])
-    count = np.zeros(top, np.int64)
-    size = np.zeros(top, np.int64)
+@jit
+def _add_mates(order, starts, rows, n_rows, count, size, mates, alone):
+    """mates[i] += fellow members of i's cluster that are with it in each draw.
+
+    ``count`` and ``size`` are rooms for the clusters of a draw, at zero.
+    """
     for d in range(rows.shape[0]):
         row = rows[d]
         for i in range(row.shape[0]):
             size[row[i]] += 1
         for k in range(starts.shape[0] - 1):
-            members = order[starts[k] : starts[k + 1]]
-            for i in members:
-                count[row[i]] += 1
-            for i in members:
+            for at in range(starts[k], starts[k + 1]):
+                count[row[order[at]]] += 1
+            for at in range(starts[k], starts[k + 1]):
+                i = order[at]
                 mates[i] += count[row[i]] - 1
                 if size[row[i]] == 1:
                     alone[i] += 1
-            for i in members:
-                count[row[i]] = 0
+            for at in range(starts[k], starts[k + 1]):
+                count[row[order[at]]] = 0
         for j in range(n_rows[d]):
             size[j] = 0
 
@@ -57,7 +55,8 @@ def own_certainty(flat: np.ndarray, c: np.ndarray) -> np.ndarray:
     starts = np.concatenate([[0], np.cumsum(sizes)])
     mates, alone = np.zeros(len(c), np.int64), np.zeros(len(c), np.int64)
     for _, rows, n_rows in iter_canonical(flat):
-        _add_mates(order, starts, rows, n_rows, mates, alone)
+        count, size = np.zeros((2, n_rows.max()), np.int64)
+        _add_mates(order, starts, rows, n_rows, count, size, mates, alone)
     others = sizes[c] - 1
     return np.where(others > 0, mates / np.maximum(others, 1), alone) / len(flat)
 
@@ -71,10 +70,12 @@ class Places(NamedTuple):
     elsewhere: np.ndarray  # in a cluster of the draw that matches none
 
 
-@jit(allocates=True)
-def _tally(labels, c, n_clusters, own, best, best_count, elsewhere):
-    """Count, observation by observation (rows of `labels`), where the draws put it."""
-    count = np.zeros(n_clusters, np.int64)
+@jit
+def _tally(labels, c, count, own, best, best_count, elsewhere):
+    """Count, observation by observation (rows of `labels`), where the draws put it.
+
+    ``count`` is room for the clusters, at zero.
+    """
     for i in range(labels.shape[0]):
         for d in range(labels.shape[1]):
             k = labels[i, d]
@@ -105,8 +106,9 @@ def places(relabelled: np.ndarray, c: np.ndarray, n_clusters: int) -> Places:
     """
     n_draws, n = relabelled.shape
     own, best, best_count, elsewhere = (np.zeros(n, np.int64) for _ in range(4))
+    count = np.zeros(n_clusters, np.int64)
     for start in range(0, n, _BLOCK):
         part = slice(start, min(start + _BLOCK, n))
         block = np.ascontiguousarray(relabelled[:, part].T, dtype=np.int32)
-        _tally(block, c[part], n_clusters, own[part], best[part], best_count[part], elsewhere[part])
+        _tally(block, c[part], count, own[part], best[part], best_count[part], elsewhere[part])
     return Places(own / n_draws, best, best_count / n_draws, elsewhere / n_draws)

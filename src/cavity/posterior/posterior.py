@@ -398,7 +398,8 @@ class Posterior(KeptDraws, Plots):
         rhat_max : float
             Rank-normalised R-hat allowed.
         ess_min : float, optional
-            Effective draws needed; 100 per chain by default.
+            Effective draws needed over all chains; by default 400, or 100 per chain if that is
+            more.
         random_state : int
             Seed of the fixed random sets.
 

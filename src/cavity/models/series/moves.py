@@ -184,7 +184,7 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
     square = 0.0
     pull = 0.0
     for i in range(n):
-        k = z[i]
+        k = np.int64(z[i])
         prepare(m, row, i)
         dyn = dynamics(m, i)
         filter_forward(row, dyn, paths.value, paths.none, k)

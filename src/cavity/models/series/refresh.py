@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cavity.core.compile import jit
 from cavity.models.series.draws import (
     draw_dynamics,
@@ -114,7 +116,7 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
     p = m.own.beta.shape[1]
     total = 0.0
     for i in range(n):
-        k = z[i]
+        k = np.int64(z[i])
         if moving.beta and p > 0:
             draw_regression(m, i, paths.value, k, hyper[0], hyper[1], work, rng)
         prepare(m, row, i)
@@ -164,7 +166,7 @@ def summarise_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
     first = m.own.beta.shape[1] - n_covariates
     share = 1.0 / (n_before + 1.0)
     for i in range(n):
-        k = z[i]
+        k = np.int64(z[i])
         a = m.own.a[i]
         b = m.own.loading[i]
         prepare(m, row, i)

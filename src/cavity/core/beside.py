@@ -1,0 +1,90 @@
+"""A second process that compiles kernels while this one compiles others.
+
+Numba holds a lock while it compiles, so threads cannot share the work; processes can, through the
+cache. Nothing depends on the second one: a kernel that it has not left there is compiled here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing.spawn
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+
+from cavity.core.cache import cache_directory, kernels_are_kept
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_PATIENCE = 120  # seconds to wait for the second process once this one is done
+
+
+def processors() -> int:
+    """Processors that compiling may use: as many as Numba, no more than the container may.
+
+    Examples
+    --------
+    >>> from cavity.core.beside import processors
+    >>> processors() >= 1
+    True
+    """
+    available = int(numba.config.NUMBA_NUM_THREADS)
+    try:
+        quota, period = _QUOTA.read_text().split()
+        available = min(available, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass  # no such group, or one without a limit
+    return available
+
+
+@contextlib.contextmanager
+def compiled_beside(module: str) -> Iterator[None]:
+    """Run ``python -m module`` meanwhile, where no kernels are kept yet, and wait for its end.
+
+    It needs a folder for the cache, a second processor and a Python to start; without one of
+    them, or where anything goes wrong, nothing is done.
+
+    Parameters
+    ----------
+    module : str
+        Which compiles kernels when it is run.
+    """
+    process = _started(module)
+    try:
+        yield
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+    finally:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _started(module: str) -> subprocess.Popen[bytes] | None:
+    folder = cache_directory()
+    python = os.fsdecode(multiprocessing.spawn.get_executable() or "")
+    # Where Python is part of another program, the executable is that program.
+    is_python = re.fullmatch(r"python[\d.]*t?(\.exe)?", Path(python).name.lower())
+    if folder is None or kernels_are_kept() or not is_python or processors() < 2:
+        return None
+    environment = {
+        **os.environ,
+        "CAVITY_CACHE_DIR": str(folder.parent.parent),
+        "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
+    }
+    try:
+        return subprocess.Popen(
+            [python, "-P", "-m", module],  # -P: the path above is all, as it is here
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError:
+        return None

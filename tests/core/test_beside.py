@@ -1,0 +1,144 @@
+"""The second process of a first fit: it shares the cache, and nothing depends on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numba
+import pytest
+
+from cavity.core import beside
+from cavity.core.beside import compiled_beside, processors
+
+
+@pytest.fixture
+def room(monkeypatch, tmp_path):
+    """A new machine with two processors, and a folder for modules."""
+    kernels = tmp_path / "cache" / "kernels" / "0123456789abcdef"
+    kernels.mkdir(parents=True)
+    monkeypatch.setattr(beside, "cache_directory", lambda: kernels)
+    monkeypatch.setattr(beside, "kernels_are_kept", lambda: False)
+    monkeypatch.setattr(beside, "processors", lambda: 2)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def write_module(room, text):
+    (room / "kernels_of_toys.py").write_text(text)
+
+
+def test_it_runs_meanwhile_and_is_waited_for(room):
+    write_module(
+        room,
+        "import json, os, pathlib, sys\n"
+        "told = {'path': sys.path, 'cache': os.environ['CAVITY_CACHE_DIR']}\n"
+        "(pathlib.Path(__file__).parent / 'told.json').write_text(json.dumps(told))\n",
+    )
+    with compiled_beside("kernels_of_toys"):
+        pass
+    told = json.loads((room / "told.json").read_text())
+    assert told["cache"] == str(room / "cache")
+    path = list(dict.fromkeys(map(os.path.abspath, sys.path)))
+    assert list(dict.fromkeys(map(os.path.abspath, told["path"])))[: len(path)] == path
+
+
+def test_its_failure_is_nobodys_concern(room, capfd):
+    write_module(room, "raise OSError('no')")
+    with compiled_beside("kernels_of_toys"):
+        pass
+    with compiled_beside("no_such_module_of_toys"):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_ends_with_an_error_here(room, monkeypatch):
+    write_module(room, "import time; time.sleep(60)")
+    processes = []
+    started = beside._started
+    monkeypatch.setattr(beside, "_started", lambda m: processes.append(started(m)) or processes[0])
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), compiled_beside("kernels_of_toys"):
+        raise KeyboardInterrupt
+    assert processes[0].returncode != 0
+    assert time.monotonic() - begun < 30
+
+
+def test_it_is_given_up_when_it_takes_too_long(room, monkeypatch):
+    write_module(room, "import time; time.sleep(60)")
+    monkeypatch.setattr(beside, "_PATIENCE", 0.2)
+    begun = time.monotonic()
+    with compiled_beside("kernels_of_toys"):
+        pass
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("processors", 1),
+        ("kernels_are_kept", True),
+        ("cache_directory", None),
+    ],
+)
+def test_it_is_not_started_where_it_cannot_help(room, monkeypatch, name, answer):
+    monkeypatch.setattr(beside, name, lambda: answer)
+    assert beside._started("kernels_of_toys") is None
+
+
+@pytest.mark.parametrize("program", [None, "/usr/bin/blender", "/no/such/place/python3"])
+def test_it_is_not_started_from_what_is_no_python(room, monkeypatch, program):
+    monkeypatch.setattr(beside.multiprocessing.spawn, "get_executable", lambda: program)
+    assert beside._started("kernels_of_toys") is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [("100000 100000", 1), ("50000 100000", 1), ("250000 100000", 2), ("max 100000", 4), (None, 4)],
+)
+def test_a_container_may_have_fewer_processors(monkeypatch, tmp_path, quota, expected):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 4)
+    monkeypatch.setattr(beside, "_QUOTA", tmp_path / "cpu.max")
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert processors() == expected
+
+
+COLLECT = """
+import json, sys
+from cavity.core.compile import _Kernel
+used = {
+    f"{name}.{each}": sorted(map(str, kernel.signatures))
+    for name, module in sys.modules.items() if name.startswith("cavity.posterior.")
+    for each, kernel in vars(module).items()
+    if isinstance(kernel, _Kernel) and kernel.__module__ == name and kernel.signatures
+}
+print(json.dumps(used))
+"""
+FIT = """
+import warnings
+import numpy as np
+from cavity import GaussianMixture
+warnings.simplefilter("ignore")
+GaussianMixture(3, n_chains=2, n_warmup=1, n_draws=4, progress=False, random_state=0).fit(
+    np.random.default_rng(0).standard_normal((12, 2))
+)
+"""
+
+
+def signatures_after(code):
+    run = subprocess.run(
+        [sys.executable, "-c", code + COLLECT], capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+def test_the_rehearsal_compiles_all_that_a_fit_needs_for_its_answer():
+    rehearsed = signatures_after("import cavity.posterior.rehearsal as r; r.rehearse()")
+    needed = signatures_after(FIT)
+    assert len(needed) >= 8
+    missing = {name: s for name, s in needed.items() if not set(s) <= set(rehearsed.get(name, ()))}
+    assert not missing
