@@ -99,12 +99,13 @@ class Study:
 
     def compare(self) -> _Moment:
         """Hold the running approximation against the converged one; NaN if there is none."""
-        from cavity.collapse.ep import staleness
+        from cavity.collapse.ep import divergences
         from cavity.core.compile import compiled
 
         converged = self._converge()
-        kl = compiled(staleness, self.state)(self.state, self.shadow, self.counts)
-        kl = kl if converged else np.nan
+        each = np.empty(N_CLUSTERS)
+        compiled(divergences, self.state)(self.state, self.shadow, self.counts, each)
+        kl = np.nanmean(each) if converged else np.nan
         q, best = self.state.family, self.shadow.family
         empty = (self.counts == 0) | (not converged)
         moments = [q.mean[0], best.mean[0], q.variance[0], best.variance[0]]

@@ -68,19 +68,19 @@ def efficiency(posterior: Any) -> dict[str, float]:
         ``ess_log_joint``, ``ess_entropy``, ``ess_pairs`` (median over a fixed set of pairs of
         observations of the effective draws of "they share a cluster"), and ``half_seconds``.
     """
-    from cavity.posterior.arviz import ess
     from cavity.posterior.diagnostics import choose_pairs
+    from cavity.posterior.effective import ess
 
     labels = np.asarray(posterior.labels)
     half = labels.shape[1] // 2
     late = labels[:, half:]
-    pairs = choose_pairs(late, N_PAIRS)
+    pairs = choose_pairs(list(late), N_PAIRS)
     together = [(late[:, :, i] == late[:, :, j]).astype(float) for i, j in pairs]
     # Two observations that are always, or never, together say nothing about mixing.
     moving = [ess(t) for t in together if t.min() < t.max()]
     return {
-        "ess_log_joint": ess(np.asarray(posterior.log_joint, dtype=float)[:, half:]),
-        "ess_entropy": ess(np.asarray(posterior.size_entropy, dtype=float)[:, half:]),
+        "ess_log_joint": float(ess(np.asarray(posterior.log_joint)[:, half:])),
+        "ess_entropy": float(ess(np.asarray(posterior.size_entropy)[:, half:])),
         "ess_pairs": float(np.median(moving)) if moving else float("nan"),
         "half_seconds": float(np.asarray(posterior.sweep_seconds)[0][half:].sum()),
     }

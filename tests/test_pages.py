@@ -82,6 +82,9 @@ def run_page(page, text):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Series take minutes to agree, and whether they do is not what is asked here.
+    limit = property(lambda self: min(self.max_sweeps, 600))
+    monkeypatch.setattr("cavity.sampling.length.AutomaticLength.limit", limit)
     # The page's own module, not that of the tests of extensions.
     monkeypatch.delitem(sys.modules, "poisson_counts", raising=False)
     yield tmp_path

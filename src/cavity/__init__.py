@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 # Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
 _HOME = {
+    "CoarseColumnsWarning": "cavity.core.notices",
     "GaussianMixture": "cavity.estimators.mixtures",
     "NotConvergedWarning": "cavity.core.notices",
     "Posterior": "cavity.posterior.posterior",
@@ -18,13 +19,14 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from cavity.core.notices import NotConvergedWarning
+    from cavity.core.notices import CoarseColumnsWarning, NotConvergedWarning
     from cavity.estimators.base import load
     from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
     from cavity.estimators.series import SeriesMixture
     from cavity.posterior.posterior import Posterior
 
 __all__ = [
+    "CoarseColumnsWarning",
     "GaussianMixture",
     "NotConvergedWarning",
     "Posterior",

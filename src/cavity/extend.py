@@ -45,6 +45,7 @@ from cavity.models.selection import draw_by_bounds
 from cavity.posterior.posterior import Posterior
 from cavity.priors.specifications import specification
 from cavity.sampling.fingerprint import data_digest
+from cavity.sampling.length import AUTO
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import (
     accumulate,
@@ -52,7 +53,6 @@ from cavity.verbs import (
     divergence,
     draw,
     evidence,
-    evidence_floor,
     evidences,
     load,
     log_partition,
@@ -77,8 +77,10 @@ def sample(
     init: Any = None,
     n_chains: int = 4,
     n_warmup: int = 200,
-    n_draws: int = 300,
+    n_draws: int | str = AUTO,
     thin: int = 1,
+    max_sweeps: int = 20_000,
+    max_seconds: float | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: bool | None = None,
@@ -103,18 +105,19 @@ def sample(
     prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Partition prior.
     concentration : float, "learn" or None
-        Its concentration, 1 by default; a learned one has a gamma prior.
+        Its concentration, as for `StudentTMixture`.
     collapse : {"ep", "collapsed"}
         How cluster parameters are integrated out.
     init : array of int, optional
         First labels; random ones by default.
-    n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint
+    n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, progress, \
+checkpoint
         As in the estimators.
     names : sequence, optional
         Names of the observations.
     **ep_options
         ``fraction``, ``damping``, ``pass_every``, ``pass_tolerance``, ``max_passes``,
-        ``staleness_every`` of the EP collapse.
+        ``staleness_every``, ``refresh_every`` of the EP collapse.
 
     Returns
     -------
@@ -154,8 +157,7 @@ def sample(
         # Only the user's own functions know how to take a few of the observations.
         assemble_few=lambda n_slots: (n, assembled(n_slots)),
         prior=specified,
-        concentration=1.0,
-        start=lambda rng: rng.integers(0, n_clusters, n) if labels is None else labels,
+        start=lambda chain, rng: rng.integers(0, n_clusters, n) if labels is None else labels,
         n_start=n_clusters,
         fingerprint={
             "model": type(model).__name__,
@@ -169,7 +171,18 @@ def sample(
     )
     run = run_plan(
         plan,
-        RunSettings(n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint),
+        RunSettings(
+            n_chains=n_chains,
+            n_warmup=n_warmup,
+            n_draws=n_draws,
+            thin=thin,
+            max_sweeps=max_sweeps,
+            max_seconds=max_seconds,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            progress=progress,
+            checkpoint=checkpoint,
+        ),
     )
     return plan.posterior(run, names=names, settings=settings)
 
@@ -218,7 +231,6 @@ __all__ = [
     "draw",
     "draw_by_bounds",
     "evidence",
-    "evidence_floor",
     "evidences",
     "gaussian_parameters",
     "jit",

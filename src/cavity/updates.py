@@ -78,6 +78,9 @@ class Update:
         """Running summaries of the kept draws, part of the chain's result."""
         return {}
 
+    def forget(self) -> None:
+        """Begin new running summaries."""
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of what it keeps for itself between sweeps, for a checkpoint."""
         return {}

@@ -10,8 +10,6 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
-import math
-
 from cavity.core.compile import verb
 
 # --------------------------------------------------------------------------- families
@@ -20,6 +18,16 @@ from cavity.core.compile import verb
 @verb
 def load(q, k):
     """Recompute slot k's working parameters from its natural ones; False if they are improper."""
+
+
+@verb
+def hold(q, k, room):
+    """Copy slot k into `room`, two rows as long as its natural parameters."""
+
+
+@verb
+def put_back(q, k, room):
+    """Set slot k to what ``hold`` copied. By default natural parameters are copied, and loaded."""
 
 
 @verb
@@ -56,16 +64,12 @@ def evidences(model, q, i, out):
 
 
 @verb
-def bounds(model, q, i, out):
-    """Write upper bounds of ``evidence`` for every slot into `out`.
+def bounds(model, q, i, most, least):
+    """Write bounds of ``evidence`` for every slot: upper ones into `most`, lower into `least`.
 
-    Only for models whose ``pick`` is `cavity.models.selection.draw_by_bounds`.
+    Where no lower bound is cheap, minus infinity will do. Only for models whose ``pick`` is
+    `cavity.models.selection.draw_by_bounds`.
     """
-
-
-@verb
-def evidence_floor(model, q, k, i):
-    """Lower bound of ``evidence``, cheaper than it; by default minus infinity."""
 
 
 @verb
@@ -162,6 +166,16 @@ def insert(state, i, k):
     """Put observation i into cluster k."""
 
 
+@verb
+def note(state, i, out):
+    """Copy what ``insert`` needs or changes of observation i's own into `out`."""
+
+
+@verb
+def recall(state, i, values):
+    """Put back what ``note`` copied."""
+
+
 # --------------------------------------------------------------------------- partition priors
 
 
@@ -192,15 +206,23 @@ def log_prior(prior, counts):
     """Log prior probability of the partition with these cluster sizes."""
 
 
+@hold.register(None)
+def _(q, k, room):
+    for p in range(room.shape[1]):
+        room[0, p] = q.natural[k, p]
+
+
+@put_back.register(None)
+def _(q, k, room):
+    for p in range(room.shape[1]):
+        q.natural[k, p] = room[0, p]
+    load(q, k)
+
+
 @evidences.register(None)
 def _(model, q, i, out):
     for k in range(out.shape[0]):
         out[k] = evidence(model, q, k, i)
-
-
-@evidence_floor.register(None)
-def _(model, q, k, i):
-    return -math.inf
 
 
 @log_densities.register(None)

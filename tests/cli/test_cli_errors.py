@@ -130,6 +130,10 @@ def test_a_folder_for_data(cavity, tmp_path):
             "--concentration must be a number between 1e-100 and 1e+100, or 'learn', not -1.0.",
         ),
         (["--model", "cubist"], "'cubist' is not one of 'student-t', 'gaussian', 'series'"),
+        (
+            ["--loss", "rand"],
+            "--loss must be one of 'vi', 'binder', 'omari', or a Loss; got 'rand'",
+        ),
         (["--prior", "flat"], "'flat' is not one of 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
         (
             ["--collapse", "guess"],
@@ -144,7 +148,13 @@ def test_a_folder_for_data(cavity, tmp_path):
         (["--encoding", "klingon"], "--encoding klingon is not an encoding"),
         (["--exclude", "age"], "data.csv has no column 'age'"),
         (["--exclude", "name,height,weight"], "--exclude leaves no column of data.csv"),
-        (["--draws", "many"], "Invalid value for '--draws'"),
+        (["--draws", "many"], "--draws must be a whole number of at least 1, or auto, not 'many'."),
+        (["--draws", "0"], "--draws must be a whole number of at least 1, or auto, not '0'."),
+        (["--max-seconds", "0"], "--max-seconds must be a number greater than 0, not 0.0."),
+        (
+            ["--draws", "auto", "--warmup", "200", "--max-sweeps", "150"],
+            "--max-sweeps 150 leaves no sweep for a draw after --warmup 200 with --thin 1",
+        ),
         (["--clusters", "0"], "Invalid value for '--clusters'"),
         (["--model", "gaussian", "--df", "4"], "--df goes with --model student-t only"),
         (["--series", "name"], "--series goes with --model series only"),

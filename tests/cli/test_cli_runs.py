@@ -71,9 +71,10 @@ def sweeps_were_saved(folder):
     return path.exists() and path.stat().st_size > 5000
 
 
+@pytest.mark.parametrize("length", ["--warmup 10 --draws 50 --thin 150", "--warmup 20 --thin 25"])
 @pytest.mark.parametrize("again", ["the same command", "--resume alone"])
-def test_a_killed_run_goes_on(cavity, table, tmp_path, again):
-    options = ["--chains", 2, "--warmup", 10, "--draws", 50, "--thin", 150, "--seed", 4]
+def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
+    options = ["--chains", 2, *length.split(), "--seed", 4]
     environment = {**os.environ, "CAVITY_CHECKPOINT_EVERY": "0.2"}
     process = start(*FIT, *options, cwd=tmp_path, env=environment)
     folder = tmp_path / "run"
@@ -97,6 +98,27 @@ def test_a_killed_run_goes_on(cavity, table, tmp_path, again):
     assert status(folder) == "finished"
     straight = cavity("fit", *FIT[1:-1], "straight", *options, "--quiet")
     assert straight.code == 0, straight.err
+    same_draws(folder, tmp_path / "straight")
+
+
+def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
+    options = ["--chains", 2, "--warmup", 20, "--seed", 4]
+    ran = cavity(*FIT, *options, "--max-sweeps", 40)
+    assert ran.code == 0, ran.err
+    assert "Let it go on: --max-sweeps 400 may do." in " ".join(ran.out.split())
+    assert "'cavity fit --out run --resume' with a larger --max-sweeps" in ran.out
+    folder = tmp_path / "run"
+    assert status(folder) == "limited"
+    assert names(folder) == WHOLE | {"checkpoint.cavity"}
+    sentence = cavity(*FIT, *options, "--max-sweeps", 40).sentence
+    assert "already holds a finished run; give another --out, add --resume to go on" in sentence
+    assert cavity("predict", "run", "data.csv").code == 0
+    ran = cavity("fit", "--out", "run", "--resume", "--max-sweeps", 9000)
+    assert ran.code == 0, ran.err
+    assert "Converged" in ran.out
+    assert status(folder) == "finished"
+    assert names(folder) == WHOLE
+    assert cavity("fit", *FIT[1:-1], "straight", *options, "--quiet").code == 0
     same_draws(folder, tmp_path / "straight")
 
 

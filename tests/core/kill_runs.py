@@ -20,6 +20,8 @@ COMMON = {
 }
 FITS = {
     "gaussian-collapsed": (GaussianMixture, {"collapse": "collapsed"}),
+    # Not to be satisfied soon: overlapping clusters, and a limit to stop at.
+    "gaussian-auto": (GaussianMixture, {"n_draws": "auto", "thin": 2, "max_sweeps": 500}),
     "gaussian-naive": (GaussianMixture, {"collapse": "naive", "concentration": "learn"}),
     "student-t-ep": (StudentTMixture, {"collapse": "ep"}),
     "student-t-ep-dp": (StudentTMixture, {"collapse": "ep", "prior": "dp", "n_clusters": 1}),

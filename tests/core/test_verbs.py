@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import gaussian_collapse
 
-from cavity.core.compile import compiled, jit, verb
+from cavity.core.compile import Kernels, compiled, jit, verb
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler, slots_for
@@ -50,6 +50,13 @@ def _(shape):
 
 def area_of(shape):
     return area(shape)
+
+
+def test_kernels_of_one_chain_each_keep_to_their_types():
+    squares, circles = Kernels(), Kernels()
+    for size in (2.0, 3.0):
+        assert squares.run(area_of, Square(size)) == size * size
+        assert circles.run(area_of, Circle(size)) == 3.0 * size * size
 
 
 def test_the_class_of_the_first_argument_decides():

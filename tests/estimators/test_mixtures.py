@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
-from cavity import GaussianMixture, NotConvergedWarning, StudentTMixture
+from cavity import CoarseColumnsWarning, GaussianMixture, NotConvergedWarning, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.base import load
 from cavity.models.predictive import spread_draws
-from cavity.posterior import Posterior, expected_loss
+from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.priors import FixedWeights
 
 RNG = np.random.default_rng(0)
@@ -53,11 +53,34 @@ def test_the_answer_is_not_the_last_draw(data):
     X = np.random.default_rng(0).standard_normal((50, 2))
     m = StudentTMixture(3, **SMALL).fit(X)
     draws = m.posterior_.flat_labels
-    mine = expected_loss(m.labels_, draws)
+    loss = m.partition_.loss
+    mine = expected_loss(m.labels_, draws, loss=loss)
     assert m.partition_.expected_loss == pytest.approx(mine, abs=1e-12)
-    assert mine < min(expected_loss(row, draws) for row in draws)
+    assert mine < min(expected_loss(row, draws, loss=loss) for row in draws)
     last = draws[-1]
     assert m.posterior_.agreement(last)["ari"] < 1.0
+
+
+def test_the_loss_is_the_user_s(data, tmp_path):
+    """Tables and pages read the same estimate, a file brings it back, and no draw depends on it."""
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    checkpoint = {"checkpoint": tmp_path / "run.npz"}
+    found, draws = {}, set()
+    for loss in ("vi", "binder", "omari", Loss("vi", 0.5), Loss("binder", 1.6)):
+        m = StudentTMixture(3, loss=loss, **SMALL, **checkpoint).fit(X)
+        p = m.posterior_
+        np.testing.assert_array_equal(m.labels_, p.partition(loss).labels)
+        np.testing.assert_array_equal(m.labels_, p.view().labels)
+        again = load(m.save(tmp_path / "m.nc"))
+        assert again.loss == loss
+        assert again.partition_.loss == p.loss == m.partition_.loss
+        assert again.partition_.expected_loss == pytest.approx(m.partition_.expected_loss)
+        found[str(loss)] = m.labels_
+        draws.add(p.labels.tobytes())
+    assert len(draws) == 1
+    assert len({labels.tobytes() for labels in found.values()}) > 1
+    with pytest.raises(ValueError, match="loss must be one of"):
+        StudentTMixture(3, loss="rand").fit(X)
 
 
 @BOTH
@@ -484,9 +507,35 @@ def test_fit_says_when_the_chains_are_not_shown_to_agree(data):
         GaussianMixture(3, n_chains=1, n_warmup=0, n_draws=5, random_state=0).fit(data[0])
 
 
+def test_coarse_columns_are_named_with_a_remedy(data):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(data[0], columns=["width", "height"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CoarseColumnsWarning)
+        GaussianMixture(2, **SMALL).fit(table)
+        GaussianMixture(1, **SMALL).fit(np.round(table[:19]))  # rows too few to tell
+        GaussianMixture(1, **SMALL).fit(table.assign(constant=3.0))
+    spoiled = table.assign(sex=rng.integers(2, size=60), rain=np.maximum(table["width"], 0.0))
+    with pytest.warns(CoarseColumnsWarning) as found:
+        GaussianMixture(2, **SMALL).fit(spoiled)
+    text = str(next(w.message for w in found if w.category is CoarseColumnsWarning))
+    assert text.startswith("Column 'sex' has 2 values; column 'rain' is 0 in ")
+    assert "Leave them out" in text
+    assert "width" not in text.split(". A cluster")[0]
+
+
 def test_moves_are_tried_counted_and_left_out_on_request(data):
     m = StudentTMixture(3, collapse="collapsed", **SMALL).fit(data[0])
     assert m.posterior_.events["exchange_tries"].sum() > 0
+    moves = m.diagnostics().moves
+    assert moves.index.tolist() == ["exchange", "reshuffle", "split and merge"]
+    for part in ("tries", "accepted"):
+        total = m.posterior_.events[f"exchange_{part}"].sum()
+        assert moves.loc["exchange", part] == total
+    assert moves["acceptance"].between(0, 1).all()
+    assert 0 < moves["time_share"].sum() < 1
+    assert "split and merge" in str(m.diagnostics())
+    assert not any("exchange" in name for name in m.diagnostics().events.index)
     plain = StudentTMixture(3, collapse="collapsed", moves=False, **SMALL).fit(data[0])
     assert "exchange_tries" not in plain.posterior_.events
     again = StudentTMixture(3, collapse="collapsed", n_jobs=1, **SMALL).fit(data[0])

@@ -111,7 +111,7 @@ def test_names_of_columns_and_rows_are_kept(fitted, frame):
 def test_fit_predict_gives_the_point_estimate(fitted, frame):
     labels = StudentTMixture(3, **SMALL).fit_predict(frame)
     np.testing.assert_array_equal(labels, fitted.labels_)
-    np.testing.assert_array_equal(labels, fitted.posterior_.partition("vi").labels)
+    np.testing.assert_array_equal(labels, fitted.posterior_.partition().labels)
 
 
 def test_pickled_estimators_predict_alike(fitted, frame):

@@ -74,6 +74,18 @@ def log_restaurant(z: np.ndarray, concentration: float, discount: float = 0.0) -
     return total
 
 
+def log_finite(z: np.ndarray, gamma: float) -> float:
+    """Probability of a partition where the number of clusters has a prior: summed over it."""
+    t = len(set(z.tolist()))
+    terms = []
+    for k in range(t, 3000):
+        # So many labellings with k names are this partition, each as probable as the next.
+        names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
+        labelling = log_dirichlet(canonical(z), np.full(k, gamma))
+        terms.append(stats.betanbinom.logpmf(k - 1, 1, 4, 3) + names + labelling)
+    return float(special.logsumexp(terms))
+
+
 # --------------------------------------------------------------------------- cluster marginals
 
 
@@ -106,6 +118,38 @@ def student_t_marginals(y, mean, kappa, nu, psi, df, step=0.08) -> dict[int, flo
     log_w = log_w + 2.0 * np.log(step)
     log_t = [stats.t.logpdf(v, df, loc=mu, scale=np.broadcast_to(sigma, mu.shape)) for v in y]
     return _subsets(log_w, log_t)
+
+
+def student_t_marginals_by_scales(y, mean, kappa, nu, psi, df, step=0.5) -> dict[int, float]:
+    """Log marginal likelihood of every subset of a few Student-t observations in any dimension.
+
+    Given the scales every cluster is Gaussian and conjugate; the trapezoid rule over the logarithm
+    of each scale does the rest, with a relative error of about |Gamma(a + 2 pi i / step)| /
+    Gamma(a) for a = (df + d) / 2: 4e-6 at df = 4, d = 2.
+    """
+    n, d = y.shape
+    alpha = 0.5 * df
+    # What is cut off below would be more for observations much farther out.
+    low, high = -18.0 / (alpha + 0.5 * d), np.log(1.0 + 20.0 / alpha)
+    log_u = np.arange(low, high + step, step)
+    log_w = stats.gamma.logpdf(np.exp(log_u), alpha, scale=1.0 / alpha) + log_u + np.log(step)
+    out = {}
+    for mask in range(1, 1 << n):
+        members = y[[i for i in range(n) if mask >> i & 1]]
+        m = len(members)
+        places = np.indices((log_u.size,) * m).reshape(m, -1)
+        u = np.exp(log_u)[places]
+        total = kappa + u.sum(axis=0)
+        centre = (kappa * mean + np.einsum("mg,mi->gi", u, members)) / total[:, None]
+        second = np.einsum("mg,mi,mj->gij", u, members, members) + kappa * np.outer(mean, mean)
+        psi_n = psi + second - total[:, None, None] * centre[:, :, None] * centre[:, None, :]
+        value = log_w[places].sum(axis=0) + 0.5 * d * log_u[places].sum(axis=0)
+        value += 0.5 * d * np.log(kappa / total) - 0.5 * m * d * np.log(np.pi)
+        value += special.multigammaln(0.5 * (nu + m), d) - special.multigammaln(0.5 * nu, d)
+        value += 0.5 * nu * np.linalg.slogdet(psi)[1]
+        value -= 0.5 * (nu + m) * np.linalg.slogdet(psi_n)[1]
+        out[mask] = float(special.logsumexp(value))
+    return out
 
 
 def scale_mixture_marginals(y, mean, variance, s2, r, inflation) -> dict[int, float]:
@@ -201,6 +245,23 @@ def pooled(p: np.ndarray, least: float) -> np.ndarray:
     if mass > 0.0:
         cell[cell == n_cells] = max(n_cells - 1, 0)
     return cell
+
+
+def distance(exact: Exact, one: np.ndarray, other: np.ndarray) -> float:
+    """Half the root of the chi-square distance of a sampler from exact, by two of its chains.
+
+    At least the total variation. A squared deviation of one chain's frequencies is mostly its
+    sampling noise; a product of deviations of two independent chains has the same expectation
+    without any, so an exact sampler scores zero on average before the root is taken. Rare states
+    are pooled.
+    """
+    cell = pooled(exact.probability, 50.0 / len(one))
+    share = np.bincount(cell, weights=exact.probability)
+    deviations = [
+        np.bincount(cell[visited], minlength=share.size) / len(visited) - share
+        for visited in (one, other)
+    ]
+    return float(0.5 * np.sqrt(max((deviations[0] * deviations[1] / share).sum(), 0.0)))
 
 
 def compare(exact: Exact, visited: np.ndarray, n_batches: int = 100) -> Comparison:

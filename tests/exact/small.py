@@ -9,20 +9,29 @@ import numpy as np
 from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
+from cavity.moves.anchors import all_anchors
 from cavity.priors.cluster import NIWPrior
-from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
+from cavity.priors.partition import (
+    dirichlet,
+    dirichlet_process,
+    finite,
+    fixed_weights,
+    pitman_yor,
+)
 from cavity.sampling.sampler import PartitionSampler
 
 Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
 N = len(Y)
 NIW = NIWPrior(np.zeros(1), 0.2, 3.0, np.eye(1))
 DF = 4.0
-SCALE_SHAPE, SCALE_FLOOR = 2.0, 0.5
+SCALE_SHAPE = 2.0
 SLOTS = 8
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 SHAPE = np.array([2.0, 1.0, 0.5])
 OPEN = {"dp": (1.0, 0.0), "pitman-yor": (0.5, 0.4)}
-PRIORS = ("fixed", "dirichlet", "shaped", *OPEN)
+FINITE = 0.8
+PRIORS = ("fixed", "dirichlet", "shaped", *OPEN, "finite")
+CLOSED = PRIORS[:3]
 EXACT_SAMPLERS = (
     "gaussian-collapsed",
     "gaussian-naive",
@@ -46,6 +55,8 @@ def partition_prior(name):
         return dirichlet(SLOTS, 0.8, padded(SHAPE))
     if name == "dp":
         return dirichlet_process(SLOTS, OPEN["dp"][0])
+    if name == "finite":
+        return finite(SLOTS, N, FINITE)
     return pitman_yor(SLOTS, *OPEN["pitman-yor"])
 
 
@@ -56,6 +67,8 @@ def log_prior(name):
         return lambda z: enumeration.log_dirichlet(z, np.full(3, 0.7))
     if name == "shaped":
         return lambda z: enumeration.log_dirichlet(z, 0.8 * SHAPE)
+    if name == "finite":
+        return lambda z: enumeration.log_finite(z, FINITE)
     return lambda z: enumeration.log_restaurant(z, *OPEN[name])
 
 
@@ -69,21 +82,18 @@ def marginals(likelihood):
 @functools.cache
 def exact(likelihood, prior):
     """The posterior over labellings, or over partitions under an open prior."""
-    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
-    return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior not in OPEN)
+    states = enumeration.labellings(N, 3) if prior in CLOSED else enumeration.partitions(N)
+    return enumeration.posterior(states, marginals(likelihood), log_prior(prior), prior in CLOSED)
 
 
 @functools.cache
 def exact_with_scale(likelihood, prior):
-    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it.
-
-    The grid's lower end is the floor of psi; it starts half a step above, for the midpoint rule.
-    """
-    step = 0.15
-    log_psi = np.arange(np.log(SCALE_FLOOR) + 0.5 * step, 4.0, step)
+    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it."""
+    step = 0.2
+    log_psi = np.arange(-6.0, 4.0, step)
     log_weight = stats.gamma.logpdf(np.exp(log_psi), SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
     log_weight += log_psi + np.log(step)
-    states = enumeration.partitions(N) if prior in OPEN else enumeration.labellings(N, 3)
+    states = enumeration.labellings(N, 3) if prior in CLOSED else enumeration.partitions(N)
     log_p = np.empty((len(states), len(log_psi)))
     for j, psi in enumerate(np.exp(log_psi)):
         if likelihood == "gaussian":
@@ -94,24 +104,45 @@ def exact_with_scale(likelihood, prior):
             )
         log_p[:, j] = enumeration.log_joint(states, table, log_prior(prior)) + log_weight[j]
     joint = special.softmax(log_p)
-    return enumeration.Exact(states, joint.sum(axis=1), prior not in OPEN), (
+    return enumeration.Exact(states, joint.sum(axis=1), prior in CLOSED), (
         log_psi,
         joint.sum(axis=0),
     )
 
 
-def collapse(name, y=Y, slots=SLOTS, df=DF, **options):
+def collapse(name, y=Y, slots=SLOTS, df=DF, niw=NIW, **options):
     likelihood, _, kind = name.rpartition("-")
     if likelihood == "gaussian":
-        return gaussian_collapse(y, NIW, slots, kind, **options)
-    return student_t_collapse(y, NIW, slots, kind, df, **options)
+        return gaussian_collapse(y, niw, slots, kind, **options)
+    return student_t_collapse(y, niw, slots, kind, df, **options)
 
 
-def sampler(name, prior, rng, **options):
-    """A chain that begins with everything in one cluster."""
+def sampler(name, prior, rng, moves=(), **options):
+    """A chain that begins with everything in one cluster; a move is tried four times a sweep."""
     if isinstance(prior, str):
         prior = partition_prior(prior)
-    return PartitionSampler(collapse(name, **options), prior, np.zeros(N, dtype=int), rng)
+    parts = collapse(name, **options)
+    n = len(parts.collapse.model.y)
+    made = [kind(all_anchors(n), 0) for kind in moves]
+    for move in made:
+        move.rate[:] = 4
+    return PartitionSampler(parts, prior, np.zeros(n, dtype=int), rng, moves=made)
+
+
+# Five observations in two columns, the last one far off.
+PLANE = np.array([[-1.5, 0.3], [-1.0, 0.9], [0.2, -0.4], [1.1, 0.0], [3.6, 2.8]])
+PLANE_NIW = NIWPrior(np.array([0.1, 0.2]), 0.3, 4.0, np.array([[1.0, 0.3], [0.3, 0.8]]))
+
+
+@functools.cache
+def exact_in_the_plane(likelihood):
+    """The posterior over partitions of those, under a Dirichlet process."""
+    if likelihood == "gaussian":
+        table = enumeration.gaussian_marginals(PLANE, *PLANE_NIW)
+    else:
+        table = enumeration.student_t_marginals_by_scales(PLANE, *PLANE_NIW, DF)
+    states = enumeration.partitions(len(PLANE))
+    return enumeration.posterior(states, table, log_prior("dp"), labelled=False)
 
 
 def likelihood_of(name):

@@ -10,9 +10,7 @@ import enumeration
 import numpy as np
 import pytest
 import small
-from builders import gaussian_collapse
 
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 
@@ -51,22 +49,38 @@ def test_frequencies_of_partitions(name, prior):
     assert result.p_value > LEVEL
 
 
-def test_two_dimensions():
-    rng = np.random.default_rng(3)
-    y = np.array([[-1.5, 0.3], [-1.0, 0.9], [0.2, -0.4], [1.1, 0.0], [1.6, 1.8]])
-    niw = NIWPrior(np.array([0.1, 0.2]), 0.3, 4.0, np.array([[1.0, 0.3], [0.3, 0.8]]))
-    exact = enumeration.posterior(
-        enumeration.partitions(5),
-        enumeration.gaussian_marginals(y, *niw),
-        lambda z: enumeration.log_restaurant(z, 1.0),
-        labelled=False,
+def test_the_student_t_marginals_in_two_dimensions():
+    """By scales as by parameters in one dimension, and by a finer grid in two."""
+    few = small.Y[:4]
+    by_scales = enumeration.student_t_marginals_by_scales(few, *small.NIW, small.DF, step=0.4)
+    by_parameters = small.marginals("student-t")
+    assert max(abs(by_scales[mask] - by_parameters[mask]) for mask in by_scales) < 1e-5
+    # Three of the plane's, the far one among them, since a fine grid has no room for more.
+    three = small.PLANE[[0, 2, 4]]
+    coarse, fine = (
+        enumeration.student_t_marginals_by_scales(three, *small.PLANE_NIW, small.DF, step=step)
+        for step in (0.5, 0.2)
     )
-    for kind in ("collapsed", "naive"):
-        chain = PartitionSampler(
-            gaussian_collapse(y, niw, 8, kind), dirichlet_process(8), np.zeros(5, dtype=int), rng
-        )
-        result = enumeration.compare(exact, enumeration.visits(chain, exact, N_SWEEPS, rng))
-        assert result.p_value > LEVEL
+    assert max(abs(coarse[mask] - fine[mask]) for mask in fine) < 5e-5
+
+
+@pytest.mark.parametrize("name", small.EXACT_SAMPLERS)
+def test_two_dimensions(name):
+    rng = np.random.default_rng(3)
+    exact = small.exact_in_the_plane(small.likelihood_of(name))
+    chain = small.sampler(name, "dp", rng, y=small.PLANE, niw=small.PLANE_NIW)
+    result = enumeration.compare(exact, enumeration.visits(chain, exact, N_SWEEPS, rng))
+    print(f"{name} in two dimensions: {result}")
+    assert result.n_cells > 10
+    assert result.p_value > LEVEL
+
+
+def test_two_dimensions_tell_the_tails():
+    """Negative control: Gaussian chains fail against the Student-t posterior."""
+    rng = np.random.default_rng(4)
+    exact = small.exact_in_the_plane("student-t")
+    chain = small.sampler("gaussian-collapsed", "dp", rng, y=small.PLANE, niw=small.PLANE_NIW)
+    assert enumeration.compare(exact, enumeration.visits(chain, exact, 4000, rng)).p_value < 1e-8
 
 
 def distribution_of_size(marginals, n, concentration):

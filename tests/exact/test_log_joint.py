@@ -14,13 +14,18 @@ from cavity.models.series.draws import SeriesPriors
 from cavity.models.series.state import factor_series
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
-from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
 from cavity.sampling.sampler import PartitionSampler
 
 D = 2
 NIW = NIWPrior(np.array([0.3, -0.2]), 0.4, 5.0, np.array([[1.0, 0.0], [0.0, 0.6]]))
-SHAPE, FLOOR = 3.0, np.array([0.2, 0.1])
+SCALE = ScalePrior(FULL, 5.0, np.array([0.5, 0.3]))
+TYPICAL = 3.0
+SPREAD = SpreadPrior(2.0, 3.0, 0.6)
 DF_PRIOR = (2.0, 0.3)
 GAMMA = (2.0, 0.7)
 
@@ -32,9 +37,12 @@ def written_out(sampler, likelihood, learn_df):
     centre, kappa, nu, psi = unpack(sampler.family.prior, D)
     total = small.enumeration.log_restaurant(z, float(sampler.prior.concentration[0]))
     total += stats.gamma.logpdf(sampler.prior.concentration[0], GAMMA[0], scale=1 / GAMMA[1])
-    for j in range(D):
-        prior = stats.gamma(SHAPE, scale=NIW.psi[j, j] / SHAPE)
-        total += prior.logpdf(psi[j, j]) - prior.logsf(FLOOR[j])
+    spare = nu - D - 1.0
+    total += stats.wishart.logpdf(psi / spare, SCALE.strength, np.diag(SCALE.mean / SCALE.strength))
+    inside = MOST / (MOST + TYPICAL) - LEAST / (LEAST + TYPICAL)
+    total += np.log(TYPICAL / inside) - 2.0 * np.log(TYPICAL + spare)
+    total += stats.gamma.logpdf(kappa, SPREAD.shape, scale=1.0 / SPREAD.rate)
+    total += stats.norm.logpdf(centre, scale=SPREAD.spread).sum()
     occupied = np.unique(z)
     for k in occupied:
         precision = p.whiten[:, :, k].T @ p.whiten[:, :, k]
@@ -68,7 +76,7 @@ def written_out(sampler, likelihood, learn_df):
 def test_against_scipy(likelihood, collapse, learn_df):
     rng = np.random.default_rng(0)
     y = rng.standard_normal((9, D)) * [1.0, 0.7]
-    scale = CovarianceScaleUpdate(SHAPE, np.diag(NIW.psi), FLOOR)
+    scale = ClusterHyperpriors(D, SCALE, TYPICAL, SPREAD)
     if likelihood == "gaussian":
         parts = gaussian_collapse(y, NIW, 8, collapse, (scale,))
     else:
@@ -82,6 +90,41 @@ def test_against_scipy(likelihood, collapse, learn_df):
         sampler.sweep(rng)
         expected = written_out(sampler, likelihood, learn_df)
         assert sampler.log_joint() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("collapse", ["collapsed", "naive"])
+def test_without_cluster_parameters_it_is_the_evidence(collapse):
+    """Recorded as log_marginal: against SciPy, and whatever the drawn parameters are."""
+    rng = np.random.default_rng(3)
+    y = rng.standard_normal((9, D)) * [1.0, 0.7]
+    sampler = PartitionSampler(
+        gaussian_collapse(y, NIW, 8, collapse),
+        dirichlet_process(8, 1.5),
+        np.arange(9) % 3,
+        rng,
+        from_slots=True,
+    )
+    prior_before = sampler.family.prior.copy()
+    for _ in range(3):
+        sampler.sweep(rng)
+        # One row after another, each by its predictive Student-t density.
+        expected = small.enumeration.log_restaurant(sampler.z, 1.5)
+        for k in np.unique(sampler.z):
+            centre, kappa, nu, psi = NIW.mean, NIW.kappa, NIW.nu, np.array(NIW.psi)
+            for row in y[sampler.z == k]:
+                freedom = nu - D + 1
+                shape = psi * (kappa + 1) / (kappa * freedom)
+                expected += stats.multivariate_t.logpdf(row, centre, shape, freedom)
+                psi = psi + kappa / (kappa + 1) * np.outer(row - centre, row - centre)
+                centre = (kappa * centre + row) / (kappa + 1)
+                kappa, nu = kappa + 1, nu + 1
+        joint = []
+        for _ in range(3):
+            joint.append(sampler.log_joint())
+            assert float(sampler.record()["log_marginal"]) == pytest.approx(expected, rel=1e-9)
+            sampler.collapse.draw_parameters(sampler.z, rng)
+        assert len(set(joint)) == 3, "the parameters were not drawn anew"
+    np.testing.assert_array_equal(sampler.family.prior, prior_before)
 
 
 @pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])

@@ -20,7 +20,6 @@ from cavity.verbs import (
     accumulate,
     bounds,
     evidence,
-    evidence_floor,
     log_likelihood,
     observe,
     pick,
@@ -115,7 +114,7 @@ declare(
     slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
     constant=("y", "residual"),
 )
-for _verb in (evidence, bounds, evidence_floor, pick, log_likelihood, observe, accumulate):
+for _verb in (evidence, bounds, pick, log_likelihood, observe, accumulate):
     _verb.register(StaleScales)(_verb.verb.implementations[SampledStudentT])
 
 

@@ -147,7 +147,7 @@ def _prior(dice: Dice, n_clusters: int) -> dict[str, Any]:
     """The prior over partitions: words, specifications, concentrations of every size."""
     concentration = dice.one(None, "learn", dice.power(-3, 3), dice.power(-101, 101))
     if dice.often(0.6):
-        word = dice.one("dirichlet", "fixed", "dp", "pitman-yor")
+        word = dice.one("dirichlet", "fixed", "dp", "pitman-yor", "finite")
         if word == "fixed" and dice.often(0.9):
             return {"prior": word}
         return {"prior": word, "concentration": concentration}

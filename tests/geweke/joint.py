@@ -26,7 +26,10 @@ from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
-from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
 from cavity.sampling.sampler import PartitionSampler
 
@@ -35,8 +38,9 @@ SLOTS = 8
 NIW = NIWPrior(np.array([0.5]), 0.4, 5.0, np.array([[2.0]]))
 CONCENTRATION = (3.0, 2.0)  # shape and rate
 DF = (3.0, 0.5)
-SCALE_SHAPE = 3.0  # of the gamma prior whose mean is NIW's psi, cut below
-SCALE_FLOOR = 1.2
+SCALE = ScalePrior(FULL, 6.0, np.array([0.7]))
+TYPICAL = 4.0  # median of nu - d - 1
+SPREAD = SpreadPrior(3.0, 6.0, 0.5)
 N_CLUSTERS = 3
 DISCOUNT = 0.3
 FIXED_DF = 4.0
@@ -49,7 +53,7 @@ class Case(NamedTuple):
     collapse: str
     prior: str
     learn_df: str | None = None
-    learn_scale: bool = False
+    hyper: bool = False
     moves: bool = False
 
 
@@ -57,7 +61,7 @@ class State(NamedTuple):
     """One draw of everything."""
 
     concentration: float
-    psi: float  # scale of the inverse Wishart
+    common: NIWPrior
     z: np.ndarray
     mean: np.ndarray  # of each observation's cluster
     precision: np.ndarray
@@ -86,13 +90,25 @@ def functions(s: State, case: Case) -> list[float]:
         np.tanh(0.5 * np.mean(residual**2)),
         np.tanh(residual[0]) * np.tanh(residual[1]),
     ]
-    if case.learn_scale:
+    if case.hyper:
+        spare = s.common.nu - D - 1.0
+        scale, kappa = np.log(s.common.psi[0, 0] / spare), np.log(s.common.kappa)
         values += [
-            np.log(s.psi),
-            np.log(s.psi) ** 2,
-            np.log(s.psi) * np.log(s.precision[0]),
-            np.log(s.psi) * np.mean(pairs),
-            np.log(s.psi) * np.tanh(0.2 * np.abs(s.y).max()),
+            scale,
+            scale**2,
+            scale * np.log(s.precision[0]),
+            scale * np.mean(pairs),
+            scale * np.tanh(0.2 * np.abs(s.y).max()),
+            np.log(spare),
+            np.log(spare) ** 2,
+            np.log(spare) * np.tanh(np.log(s.precision[0]) + scale),
+            kappa,
+            kappa**2,
+            kappa * np.tanh(s.mean[0] ** 2),
+            kappa * np.mean(pairs),
+            s.common.mean[0],
+            s.common.mean[0] ** 2,
+            s.common.mean[0] * np.tanh(s.mean[0]),
         ]
     if case.likelihood == "student-t":
         values += [
@@ -116,6 +132,17 @@ def prior_df(rng):
             return df
 
 
+def prior_hyper(rng):
+    """What the clusters have in common, from its priors."""
+    scale = rng.gamma(0.5 * SCALE.strength, 2.0 * SCALE.mean[0] / SCALE.strength)
+    ends = np.array([LEAST, MOST])
+    share = rng.uniform(*(ends / (ends + TYPICAL)))
+    spare = TYPICAL * share / (1.0 - share)
+    kappa = rng.gamma(SPREAD.shape, 1.0 / SPREAD.rate)
+    centre = SPREAD.spread * rng.standard_normal(D)
+    return NIWPrior(centre, kappa, spare + D + 1.0, np.array([[spare * scale]]))
+
+
 def seated(concentration, prior, rng):
     """A partition from its prior, one observation after another."""
     if prior == "dirichlet":
@@ -135,13 +162,9 @@ def seated(concentration, prior, rng):
 def from_priors(case: Case, rng) -> State:
     concentration = rng.gamma(CONCENTRATION[0], 1.0 / CONCENTRATION[1])
     z = seated(concentration, case.prior, rng)
-    psi = NIW.psi[0, 0]
-    if case.learn_scale:
-        psi = 0.0
-        while psi < SCALE_FLOOR:
-            psi = rng.gamma(SCALE_SHAPE, NIW.psi[0, 0] / SCALE_SHAPE)
-    precision = rng.gamma(0.5 * NIW.nu, 2.0 / psi, N)
-    mean = NIW.mean[0] + rng.standard_normal(N) / np.sqrt(NIW.kappa * precision)
+    common = prior_hyper(rng) if case.hyper else NIW
+    precision = rng.gamma(0.5 * common.nu, 2.0 / common.psi[0, 0], N)
+    mean = common.mean[0] + rng.standard_normal(N) / np.sqrt(common.kappa * precision)
     if case.learn_df == "each":
         df = np.array([prior_df(rng) for _ in range(N)])
     else:
@@ -151,7 +174,7 @@ def from_priors(case: Case, rng) -> State:
     if case.likelihood == "student-t":
         scale = rng.gamma(0.5 * df) / (0.5 * df)
     y = mean + rng.standard_normal(N) / np.sqrt(precision * scale)
-    return State(concentration, psi, z, mean, precision, df, scale, y)
+    return State(concentration, common, z, mean, precision, df, scale, y)
 
 
 # --------------------------------------------------------------------------- by the sampler
@@ -162,7 +185,7 @@ def state_of(sampler) -> State:
     z = sampler.labels().astype(int)
     return State(
         float(sampler.prior.concentration[0]),
-        float(unpack(sampler.collapse.family.prior, D)[3][0, 0]),
+        NIWPrior(*unpack(sampler.collapse.family.prior, D)),
         z.copy(),
         parameters.mean[0, z].copy(),
         parameters.whiten[0, 0, z] ** 2,
@@ -184,11 +207,8 @@ def new_data(sampler, rng) -> None:
 def make_sampler(case: Case, rng) -> PartitionSampler:
     start = from_priors(case, rng)
     y = start.y[:, None].copy()
-    niw = NIW._replace(psi=np.array([[start.psi]]))
-    updates = ()
-    if case.learn_scale:
-        floor = np.full(D, SCALE_FLOOR)
-        updates = (CovarianceScaleUpdate(SCALE_SHAPE, np.diag(NIW.psi), floor),)
+    niw = start.common
+    updates = (ClusterHyperpriors(D, SCALE, TYPICAL, SPREAD),) if case.hyper else ()
     if case.likelihood == "gaussian":
         collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, updates)
     else:

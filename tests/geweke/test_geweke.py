@@ -14,7 +14,7 @@ from joint import Case, z_scores
 from scipy import stats
 
 from cavity.models import degrees_of_freedom
-from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.hyperpriors import ClusterHyperpriors
 
 N_SWEEPS = 6000
 CASES = [
@@ -40,7 +40,7 @@ CASES = [
 
 def case_name(case):
     words = [v for v in case if isinstance(v, str)]
-    words += ["scale"] * case.learn_scale + ["moves"] * case.moves
+    words += ["hyper"] * case.hyper + ["moves"] * case.moves
     return "-".join(words)
 
 
@@ -79,9 +79,9 @@ def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
 
 
 @pytest.mark.parametrize("collapse", ["collapsed", "naive"])
-def test_a_wrong_rate_of_the_scale_fails(monkeypatch, collapse):
+def test_hyperparameters_given_wrong_covariances_fail(monkeypatch, collapse):
     """A conditional that leaves out the half of tr(Psi Sigma^-1) / 2."""
-    right = CovarianceScaleUpdate.draw
+    right = ClusterHyperpriors.draw
 
     def doubled(self, chain, rng):
         wrong = chain.parameters._replace(whiten=np.sqrt(2.0) * chain.parameters.whiten)
@@ -89,7 +89,7 @@ def test_a_wrong_rate_of_the_scale_fails(monkeypatch, collapse):
             self, SimpleNamespace(family=chain.family, parameters=wrong, counts=chain.counts), rng
         )
 
-    monkeypatch.setattr(CovarianceScaleUpdate, "draw", doubled)
+    monkeypatch.setattr(ClusterHyperpriors, "draw", doubled)
     scores = z_scores(Case("gaussian", collapse, "dp", None, True), 6000, seed=5)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 

@@ -10,11 +10,12 @@ from cavity.verbs import (
     divergence,
     draw,
     evidence,
-    evidence_floor,
     evidences,
+    hold,
     load,
     log_partition,
     project,
+    put_back,
 )
 
 
@@ -55,6 +56,14 @@ def _move(q, k, kappa, nu, shift, scale, weight, y):
     return _rank_one(q, k, kappa, nu, shift, scale, weight, y)
 
 
+def _hold(q, k, room):
+    hold(q, k, room)
+
+
+def _put_back(q, k, room):
+    put_back(q, k, room)
+
+
 def _evidence(model, q, k, i):
     return evidence(model, q, k, i)
 
@@ -68,13 +77,8 @@ def _all_evidence(model, q, k, out):
         out[i] = evidence(model, q, k, i)
 
 
-def _bounds(model, q, i, out):
-    bounds(model, q, i, out)
-
-
-def _floors(model, q, i, out):
-    for k in range(out.shape[0]):
-        out[k] = evidence_floor(model, q, k, i)
+def _bounds(model, q, i, most, least):
+    bounds(model, q, i, most, least)
 
 
 def _project(model, q, k, i, fraction):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from entries import _divergence, _draws, _load, _log_partition, _move, call
+from entries import _divergence, _draws, _hold, _load, _log_partition, _move, _put_back, call
 from niw import NIW, divergence, expected_statistics, log_partition, random_niw
 from scipy import stats
 
 from cavity.families.normal_inverse_wishart import (
+    covariances,
     gaussian_parameters,
     normal_inverse_wishart,
     pack,
@@ -104,6 +105,32 @@ def test_log_partition_and_divergence(d):
         exact = divergence(p, r)
         np.testing.assert_allclose(call(_divergence, q, 0, s, 0), exact, rtol=1e-8)
         assert abs(call(_divergence, q, 0, q, 0)) < 1e-8
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_a_slot_that_was_held_is_put_back_to_the_last_bit(d):
+    rng = np.random.default_rng(200 + d)
+    q = normal_inverse_wishart(*random_niw(d, rng), n_slots=3)
+    before = [array.copy() for array in q[:-1]]
+    room = np.zeros((2, q.natural.shape[1]))
+    call(_hold, q, 1, room)
+    call(_move, q, 1, 2.0 * q.kappa[1], q.nu[1] + 1.0, 0.3, 1.1, 0.2, rng.standard_normal(d))
+    assert not np.array_equal(q.whiten, before[5])
+    call(_put_back, q, 1, room)
+    for array, old in zip(q[:-1], before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_covariances_of_whiteners(d):
+    rng = np.random.default_rng(300 + d)
+    whiten = np.tril(rng.standard_normal((4, d, d))) + 2.0 * np.eye(d)
+    counts = np.array([3, 0, 1, 2])
+    out = np.empty((4, d, d))
+    covariances(np.ascontiguousarray(np.moveaxis(whiten, 0, 2)), counts, out)
+    assert np.isnan(out[1]).all()
+    for k in (0, 2, 3):
+        np.testing.assert_allclose(out[k], np.linalg.inv(whiten[k].T @ whiten[k]), rtol=1e-8)
 
 
 @pytest.mark.parametrize("d", [1, 3])

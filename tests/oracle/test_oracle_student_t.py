@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from entries import _all_evidence, _bounds, _evidence, _evidences, _floors, _project, call
+from entries import _all_evidence, _bounds, _evidence, _evidences, _project, call
 from niw import NIW, expected_statistics, random_niw
 from student_t_quadrature import (
     largest_relative_error,
@@ -120,8 +120,7 @@ def test_bounds_bound_and_the_batch_agrees(d):
     model = student_t(y, alpha)
     for i in range(len(y)):
         lower, upper, exact = np.empty(n_slots), np.empty(n_slots), np.empty(n_slots)
-        call(_floors, model, q, i, lower)
-        call(_bounds, model, q, i, upper)
+        call(_bounds, model, q, i, upper, lower)
         call(_evidences, model, q, i, exact)
         single = [call(_evidence, model, q, k, i) for k in range(n_slots)]
         np.testing.assert_allclose(exact, single, rtol=1e-9, atol=1e-9)

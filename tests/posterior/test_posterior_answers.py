@@ -7,7 +7,7 @@ import posterior_twins as twins
 import pytest
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
-from cavity.posterior import Posterior, expected_loss, partition_distance
+from cavity.posterior import Loss, Posterior, expected_loss, partition_distance
 from cavity.posterior import certainty as certainty_module
 from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
@@ -15,7 +15,7 @@ from cavity.posterior._draws import canonical, distinct, size_summaries
 from cavity.posterior.certainty import own_certainty, places
 from cavity.posterior.record import RunRecord
 from cavity.posterior.relabel import relabel
-from cavity.posterior.summary import observation_table
+from cavity.posterior.summary import number_words, observation_table
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_expected_loss_equals_its_twin(draws, loss, a):
     rng = np.random.default_rng(1)
     for c in (rng.integers(0, 3, 25), np.zeros(25, int), np.arange(25)):
         truth = np.mean([twins.loss(loss, c, z, a) for z in draws])
-        assert expected_loss(c, draws, loss=loss, a=a) == pytest.approx(truth, abs=1e-12)
+        assert expected_loss(c, draws, loss=Loss(loss, a)) == pytest.approx(truth, abs=1e-12)
 
 
 def test_losses_against_scikit_learn(draws, monkeypatch):
@@ -101,9 +101,11 @@ def test_losses_against_scikit_learn(draws, monkeypatch):
 
 def test_unequal_costs_have_the_stated_direction():
     together, apart = [0, 0], [0, 1]
-    assert partition_distance(apart, together, loss="binder", a=1.5) == pytest.approx(1.5 / 2)
-    assert partition_distance(together, apart, loss="binder", a=1.5) == pytest.approx(0.5 / 2)
-    ratio = partition_distance(apart, together, a=1.5) / partition_distance(together, apart, a=1.5)
+    assert partition_distance(apart, together, loss=Loss("binder", 1.5)) == pytest.approx(1.5 / 2)
+    assert partition_distance(together, apart, loss=Loss("binder", 1.5)) == pytest.approx(0.5 / 2)
+    vi = Loss("vi", 1.5)
+    ratio = partition_distance(apart, together, loss=vi)
+    ratio /= partition_distance(together, apart, loss=vi)
     assert ratio == pytest.approx(3.0)
 
 
@@ -388,3 +390,17 @@ def test_comparison_of_two_fits(draws):
     second = Posterior.from_labels(draws, point_log_lik=0.1 * rng.standard_normal((1, 40, 25)) - 1)
     table = first.compare(second).loo
     assert table.index[0] == "first"
+
+
+def test_the_number_of_clusters_in_words():
+    """Of one number for tables and pages: all read the same view."""
+    two, three, four = [0, 0, 1, 1, 1], [0, 0, 1, 2, 2], [0, 1, 2, 3, 3]
+    view = Posterior.from_labels([two] * 599 + [three]).view()
+    assert number_words(view) == "2 clusters: over 99%"
+    view = Posterior.from_labels([two] * 3 + [three] * 6 + [four]).view()
+    assert number_words(view) == "3 clusters: 60%, 2: 30%, 4: 10%"
+    assert view.number.to_dict() == {2: 0.3, 3: 0.6, 4: 0.1}
+    # As many numbers as draws: none is probable, and something is said all the same.
+    many = np.array([np.minimum(np.arange(400), k) for k in range(300)])
+    view = Posterior.from_labels(many).view(np.zeros(400, int))
+    assert number_words(view) == "1 cluster: under 1%, other numbers: over 99%"

@@ -8,10 +8,9 @@ import numpy as np
 import posterior_twins as twins
 import pytest
 
-from cavity.posterior import Posterior, expected_loss
+from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior import search as search_module
 from cavity.posterior._draws import distinct
-from cavity.posterior.losses import as_loss
 from cavity.posterior.partition import find_partition, largest_first
 from cavity.posterior.record import RunRecord
 from cavity.posterior.search import Problem
@@ -42,7 +41,7 @@ def test_equals_the_optimum_by_enumeration(loss, a):
     for trial in range(30):
         n = int(rng.integers(2, 6))
         draws = twins.random_posterior(rng, n, int(rng.integers(1, 9)))
-        found = find_partition(draws.astype(np.uint8), as_loss(loss, a))
+        found = find_partition(draws.astype(np.uint8), Loss(loss, a))
         assert found.expected_loss == pytest.approx(optimum(draws, loss, a), abs=1e-10), trial
 
 
@@ -53,8 +52,8 @@ def test_equals_the_optimum_for_eight_observations(loss, a):
     everything = twins.set_partitions(8)
     for trial in range(2):
         draws = twins.random_posterior(rng, 8, 25).astype(np.uint8)
-        values = [expected_loss(c, draws, loss=loss, a=a) for c in everything]
-        found = find_partition(draws, as_loss(loss, a))
+        values = [expected_loss(c, draws, loss=Loss(loss, a)) for c in everything]
+        found = find_partition(draws, Loss(loss, a))
         assert found.expected_loss == pytest.approx(min(values), abs=1e-10), trial
 
 
@@ -71,7 +70,7 @@ def test_enumeration_catches_a_search_that_does_not_search(monkeypatch):
     missed = 0
     for _ in range(20):
         draws = rng.integers(0, 3, (6, 6))
-        found = find_partition(draws.astype(np.uint8), as_loss("vi", 0.7))
+        found = find_partition(draws.astype(np.uint8), Loss("vi", 0.7))
         missed += found.expected_loss > optimum(draws, "vi", 0.7) + 1e-10
     assert missed > 0
 
@@ -83,17 +82,17 @@ def test_never_worse_than_any_draw_or_cut(loss, a):
 
     rng = np.random.default_rng(3)
     draws = twins.noisy_draws(rng, 40, 6, 30, 0.4)
-    found = find_partition(draws.astype(np.uint8), as_loss(loss, a))
+    found = find_partition(draws.astype(np.uint8), Loss(loss, a))
     assert found.expected_loss == pytest.approx(
         np.mean([twins.loss(loss, found.labels, z, a) for z in draws]), abs=1e-10
     )
     for row in draws:
-        assert found.expected_loss <= expected_loss(row, draws, loss=loss, a=a) + 1e-12
+        assert found.expected_loss <= expected_loss(row, draws, loss=Loss(loss, a)) + 1e-12
     distance = squareform(1 - twins.similarity(draws), checks=False)
     for method in ("average", "complete"):
         tree = linkage(distance, method)
         for merges in range(40):
-            value = expected_loss(search_module.cut(tree, merges), draws, loss=loss, a=a)
+            value = expected_loss(search_module.cut(tree, merges), draws, loss=Loss(loss, a))
             assert found.expected_loss <= value + 1e-12
 
 
@@ -104,7 +103,7 @@ def test_losses_of_all_cuts_of_a_tree(loss, a):
     rng = np.random.default_rng(5)
     draws = distinct(twins.noisy_draws(rng, 12, 4, 7, 0.4))
     tree = linkage(rng.random((12, 2)), "average")
-    problem = Problem(draws, as_loss(loss, a))
+    problem = Problem(draws, Loss(loss, a))
     values = problem.cut_losses(tree)
     scale = {"vi": 12, "binder": 144, "omari": 1}[loss]
     for merges in range(12):
@@ -125,7 +124,7 @@ def test_scores_and_merges_equal_the_change_of_loss(loss, a):
     rng = np.random.default_rng(6)
     n = 14
     draws = distinct(twins.noisy_draws(rng, n, 4, 9, 0.5))
-    problem = Problem(draws, as_loss(loss, a))
+    problem = Problem(draws, Loss(loss, a))
     assert problem.prepare([])
     labels = rng.integers(0, 4, n)
     labels[:4] = np.arange(4)
@@ -179,7 +178,7 @@ def test_deterministic_and_indifferent_to_label_names():
 def test_costs_steer_the_number_of_clusters():
     rng = np.random.default_rng(2)
     p = Posterior.from_labels(twins.noisy_draws(rng, 50, 6, 60, 0.5))
-    few, many = p.partition(a=1.8).n_clusters, p.partition(a=0.3).n_clusters
+    few, many = (p.partition(Loss("vi", a)).n_clusters for a in (1.8, 0.3))
     assert few < many
 
 
@@ -204,9 +203,6 @@ def test_max_clusters_is_kept_by_the_moves():
     ("options", "words"),
     [
         ({"loss": "rand"}, "loss must be one of"),
-        ({"a": 0.0}, "strictly between 0 and 2"),
-        ({"a": 2.0}, "strictly between 0 and 2"),
-        ({"loss": "omari", "a": 0.5}, "no meaning"),
         ({"max_clusters": 0}, "max_clusters"),
         ({"n_restarts": -1}, "n_restarts"),
     ],
@@ -214,6 +210,22 @@ def test_max_clusters_is_kept_by_the_moves():
 def test_bad_options_are_named(options, words):
     with pytest.raises(ValueError, match=words):
         Posterior.from_labels([[0, 1], [0, 0]]).partition(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "words"),
+    [
+        ("rand", 1.0, "loss must be one of"),
+        (3, 1.0, "loss must be one of"),
+        ("vi", 0.0, "strictly between 0 and 2"),
+        ("binder", 2.0, "strictly between 0 and 2"),
+        ("vi", "1", "strictly between 0 and 2"),
+        ("omari", 0.5, "no meaning"),
+    ],
+)
+def test_bad_losses_are_named(name, a, words):
+    with pytest.raises(ValueError, match=words):
+        Loss(name, a)
 
 
 @pytest.mark.parametrize("loss", ["vi", "binder", "omari"])

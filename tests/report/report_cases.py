@@ -50,7 +50,13 @@ def posterior(truth, *, doubtful=(), names=None, n_features=None, **draws):
         sweep_seconds=rng.gamma(2.0, 1e-3, (chains, n_draws + 10)),
         parameters=parameters,
         cluster_parameters=clusters,
-        events={"updates": np.full(chains, 1e5), "invalid_cavities": np.arange(chains)},
+        events={
+            "updates": np.full(chains, 1e5),
+            "invalid_cavities": np.arange(chains),
+            "exchange_tries": np.full(chains, 400),
+            "exchange_accepted": np.full(chains, 5),
+            "exchange_evidences": np.full(chains, 9000),
+        },
         names=names,
         record=RunRecord(
             "StudentTMixture",

@@ -119,6 +119,10 @@ def test_diagnostics_and_run_are_told(page, full):
         ["updates", "100,000", "100,000"],
         ["invalid cavities", "0", "1"],
     ]
+    chains = p.n_chains
+    assert page.tables["moves"][1:] == [
+        ["exchange", f"{400 * chains:,}", f"{5 * chains}", "1.2%", "–"],
+    ]
     for fact in ("StudentTMixture", "median time of a sweep", "collapse", "by hand", "Versions"):
         assert fact in page.text
 

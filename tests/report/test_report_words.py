@@ -33,7 +33,7 @@ def test_sizes(draws, parts):
 def test_number_of_clusters_with_its_interval():
     draws = np.array([[0, 0, 0, 1, 1, 1]] * 7 + [[0, 0, 0, 1, 1, 2]] * 3)
     text = said(Posterior.from_labels(draws))
-    assert "most probable number of clusters is 2 (probability 0.70)" in text
+    assert "How many clusters? 2 clusters: 70%, 3: 30%" in text
     assert "between 2 and 3 with probability 95%" in text
 
 
@@ -61,7 +61,7 @@ def test_one_chain_few_draws_and_a_stop_are_told():
     z = np.arange(12) % 3
     assert "agreement of chains cannot be checked" in said(Posterior.from_labels([z] * 20))
     assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
-    stopped = Posterior.from_labels([z] * 20, record=RunRecord("", interrupted=True))
+    stopped = Posterior.from_labels([z] * 20, record=RunRecord("", stopped="interrupted"))
     assert "The run was stopped early" in said(stopped)
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import RandomWalk, assert_same_draws, make_walk
+from toy import RandomWalk, assert_same_draws, make_walk, run_chains
 
-from cavity.sampling.chains import count_jobs, run_chains, seed_entropy
+from cavity.sampling.chains import count_jobs, seed_entropy
 from cavity.sampling.draws import Draws, LabelRows, ParameterRows, smallest_integer_type
+from cavity.sampling.length import Stage
 
 QUIET = {"progress": False, "fingerprint": {}}
 SHORT = {"n_chains": 3, "n_warmup": 5, "n_draws": 8, "random_state": 1, **QUIET}
@@ -172,9 +173,8 @@ def test_views_stay_as_they_were():
     """A checkpoint is written from views while the chain goes on."""
     rng = np.random.default_rng(0)
     walk = RandomWalk(10, rng, growth=0.9)
-    draws = Draws(
-        10, n_warmup=0, n_draws=30, thin=1, keep_warmup=False, cluster_parameters=("centre", "size")
-    )
+    stage = Stage(0, 30, 0, 1)
+    draws = Draws(10, stage, n_warmup=None, cluster_parameters=("centre", "size"))
     for _ in range(10):
         walk.sweep(rng)
         draws.add_sweep(1.0)

@@ -19,11 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kill_harness import kill, resumes_bit_for_bit
-from toy import RandomWalk, assert_same_draws, make_walk
+from toy import RandomWalk, assert_same_draws, make_walk, run_chains
 
 from cavity.core.progress import Silent
 from cavity.sampling import checkpoint as module
-from cavity.sampling.chains import run_chains
 from cavity.sampling.checkpoint import CheckpointError, checkpoint_seconds
 from cavity.sampling.fingerprint import data_digest, flatten_fingerprint
 
@@ -72,7 +71,7 @@ def test_more_draws_and_other_threads(tmp_path):
 
 def test_fewer_draws_are_refused(tmp_path):
     run(tmp_path / "a")
-    with pytest.raises(CheckpointError, match=r"come to draw 20 .* n_draws=5.*at least 20"):
+    with pytest.raises(CheckpointError, match=r"sweep 46 .* n_draws=5\. .*at least n_draws=20"):
         run(tmp_path / "a", n_draws=5)
 
 
@@ -321,8 +320,8 @@ def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
 
 def test_other_versions_are_refused(tmp_path, monkeypatch):
     run(tmp_path / "a")
-    monkeypatch.setattr(module, "VERSION", 2)
-    with pytest.raises(CheckpointError, match=r"format version 1 .* reads version 2"):
+    monkeypatch.setattr(module, "VERSION", 3)
+    with pytest.raises(CheckpointError, match=r"format version 2 .* reads version 3"):
         run(tmp_path / "a")
 
 
@@ -500,10 +499,10 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
 # Killed processes
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_random_times(tmp_path, seed):
+@pytest.mark.parametrize(("function", "seed"), [("plain", 1), ("automatic", 2), ("automatic", 3)])
+def test_killed_at_random_times(tmp_path, function, seed):
     n_killed = resumes_bit_for_bit(
-        f"{HERE / 'toy_runs.py'}:plain", tmp_path, seed=seed, n_kills=4, longest=0.6
+        f"{HERE / 'toy_runs.py'}:{function}", tmp_path, seed=seed, n_kills=4, longest=0.6
     )
     assert n_killed >= 2
 
@@ -531,7 +530,8 @@ def test_killed_while_writing(tmp_path):
     )
 
 
-def test_the_kill_test_can_fail(tmp_path):
+@pytest.mark.parametrize("function", ["plain", "automatic"])
+def test_the_kill_test_can_fail(tmp_path, function):
     """A sampler that forgets part of its state must be caught."""
     forgetful = tmp_path / "forgetful.py"
     forgetful.write_text(
@@ -545,11 +545,11 @@ def test_the_kill_test_can_fail(tmp_path):
                     super().restore({{**state, "centre": state["centre"] + 1e-9}})
 
             toy_runs.Slow = Forgetful
-            plain = toy_runs.plain
+            plain, automatic = toy_runs.plain, toy_runs.automatic
         """)
     )
     with pytest.raises(AssertionError, match="Arrays are not equal"):
-        resumes_bit_for_bit(f"{forgetful}:plain", tmp_path, seed=3, n_kills=3, longest=0.6)
+        resumes_bit_for_bit(f"{forgetful}:{function}", tmp_path, seed=3, n_kills=3, longest=0.6)
 
 
 def test_kill_says_whether_it_hit():

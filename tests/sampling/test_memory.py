@@ -6,11 +6,11 @@ import os
 
 import numpy as np
 import pytest
-from toy import RandomWalk, make_walk
+from toy import RandomWalk, make_walk, run_chains, run_until
 
 from cavity.sampling import memory
-from cavity.sampling.chains import run_chains
-from cavity.sampling.crew import Schedule
+from cavity.sampling.length import unsettled
+from cavity.sampling.memory import Kept
 
 SETTINGS = {"n_chains": 2, "n_warmup": 3, "progress": False, "fingerprint": {}, "random_state": 0}
 
@@ -34,6 +34,13 @@ def test_too_many_draws_are_refused_before_any_sweep(n_jobs):
     assert str(caught.value).count("\n") == 0
 
 
+def test_so_is_an_automatic_run_that_could_not_keep_its_first_draws(monkeypatch):
+    monkeypatch.setattr(memory.MemoryCheck.__init__, "__defaults__", (lambda: 50_000,))
+    settings = {**SETTINGS, "n_warmup": 200}
+    with pytest.raises(MemoryError, match=r"the 400 draws that n_draws='auto' takes at the least"):
+        run_until(unsettled, lambda chain, rng: Unswept(400, rng), **settings)
+
+
 def test_the_number_of_draws_advised_fits(monkeypatch):
     monkeypatch.setattr(memory.MemoryCheck.__init__, "__defaults__", (lambda: 50_000,))
     with pytest.raises(MemoryError, match=r"Ask for at most (\d+) draws") as caught:
@@ -48,22 +55,22 @@ def test_the_number_of_draws_advised_fits(monkeypatch):
 
 @pytest.mark.parametrize("keep_warmup", [False, True])
 def test_the_estimate_is_what_is_kept(keep_warmup):
-    schedule = Schedule(7, 11, 3, keep_warmup)
+    kept = Kept(11, 7 * keep_warmup, 7 + 33)
     walk = RandomWalk(300, np.random.default_rng(0))
-    sizes = memory.bytes_of_draws(walk.labels() + 256, walk.record(), 2, schedule)
+    sizes = memory.bytes_of_draws(walk.labels() + 256, walk.record(), 2, kept)
     assert sizes == {
         "labels": 2 * (11 + 7 * keep_warmup) * 300 * 2,
         "centre": 2 * 11 * 3 * 2 * 8,
         "size": 2 * 11 * 3 * 8,
         "spread": 2 * 11 * 8,
-        "times of sweeps": 2 * (7 + 33 + 11) * 8,
+        "times of sweeps": 2 * (7 + 33 + 2 * 11) * 8,
     }
 
 
 def test_one_chain_checks_for_all():
     """Draws made meanwhile take memory that was counted already."""
     rooms = [10**9, 0]
-    check = memory.MemoryCheck(2, Schedule(0, 10, 1, False), room=lambda: rooms.pop(0))
+    check = memory.MemoryCheck(2, Kept(10, 0, 10), room=lambda: rooms.pop(0))
     walk = RandomWalk(40, np.random.default_rng(0))
     check(walk)
     check(walk)
@@ -71,7 +78,7 @@ def test_one_chain_checks_for_all():
 
 
 def test_systems_that_do_not_tell_are_not_refused():
-    check = memory.MemoryCheck(2, Schedule(0, 10**15, 1, False), room=lambda: None)
+    check = memory.MemoryCheck(2, Kept(10**15, 0, 10**15), room=lambda: None)
     check(RandomWalk(40, np.random.default_rng(0)))
 
 

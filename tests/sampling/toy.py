@@ -6,6 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cavity.sampling import chains
+from cavity.sampling.length import AutomaticLength, FixedLength
+from cavity.sampling.run import ChainRun
+
 
 class RandomWalk:
     """Labels that wander over slots; the number of slots grows, parameters follow."""
@@ -50,7 +54,11 @@ class RandomWalk:
         return {"moves": float(self.n_moves)}
 
     def summaries(self):
-        return {}
+        return {"n_kept": np.array(self.n_kept), "sum_centre": self.sum_centre}
+
+    def forget(self) -> None:
+        self.n_kept = 0
+        self.sum_centre = np.zeros(2)
 
     def state(self) -> dict[str, np.ndarray]:
         return {
@@ -65,6 +73,18 @@ class RandomWalk:
         self.centre = state["centre"].copy()
         self.sum_centre = state["sum_centre"].copy()
         self.n_kept, self.n_moves = (int(v) for v in state["counts"])
+
+
+def run_chains(make_sampler, *, n_warmup=200, n_draws=300, thin=1, **settings) -> ChainRun:
+    """A run of so many draws."""
+    length = FixedLength(n_warmup, n_draws, thin)
+    return chains.run_chains(make_sampler, length, **settings)
+
+
+def run_until(judge, make_sampler, *, n_warmup=20, max_sweeps=2000, thin=1, **settings):
+    """An automatic run."""
+    length = AutomaticLength(judge, n_warmup, max_sweeps, thin)
+    return chains.run_chains(make_sampler, length, **settings)
 
 
 def make_walk(n: int = 40, **options: float):
@@ -85,6 +105,11 @@ def assert_same_draws(a, b) -> None:
     assert (a.labels_warmup is None) == (b.labels_warmup is None)
     if a.labels_warmup is not None:
         np.testing.assert_array_equal(a.labels_warmup, b.labels_warmup)
+    for one, other in zip(a.summaries, b.summaries, strict=True):
+        for first, second in zip(one, other, strict=True):
+            for name, value in first.items():
+                np.testing.assert_array_equal(value, second[name], err_msg=name)
+    assert (a.stopped, a.n_warmup, a.thin, a.aside) == (b.stopped, b.n_warmup, b.thin, b.aside)
     for one, other in zip(a.samplers, b.samplers, strict=True):
         for name, value in one.state().items():
             np.testing.assert_array_equal(value, other.state()[name], err_msg=name)

@@ -7,9 +7,9 @@ import signal
 import time
 
 import numpy as np
-from toy import RandomWalk
+from toy import RandomWalk, run_chains, run_until
 
-from cavity.sampling.chains import ChainRun, run_chains
+from cavity.sampling.run import ChainRun
 
 
 class Slow(RandomWalk):
@@ -39,6 +39,9 @@ def arrays(chain_run: ChainRun) -> dict[str, np.ndarray]:
     out |= {f"event {name}": value for name, value in chain_run.events.items()}
     if chain_run.labels_warmup is not None:
         out["labels_warmup"] = chain_run.labels_warmup
+    for i, parts in enumerate(chain_run.summaries):
+        for j, part in enumerate(parts):
+            out |= {f"summary {i} {j} {name}": value for name, value in part.items()}
     for i, sampler in enumerate(chain_run.samplers):
         out |= {f"state {i} {name}": value for name, value in sampler.state().items()}
     return out
@@ -69,4 +72,28 @@ def dies_in_a_system_call(checkpoint):
             return result
 
         setattr(os, name, deadly)
-    return plain(checkpoint)
+    return arrays(run(checkpoint, n_draws=500))
+
+
+def automatic(checkpoint):
+    """A run that finds its own length, and thins on the way."""
+    from cavity.sampling import length
+    from cavity.sampling.length import Judgement
+
+    length.MOST_DRAWS = 90
+
+    def judge(chains, cluster_parameters):
+        return Judgement(int(chains[0]["sweeps"][-1]) > 400, 0.5)
+
+    chain_run = run_until(
+        judge,
+        lambda chain, rng: Slow(300, rng, growth=0.1),
+        n_chains=3,
+        n_jobs=2,
+        random_state=11,
+        keep_warmup=True,
+        progress=False,
+        checkpoint=checkpoint,
+        fingerprint={"model": "walk"},
+    )
+    return arrays(chain_run)

@@ -95,6 +95,7 @@ class Prior(StrEnum):
     fixed = "fixed"
     dp = "dp"
     pitman_yor = "pitman-yor"
+    finite = "finite"
 
 
 class Demo(StrEnum):
@@ -135,6 +136,8 @@ DateFormat = Annotated[
 Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")]
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
+# What may be another when a run goes on.
+LIMITS = ("--max-sweeps", "--max-seconds")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is in --out.")]
 
@@ -150,7 +153,7 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="Most clusters there may be; with --prior dp or pitman-yor, where to start.",
+            help="Most clusters there may be; where the prior leaves that open, where to start.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),
@@ -175,7 +178,7 @@ def fit(
     ] = None,
     prior: Annotated[
         Prior | None,
-        typer.Option(help="Prior over partitions; dp and pitman-yor leave the number open."),
+        typer.Option(help="Prior over partitions; dp, pitman-yor, finite leave the number open."),
     ] = None,
     concentration: Annotated[
         Text,
@@ -190,6 +193,13 @@ def fit(
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
+    loss: Annotated[
+        Text,
+        typer.Option(
+            help="What the single best answer minimises: vi, binder or omari (one minus adjusted "
+            "Rand)."
+        ),
+    ] = None,
     series: Annotated[
         Text, typer.Option(help="series: column that names the series.", metavar="NAME")
     ] = None,
@@ -209,8 +219,22 @@ def fit(
     warmup: Annotated[
         int | None, typer.Option(min=0, help="Sweeps of each chain before its draws.")
     ] = None,
-    draws: Annotated[int | None, typer.Option(min=1, help="Draws to keep of each chain.")] = None,
+    draws: Annotated[
+        Text,
+        typer.Option(
+            help="Draws to keep of each chain: a number, or auto, as many as it takes until the "
+            "chains agree [default: auto]",
+            metavar="NUMBER|auto",
+        ),
+    ] = None,
     thin: Annotated[int | None, typer.Option(min=1, help="Sweeps per kept draw.")] = None,
+    max_sweeps: Annotated[
+        int | None, typer.Option(min=1, help="With --draws auto: the most sweeps of each chain.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(help="Stop sampling after this time; the draws then depend on the machine."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")
     ] = None,
@@ -218,7 +242,9 @@ def fit(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with the unfinished run in --out; DATA is not needed."
+            "--resume",
+            help="Go on with the run in --out that was stopped or came to a limit; DATA is not "
+            "needed.",
         ),
     ] = False,
     overwrite: Overwrite = False,
@@ -239,12 +265,13 @@ def fit(
                 "Missing argument 'DATA': the table to cluster, as in 'cavity fit data.csv'; see "
                 "'cavity fit --help'."
             )
-        others = sorted(given - {"--resume", "--out", "--quiet", "--jobs"})
+        others = sorted(given - {"--resume", "--out", "--quiet", "--jobs", *LIMITS})
         if others:
             raise UserError(
                 f"--resume takes all settings from the run in {out}; leave out {others[0]}."
             )
-        raise typer.Exit(runs.resume(out, quiet=quiet, jobs=jobs))
+        limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
+        raise typer.Exit(runs.resume(out, limits, quiet=quiet, jobs=jobs))
     for name in sorted(given - set(MODELS[model.value].options)):
         owners = [other.name for other in MODELS.values() if name in other.options]
         if owners:
@@ -258,10 +285,13 @@ def fit(
         "prior": None if prior is None else prior.value,
         "concentration": _number_or_word("--concentration", concentration, ("learn",)),
         "init": init,
+        "loss": loss,
         "n_chains": chains,
         "n_warmup": warmup,
-        "n_draws": draws,
+        "n_draws": _count_or_word("--draws", draws, "auto"),
         "thin": thin,
+        "max_sweeps": max_sweeps,
+        "max_seconds": max_seconds,
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
         "freq": freq,
@@ -309,6 +339,15 @@ def _number_or_word(option: str, text: str | None, words: tuple[str, ...]) -> fl
         raise UserError(
             f"{option} must be a number or {' or '.join(words)}, not {text!r}."
         ) from None
+
+
+def _count_or_word(option: str, text: str | None, word: str) -> int | str | None:
+    """A whole number of at least one, or a word, from the command line."""
+    if text is None or text == word:
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{option} must be a whole number of at least 1, or {word}, not {text!r}.")
+    return int(text)
 
 
 @app.command()

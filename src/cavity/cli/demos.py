@@ -42,13 +42,14 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
                 "",
             )
         )
-        by_hand = f"cavity fit {data} --id-column sample --clusters 3 --warmup 500 --thin 50"
-        say(f"\nThe same by hand: {by_hand}\n")
+        by_hand = f"cavity fit {data} --id-column sample --clusters 3"
+        say(f"\nThe same by hand: {by_hand} --warmup 500 --thin 50 --draws 300\n")
     choice = Choice(id_column=str(table.index.name))
     settings: dict[str, Any] = {
         "n_clusters": 3,
         "n_warmup": 500,
         "thin": 50,
+        "n_draws": 300,
         "random_state": seed,
     }
     code = runs.fit(

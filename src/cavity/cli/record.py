@@ -17,20 +17,30 @@ from cavity.core.files import write_text
 
 RUN = "run.json"
 FORMAT = "cavity run"
-VERSION = 2
-RUNNING, DRAWN, INTERRUPTED, FINISHED = STATUSES = ("running", "drawn", "interrupted", "finished")
+VERSION = 3
+RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
+    "running",
+    "drawn",
+    "interrupted",
+    "limited",
+    "finished",
+)
 MODELS = ("student-t", "gaussian", "series")
+LIMITS = ("max_sweeps", "max_seconds")
 
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "n_clusters": (int,),
     "n_chains": (int,),
     "n_warmup": (int,),
-    "n_draws": (int,),
+    "n_draws": (int, str),
     "thin": (int,),
+    "max_sweeps": (int,),
+    "max_seconds": (int, float),
     "random_state": (int,),
     "prior": (str,),
     "collapse": (str,),
     "init": (str,),
+    "loss": (str,),
     "concentration": (int, float, str),
     "df": (int, float, str),
     "freq": (str,),
@@ -68,9 +78,9 @@ class RunFile:
     Attributes
     ----------
     model : {"student-t", "gaussian", "series"}
-    status : {"running", "drawn", "interrupted", "finished"}
+    status : {"running", "drawn", "interrupted", "limited", "finished"}
         Sampling; draws written but not all else; stopped early, with what there was by then;
-        all written.
+        all written after a limit of sweeps or time, from where it can go on; all written.
     data : Source
     settings : mapping
         What was asked of the estimator, and the seed (``random_state``), drawn if none was given.
@@ -104,6 +114,11 @@ class RunFile:
         """The same run, so far."""
         return dataclasses.replace(self, status=status)
 
+    def within(self, limits: Mapping[str, Any]) -> RunFile:
+        """The same run with other limits, where these are given."""
+        given = {name: limits[name] for name in LIMITS if limits.get(name) is not None}
+        return dataclasses.replace(self, settings={**self.settings, **given})
+
     def differences(self, other: RunFile) -> list[str]:
         """What another run asks for that this one does not: the words for it."""
         found = []
@@ -125,6 +140,8 @@ OPTIONS = {
     "n_chains": "--chains",
     "n_warmup": "--warmup",
     "n_draws": "--draws",
+    "max_sweeps": "--max-sweeps",
+    "max_seconds": "--max-seconds",
     "n_jobs": "--jobs",
     "random_state": "--seed",
 }
@@ -141,7 +158,9 @@ def option(setting: str) -> str:
     return OPTIONS.get(setting, f"--{setting}")
 
 
-_WORDS = "|".join([*OPTIONS, "df", "concentration", "collapse", "prior", "init", "thin", "freq"])
+_WORDS = "|".join(
+    [*OPTIONS, "df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq"]
+)
 
 
 def in_options(text: str) -> str:

@@ -140,11 +140,14 @@ def _going_on(out: Path, wanted: RunFile, *, resume: bool, overwrite: bool) -> R
     if overwrite:
         return None
     found = read_record(out)
-    if found.status == records.FINISHED:
+    if found.status == records.FINISHED or (found.status == records.LIMITED and not resume):
+        further = "" if found.status == records.FINISHED else ", add --resume to go on with it"
         raise UserError(
-            f"{out} already holds a finished run; give another --out, or add --overwrite to "
-            "replace it."
+            f"{out} already holds a finished run; give another --out{further}, or add --overwrite "
+            "to replace it."
         )
+    if resume:
+        found = found.within(wanted.settings)
     if "random_state" not in wanted.settings:
         seed = found.settings.get("random_state")
         wanted = dataclasses.replace(wanted, settings={**wanted.settings, "random_state": seed})
@@ -158,11 +161,25 @@ def _going_on(out: Path, wanted: RunFile, *, resume: bool, overwrite: bool) -> R
     return found
 
 
-def resume(out: Path, *, quiet: bool = False, jobs: int | None = None) -> int:
-    """Go on with the unfinished run in a folder: all that is needed is in its ``run.json``."""
+def resume(
+    out: Path, limits: Mapping[str, Any], *, quiet: bool = False, jobs: int | None = None
+) -> int:
+    """Go on with the run in a folder: all that is needed is in its ``run.json``.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    limits : mapping
+        ``max_sweeps`` and ``max_seconds``, where they are to be others; None leaves the run's.
+    quiet : bool
+    jobs : int, optional
+        Threads.
+    """
     found = read_record(out)
     if found.status == records.FINISHED:
         raise UserError(f"The run in {out} is finished; there is nothing to resume.")
+    found = found.within(limits)
     path = _where(out, found)
     if path is None:
         raise UserError(
@@ -201,15 +218,20 @@ def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: b
         error.add_note(_safe(out))  # a fault of ours keeps its traceback
         raise
     if not early:
-        _complete(out, run)
+        run = _complete(out, run, estimator.posterior_.record.stopped)
     if not quiet:
         say("\n" + text + "\n\n" + _farewell(out, run))
     return 130 if early else 0
 
 
-def _complete(out: Path, run: RunFile) -> None:
-    run.at(records.FINISHED).write(out)
-    (out / files.CHECKPOINT).unlink(missing_ok=True)
+def _complete(out: Path, run: RunFile, stopped: str) -> RunFile:
+    """Note that all is written; a run that came to a limit keeps what it can go on from."""
+    limited = stopped in records.LIMITS and (out / files.CHECKPOINT).exists()
+    run = run.at(records.LIMITED if limited else records.FINISHED)
+    run.write(out)
+    if not limited:
+        (out / files.CHECKPOINT).unlink(missing_ok=True)
+    return run
 
 
 def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
@@ -273,6 +295,11 @@ def _farewell(out: Path, run: RunFile) -> str:
     lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in listing), ""]
     if run.status == records.INTERRUPTED:
         lines.append(f"The run was stopped early. {_again(out)}")
+    elif run.status == records.LIMITED:
+        lines.append(
+            f"It came to a limit: 'cavity fit --out {out} --resume' with a larger --max-sweeps or "
+            "--max-seconds goes on."
+        )
     else:
         lines.append(f"Next: cavity predict {out} new.csv   {verb}.")
     return "\n".join(lines)
@@ -284,7 +311,7 @@ def report(out: Path, data: Path | None) -> int:
     table = _training_table(out, run, data)
     text = _write_results(out, run, table, estimator)
     if run.status == records.DRAWN:
-        _complete(out, run)
+        _complete(out, run, estimator.posterior_.record.stopped)
     say(text)
     say(f"\nWritten: {out / files.REPORT}")
     return 0

@@ -12,7 +12,10 @@ from cavity.cli.record import in_options
 from cavity.reading.words import printable
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from cavity.posterior import Posterior
+    from cavity.posterior.view import View
 
 MAX_CLUSTERS = 30
 MAX_ROWS = 10
@@ -94,7 +97,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     for k in range(min(len(size), MAX_CLUSTERS)):
         row = [str(k), f"{size[k]:,}", f"{size[k] / len(labels):.0%}", f"{certain[k]:.2f}"]
         rows.append(row + ([features[k]] if features else []))
-    lines = [f"{len(size)} {plural('cluster', len(size))} {_number_words(p)}", ""]
+    lines = [f"{len(size)} {plural('cluster', len(size))} {_number_words(view)}", ""]
     lines += format_table(rows, {0, 1, 2, 3})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
@@ -106,12 +109,12 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     return "\n".join(lines)
 
 
-def _number_words(p: Posterior) -> str:
-    number = p.n_clusters_posterior().sort_values(ascending=False)
-    if len(number) == 1:
-        return f"(every draw has {number.index[0]})"
-    best = [f"{k} with probability {v:.2f}" for k, v in number.head(3).items() if v >= 0.005]
-    return f"(number of clusters in the draws: {', '.join(best)})"
+def _number_words(view: View) -> str:
+    from cavity.posterior.summary import number_words
+
+    if len(view.number) == 1:
+        return f"(every draw has {view.number.index[0]})"
+    return f"(how many? {number_words(view)})"
 
 
 def _name(p: Posterior, position: int) -> str:
@@ -166,8 +169,21 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
 
 
 def _trust(p: Posterior) -> str:
-    sentences = [in_options(sentence) for sentence in p.diagnostics().sentences]
+    found = p.diagnostics()
+    sentences = [in_options(sentence) for sentence in found.sentences]
     lines = ["Can this be trusted?", ""]
     lines.append(wrap(sentences[0]))
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
+    if len(found.moves):
+        lines.append(wrap(_moves_words(found.moves), "    ", "  - "))
     return "\n".join(lines)
+
+
+def _moves_words(moves: pd.DataFrame) -> str:
+    parts = [
+        f"{kind} {int(row['accepted']):,} of {int(row['tries']):,}"
+        for kind, row in moves.iterrows()
+    ]
+    text = f"Moves of whole clusters accepted: {', '.join(parts)}"
+    share = float(moves["time_share"].sum())
+    return text + (f"; they took {share:.0%} of the time." if np.isfinite(share) else ".")

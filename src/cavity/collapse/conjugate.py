@@ -15,9 +15,22 @@ import numpy as np
 from cavity.collapse.driver import Driver
 from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
-from cavity.core.compile import compiled, jit
+from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import accumulate, choose, complete, insert, log_partition, observe, pick, remove
+from cavity.verbs import (
+    accumulate,
+    auxiliary,
+    choose,
+    complete,
+    insert,
+    log_partition,
+    note,
+    observe,
+    pick,
+    recall,
+    remove,
+    set_auxiliary,
+)
 
 
 class Conjugate(NamedTuple):
@@ -79,6 +92,16 @@ def _(state, i, k):
     observe(state.model, state.family, k, i, 1.0)
 
 
+@note.register(Conjugate)
+def _(state, i, out):
+    out[0] = auxiliary(state.model, i)
+
+
+@recall.register(Conjugate)
+def _(state, i, values):
+    set_auxiliary(state.model, i, values[0])
+
+
 def log_evidence(state, z, counts):
     """Sum over occupied clusters of A(posterior) - A(prior), base measures apart."""
     q = state.family
@@ -108,18 +131,19 @@ class ConjugateCollapse(Driver):
     def __init__(self, model: Any, family: Any, parameters: Any) -> None:
         super().__init__(conjugate_state(model, family), parameters=parameters)
 
-    def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
-        """Clean sums: rounding errors of many additions do not pile up."""
-        kernel = compiled(gather_statistics, self.state)
-        kernel(self.model, self.family, z)
+    def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+        """Sums over the first members."""
+        self._gather(z)
 
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        """Sums under new auxiliary variables or a new prior."""
-        if changed:
-            self.settle(z, counts)
+        """Sums under new auxiliary variables and a new prior, and without a sweep's rounding."""
+        self._gather(z)
+
+    def _gather(self, z: np.ndarray) -> None:
+        self._kernels.run(gather_statistics, self.model, self.family, z)
 
     def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """Log marginal likelihood given auxiliary variables, up to the base measure."""
-        return float(compiled(log_evidence, self.state)(self.state, z, counts))
+        return float(self._kernels.run(log_evidence, self.state, z, counts))

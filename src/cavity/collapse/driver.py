@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cavity.core.arrays import flatten, grown, rebuilt
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.families.common import draw_from, load_from
 from cavity.updates import Update
 
@@ -30,6 +30,7 @@ class Driver:
     def __init__(self, state: Any, **beside: Any) -> None:
         self.state = state
         self._beside = beside
+        self._kernels = Kernels()
 
     @property
     def model(self) -> Any:
@@ -50,11 +51,19 @@ class Driver:
             return self._beside["parameters"]
         return self.state.parameters
 
+    @property
+    def own_width(self) -> int:
+        """How many numbers of an observation's own its cluster is made from (`verbs.note`)."""
+        return 1
+
     # ------------------------------------------------------------------ a sweep's surroundings
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Bring the state in line with the first assignments."""
         self.settle(z, counts)
+
+    def warm_up(self, n_sweeps: int) -> None:
+        """Learn that so many sweeps are warm-up: what is adapted is frozen after them."""
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
         """After a sweep: clean sums, and whatever diagnosis is due."""
@@ -69,15 +78,14 @@ class Driver:
         """Bring the state in line with what the updates have changed."""
 
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
-        kernel = compiled(draw_from, (self.state, self.family))
-        kernel(self.family, self.parameters, start, rng)
+        self._kernels.run(draw_from, self.family, self.parameters, start, rng)
 
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:
         """Make room for more clusters; the new slots are at the prior."""
         old = self.family.natural.shape[0]
         self._resize(n_slots)
         self.family.natural[old:] = self.family.prior
-        compiled(load_from, (self.state, self.family))(self.family, old)
+        self._kernels.run(load_from, self.family, old)
         self._draw_slots(old, rng)
 
     def _resize(self, n_slots: int) -> None:
@@ -114,9 +122,10 @@ class Driver:
 class Parts(NamedTuple):
     """A model under one collapse, ready for a chain: its driver and what is drawn beside.
 
-    ``movable`` says whether its evidence is exact given the state, as the moves need it.
+    ``movable`` says how moves of many labels are accepted: by evidence that is exact given the
+    state, by an approximation of it, or not at all.
     """
 
     collapse: Driver
     updates: tuple[Update, ...] = ()
-    movable: bool = False
+    movable: Literal["exactly", "approximately", "never"] = "never"

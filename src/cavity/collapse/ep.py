@@ -4,6 +4,10 @@ Slot k of the family is the prior times the sites of cluster k's members. Taking
 the *cavity*; a model scores an observation against it (``evidence``) and ``project`` gives the
 family member nearest to cavity times likelihood, whose ratio to the cavity is the new site.
 
+The site of an observation that stays in its cluster is computed anew only every m-th sweep; on
+the others its cluster is put back as it was. Warm-up sets m by how stale the sites become, and it
+is frozen then (`EPCollapse`).
+
 A difference of natural parameters need not be a distribution. When a cavity is improper, the
 sites of that cluster are refitted: set flat, then inserted one after the other, which only ever
 projects proper distributions. Every such event is counted.
@@ -19,23 +23,40 @@ import numpy as np
 
 from cavity.collapse.driver import Driver
 from cavity.core.arrays import copied, declare, fitting, saved_array
-from cavity.core.compile import compiled, jit
+from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
 from cavity.updates import CLUSTER_PRIOR
 from cavity.verbs import (
     choose,
     divergence,
     evidence,
+    hold,
     insert,
     load,
     log_partition,
+    note,
     pick,
     project,
+    put_back,
+    recall,
     remove,
 )
 
 # Places in the array of counters.
 UPDATES, INVALID, REFITTED, LIMITED = 0, 1, 2, 3
+# Places in the array of the pace: sweeps done; every how many of them the site of an observation
+# that stays is computed anew; the slot held while one is visited, or -1; whether warm-up has found
+# the second of these.
+SWEEPS, EVERY, HELD, FOUND = 0, 1, 2, 3
+# Sums of sites are made afresh every so many sweeps.
+REBUILT_EVERY = 10
+# Stages of warm-up, after which of them the staleness of fresh sites is measured, how much more
+# than twice that is allowed, in nats per member, and the most sweeps between two site updates. A
+# cluster of n members that is n times the slack off in nats is off by a fiftieth of the deviation
+# that one member has in it, whatever n is, and scores by about as much.
+STAGES, BASE_STAGES, SLACK, MOST_EVERY = 8, (2, 3), 2e-4, 16
+# Full passes of the copy that staleness is measured against.
+STALENESS_TOLERANCE = 1e-3
 
 
 class EP(NamedTuple):
@@ -44,12 +65,15 @@ class EP(NamedTuple):
     model: Any
     family: Any
     sites: np.ndarray  # (n, P)
+    under: np.ndarray  # (P,), the prior that the slots are made with
     fraction: float  # power EP; 1 is plain EP
     damping: float  # 1 is undamped
     scores: np.ndarray  # (slots,)
     mass: np.ndarray  # (slots,)
     visited: np.ndarray  # (slots,)
     kept: np.ndarray  # (3, P)
+    held: np.ndarray  # (2, P), a slot as it was before an observation was taken out
+    pace: np.ndarray  # (4,)
     counters: np.ndarray  # (4,)
 
 
@@ -70,12 +94,15 @@ def ep_state(
         model=model,
         family=family,
         sites=np.zeros((n, width), dtype=site_type),
+        under=family.prior.copy(),
         fraction=float(fraction),
         damping=float(damping),
         scores=np.zeros(n_slots),
         mass=np.zeros(n_slots),
         visited=np.zeros(n_slots, dtype=np.int64),
         kept=np.zeros((3, width)),
+        held=np.zeros((2, width)),
+        pace=np.array([0, 1, -1, 0]),
         counters=np.zeros(4, dtype=np.int64),
     )
 
@@ -136,7 +163,8 @@ def _refresh_single(state, z, i, k):
 
 @remove.register(EP)
 def _(state, z, counts, i, k):
-    q = state.family
+    q, pace = state.family, state.pace
+    pace[HELD] = -1
     if counts[k] == 0:
         to_prior(q, k)
         return
@@ -146,9 +174,13 @@ def _(state, z, counts, i, k):
         _refresh_single(state, z, i, k)
         return
     natural, site = q.natural[k], state.sites[i]
+    if (i + pace[SWEEPS]) % pace[EVERY] != 0:
+        hold(q, k, state.held)
+        pace[HELD] = k
     for p in range(natural.shape[0]):
         natural[p] -= site[p]
     if not load(q, k):
+        pace[HELD] = -1
         refit(state, z, k, i)
 
 
@@ -159,17 +191,38 @@ def _(state, i, weights, rng):
 
 @insert.register(EP)
 def _(state, i, k):
-    _add_site(state, i, k)
+    held = state.pace[HELD]
+    state.pace[HELD] = -1
+    if held == k:
+        # It stays, and its site is not due: the slot is what it was.
+        put_back(state.family, k, state.held)
+    else:
+        _add_site(state, i, k)
 
 
-def rebuild(q, sites, z, improper):
+@note.register(EP)
+def _(state, i, out):
+    for p in range(out.shape[0]):
+        out[p] = state.sites[i, p]
+
+
+@recall.register(EP)
+def _(state, i, values):
+    for p in range(values.shape[0]):
+        state.sites[i, p] = values[p]
+
+
+def rebuild(state, z, improper):
     """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
 
     A site kept in single precision, a sum that had drifted or a prior that has become tighter may
     leave a slot improper; such slots are marked, and their number is returned.
     """
-    natural, prior = q.natural, q.prior
+    q = state.family
+    natural, prior, sites = q.natural, q.prior, state.sites
     n_slots, width = natural.shape
+    for p in range(width):
+        state.under[p] = prior[p]
     for k in range(n_slots):
         for p in range(width):
             natural[k, p] = prior[p]
@@ -180,6 +233,24 @@ def rebuild(q, sites, z, improper):
     for k in range(n_slots):
         improper[k] = not load_slot(q, k)
         count += improper[k]
+    return count
+
+
+def change_prior(state, counts, improper):
+    """Slots under a new prior, the sites as they are; improper ones as in ``rebuild``."""
+    q = state.family
+    under = state.under
+    count = 0
+    for k in range(counts.shape[0]):
+        for p in range(under.shape[0]):
+            if counts[k] > 0:
+                q.natural[k, p] += q.prior[p] - under[p]
+            else:
+                q.natural[k, p] = q.prior[p]
+        improper[k] = not load_slot(q, k)
+        count += improper[k]
+    for p in range(under.shape[0]):
+        under[p] = q.prior[p]
     return count
 
 
@@ -285,15 +356,10 @@ def log_evidence(state, z, counts):
     return total
 
 
-def staleness(q, converged, counts):
-    """Mean over occupied clusters of KL(converged, q): how far the running sites have fallen."""
-    total = 0.0
-    n_clusters = 0
+def divergences(state, other, counts, out):
+    """KL(other, state) of every occupied cluster: how far the running sites have fallen behind."""
     for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            total += divergence(converged, k, q, k)
-            n_clusters += 1
-    return total / max(n_clusters, 1) if n_clusters else math.nan
+        out[k] = divergence(other.family, k, state.family, k) if counts[k] > 0 else math.nan
 
 
 class EPCollapse(Driver):
@@ -312,6 +378,13 @@ class EPCollapse(Driver):
     staleness_every : int
         Every so many sweeps a copy is run to convergence and the divergence of the running
         approximation from it is recorded. The chain itself is not changed.
+    refresh_every : int, optional
+        Every how many sweeps the site of an observation that stays is computed anew. By default
+        warm-up finds it: staleness is measured after every eighth of it but the first. After
+        three of them with every site fresh the number doubles, up to 16 and to the sweeps of a
+        stage, until staleness, in nats per member and the median over clusters, exceeds twice the
+        mean of the first two measurements by more than 0.0002; the last number that did not is
+        kept from there on. A chain that is not told of a warm-up keeps every site fresh.
     site_type : type
         Floating-point type of the stored sites.
     """
@@ -329,6 +402,7 @@ class EPCollapse(Driver):
         pass_tolerance: float = 1e-6,
         max_passes: int = 20,
         staleness_every: int = 100,
+        refresh_every: int | None = None,
         site_type: type = np.float64,
     ) -> None:
         state = ep_state(model, family, n, fraction, damping, site_type)
@@ -337,7 +411,22 @@ class EPCollapse(Driver):
         self.pass_tolerance = pass_tolerance
         self.max_passes = max_passes
         self.staleness_every = staleness_every
-        self.history = np.zeros(3)  # sweeps, sum of staleness, number of times measured
+        # Sum of staleness and number of times measured; the same of fresh sites in warm-up.
+        self.history = np.zeros(4)
+        self._find_pace = refresh_every is None
+        self._stage = 0
+        if refresh_every is not None:
+            state.pace[EVERY] = min(refresh_every, 2**31)
+
+    def warm_up(self, n_sweeps: int) -> None:
+        """Find the pace within so many sweeps."""
+        if self._find_pace:
+            self._stage = n_sweeps // STAGES
+
+    @property
+    def own_width(self) -> int:
+        """Numbers in a site."""
+        return int(self.state.sites.shape[1])
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Insert every observation into its cluster."""
@@ -345,47 +434,79 @@ class EPCollapse(Driver):
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
         """After a sweep: clean sums, full passes and diagnosis when due."""
-        self._rebuild(z, counts)
-        self.history[0] += 1
-        if self.pass_every and self.history[0] % self.pass_every == 0:
-            self._converge(self.state, z, counts)
-        if self.staleness_every and self.history[0] % self.staleness_every == 0:
-            self.history[1] += self.staleness(z, counts)
-            self.history[2] += 1
+        pace = self.state.pace
+        pace[SWEEPS] += 1
+        n_sweeps = int(pace[SWEEPS])
+        # Sites in single precision are not quite what was added to the sums.
+        if self.state.sites.itemsize < 8 or n_sweeps % REBUILT_EVERY == 0:
+            self._rebuild(z, counts)
+        if self.pass_every and n_sweeps % self.pass_every == 0:
+            self._converge(self.state, z, counts, self.pass_tolerance)
+        stage, rest = divmod(n_sweeps, self._stage) if self._stage else (0, 1)
+        if rest == 0 and 1 < stage <= STAGES and not pace[FOUND]:
+            per_member = self._divergences(z, counts) / np.maximum(counts, 1)
+            self._set_pace(stage, float(np.nanmedian(per_member)))
+        elif self.staleness_every and n_sweeps % self.staleness_every == 0:
+            self.history[:2] += self.staleness(z, counts), 1.0
+
+    def _set_pace(self, stage: int, stale: float) -> None:
+        """Take the staleness at the end of a stage of warm-up into the pace of the next one."""
+        pace = self.state.pace
+        if stage in BASE_STAGES:
+            self.history[2:] += stale, 1.0
+        elif stale > 2.0 * self.history[2] / self.history[3] + SLACK:
+            pace[EVERY] //= 2
+            pace[FOUND] = 1
+            return
+        most = min(self._stage, MOST_EVERY)
+        if BASE_STAGES[-1] <= stage < STAGES and 2 * pace[EVERY] <= most:
+            pace[EVERY] *= 2
 
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
         """Clusters under a new prior; the sites stay."""
         if CLUSTER_PRIOR in changed:
-            self._rebuild(z, counts)
+            improper = np.empty(counts.size, dtype=bool)
+            n_improper = self._kernels.run(change_prior, self.state, counts, improper)
+            self._refit(z, counts, improper, n_improper)
 
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
-        improper = np.zeros(counts.size, dtype=bool)
-        n_improper = compiled(rebuild, self.state)(self.state.family, self.state.sites, z, improper)
+        improper = np.empty(counts.size, dtype=bool)
+        n_improper = self._kernels.run(rebuild, self.state, z, improper)
+        self._refit(z, counts, improper, n_improper)
+
+    def _refit(
+        self, z: np.ndarray, counts: np.ndarray, improper: np.ndarray, n_improper: int
+    ) -> None:
         if n_improper:
             self._insert(z, np.arange(z.size), improper)
             self.state.counters[INVALID] += n_improper
             self.state.counters[REFITTED] += counts[improper].sum()
 
     def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
-        compiled(insert_members, self.state)(self.state, z, order, chosen)
+        self._kernels.run(insert_members, self.state, z, order, chosen)
 
-    def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray) -> None:
+    def _converge(self, state: EP, z: np.ndarray, counts: np.ndarray, tolerance: float) -> None:
         order = np.arange(z.size)
         for _ in range(self.max_passes):
-            if compiled(full_pass, state)(state, z, counts, order) < self.pass_tolerance:
+            if self._kernels.run(full_pass, state, z, counts, order) < tolerance:
                 break
 
     def staleness(self, z: np.ndarray, counts: np.ndarray) -> float:
         """Mean divergence of the clusters' running approximations from converged ones."""
+        return float(np.nanmean(self._divergences(z, counts)))
+
+    def _divergences(self, z: np.ndarray, counts: np.ndarray) -> np.ndarray:
         other = copied(self.state)
-        self._converge(other, z, counts)
-        return float(compiled(staleness, self.state)(self.state.family, other.family, counts))
+        self._converge(other, z, counts, STALENESS_TOLERANCE)
+        out = np.empty(counts.size)
+        self._kernels.run(divergences, self.state, other, counts, out)
+        return out
 
     def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """EP's log evidence of the partition."""
-        return float(compiled(log_evidence, self.state)(self.state, z, counts))
+        return float(self._kernels.run(log_evidence, self.state, z, counts))
 
     def events(self) -> dict[str, float]:
         """Counts of numerical events, and the mean staleness where it was measured."""
@@ -396,8 +517,9 @@ class EPCollapse(Driver):
             "refitted_sites": refitted,
             "limited_sites": limited,
         }
-        if self.history[2]:
-            out["staleness_kl"] = float(self.history[1] / self.history[2])
+        if self.history[1]:
+            out["staleness_kl"] = float(self.history[0] / self.history[1])
+        out["sites_refreshed_every"] = int(self.state.pace[EVERY])
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:

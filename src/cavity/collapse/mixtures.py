@@ -16,7 +16,7 @@ from cavity.collapse.registry import supports
 from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
-from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian
@@ -70,7 +70,7 @@ class StudentTProblem:
     updates: tuple[Update, ...] = ()
     df: float = 5.0
     learn_df: str | None = None
-    df_prior: tuple[float, float] = (2.0, 0.1)
+    df_prior: tuple[float, float] = DF_PRIOR
 
     model: ClassVar[str] = "student-t"
 
@@ -115,8 +115,8 @@ def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) ->
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
     driver: Any = collapse
-    movable = collapse is ConjugateCollapse
-    return Parts(driver(model, *_niw(problem, n_slots)), problem.updates, movable)
+    parts = Parts(driver(model, *_niw(problem, n_slots)), problem.updates)
+    return parts._replace(movable="exactly") if collapse is ConjugateCollapse else parts
 
 
 @supports("gaussian", "collapsed")
@@ -142,7 +142,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = sampled_student_t(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *problem.updates), movable=True)
+    return Parts(driver, (_tails(problem), *problem.updates), movable="exactly")
 
 
 @supports("student-t", "ep")
@@ -152,7 +152,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     model = student_t(*_rows_of(problem, n_slots), fraction)
     tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
-    return Parts(driver, (tails, *problem.updates))
+    return Parts(driver, (tails, *problem.updates), movable="approximately")
 
 
 @supports("student-t", "blocked")

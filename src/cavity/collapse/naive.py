@@ -10,7 +10,6 @@ import numpy as np
 from cavity.collapse.driver import Driver
 from cavity.collapse.statistics import gather_statistics
 from cavity.core.arrays import declare
-from cavity.core.compile import compiled
 from cavity.families.common import draw_empty
 from cavity.models.selection import draw_from_scores
 from cavity.updates import CLUSTER_PRIOR
@@ -79,7 +78,7 @@ class NaiveCollapse(Driver):
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
         """Gather the members' statistics and draw."""
         if self.conjugate:
-            compiled(gather_statistics, (self.state, self.family))(self.model, self.family, z)
+            self._kernels.run(gather_statistics, self.model, self.family, z)
             self._draw_slots(0, rng)
 
     def renew(
@@ -87,5 +86,4 @@ class NaiveCollapse(Driver):
     ) -> None:
         """Parameters of empty slots under a new prior, which the occupied ones alone gave."""
         if CLUSTER_PRIOR in changed:
-            kernel = compiled(draw_empty, (self.state, self.family))
-            kernel(self.family, self.parameters, counts, rng)
+            self._kernels.run(draw_empty, self.family, self.parameters, counts, rng)

@@ -27,8 +27,10 @@ def _room(problem: SeriesProblem, n_slots: int) -> tuple[Any, Any, Any]:
 @supports("series", "ep")
 def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     model, family, paths = _room(problem, n_slots)
-    # Sites in single precision: half the memory; the clusters' sums stay double.
-    driver = EPCollapse(model, family, paths, n=len(model.cells.y), site_type=np.float32, **options)
+    # Sites in single precision: half the memory; the clusters' sums stay double. The series'
+    # parameters are drawn after every sweep, and every site follows them.
+    settings = {"site_type": np.float32, "refresh_every": 1, **options}
+    driver = EPCollapse(model, family, paths, n=len(model.cells.y), **settings)
     return Parts(driver, (problem.update(model, exact=False, approximate=True),))
 
 

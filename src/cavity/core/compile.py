@@ -300,4 +300,27 @@ def compiled(kernel: Callable, state: Any) -> Any:
     return _entries[key]
 
 
-__all__ = ["cache_directory", "compiled", "jit", "verb", "wide_vectors"]
+class Kernels:
+    """Entry kernels, each bound to the types of the arguments that it was first called with.
+
+    To find the compiled form, Numba looks at every array in every argument of every call, which
+    takes longer than a sweep over a few observations does. The arguments of one chain keep their
+    types, though arrays give way to larger ones. So the form is looked up once; arguments of
+    other types must go to kernels of their own.
+    """
+
+    def __init__(self) -> None:
+        self._bound: dict[Callable, Callable] = {}
+
+    def run(self, kernel: Callable, *args: Any) -> Any:
+        """Call the compiled form of a kernel."""
+        bound = self._bound.get(kernel)
+        if bound is None:
+            dispatcher = compiled(kernel, args)
+            types_of_all = tuple(numba.typeof(value) for value in args)
+            dispatcher.compile(types_of_all)
+            bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
+        return bound(*args)
+
+
+__all__ = ["Kernels", "cache_directory", "compiled", "jit", "verb", "wide_vectors"]

@@ -11,3 +11,7 @@ class NotConvergedWarning(UserWarning):
     >>> import warnings
     >>> warnings.simplefilter("ignore", NotConvergedWarning)
     """
+
+
+class CoarseColumnsWarning(UserWarning):
+    """Columns of few values, or of one value in many rows, which a density has no use for."""

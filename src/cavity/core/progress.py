@@ -29,6 +29,12 @@ class Silent:
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done."""
 
+    def expect(self, task: int, total: float) -> None:
+        """Set how much a task is thought to be in all, now that more is known of it."""
+
+    def finish(self) -> None:
+        """Say that what is done is all there was, where that was not known before."""
+
     def say(self, message: str) -> None:
         """Show one line."""
         _logger.info(message)
@@ -44,31 +50,51 @@ class Plain(Silent):
         self, label: str, totals: Sequence[float], unit: str, done: Sequence[float]
     ) -> None:
         self._label, self._unit = label, unit
-        self._total = float(sum(totals))
+        self._totals = list(totals)
+        self._about = False
         self._done = list(done)
         self._start = self._last_time = time.monotonic()
         # Work that an earlier run did must not make this one look fast.
         self._first = self._last_done = float(sum(done))
+
+    @property
+    def _total(self) -> float:
+        return float(sum(self._totals))
+
+    def expect(self, task: int, total: float) -> None:
+        """Set how much a task is thought to be; lines then say that they do not know."""
+        self._totals[task] = total
+        self._about = True
+
+    def finish(self) -> None:
+        """Print the last line."""
+        if self._about:
+            self._about = False
+            self._totals = list(self._done)
+            self.say(self._line(sum(self._done), time.monotonic() - self._start))
 
     def update(self, task: int, done: float, note: str = "") -> None:
         """Set how much of a task is done, and print a line if it is time for one."""
         self._done[task] = done
         total_done, now = sum(self._done), time.monotonic()
         step = total_done - self._last_done
-        finished = total_done >= self._total and step > 0
+        finished = total_done >= self._total and step > 0 and not self._about
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
         if finished or due or now - self._last_time >= _PLAIN_SECONDS:
             self._last_time, self._last_done = now, total_done
             self.say(self._line(total_done, now - self._start))
 
     def _line(self, done: float, seconds: float) -> str:
-        share = done / self._total if self._total else 1.0
-        line = f"{done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
-        new = done - self._first
-        if done >= self._total:
+        left, new = self._total - done, done - self._first
+        if self._about:
+            line = f"{done:,.0f} {self._unit}, about {_round(max(left, 0.0)):,} to go"
+        else:
+            share = done / self._total if self._total else 1.0
+            line = f"{done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
+        if left <= 0 and not self._about:
             return f"{line}, {_duration(seconds)}"
-        if new > 0:
-            line += f", {_duration(seconds * (self._total - done) / new)} left"
+        if new > 0 and left > 0:
+            line += f", {_duration(seconds * left / new)} left"
         return line
 
     def say(self, message: str) -> None:
@@ -103,6 +129,15 @@ class Bar(Silent):
         name = f"{self._names[task]} {note}" if note else self._names[task]
         self._rich.update(self._tasks[task], completed=done, description=name)
 
+    def expect(self, task: int, total: float) -> None:
+        """Set how long the bar is thought to be."""
+        self._rich.update(self._tasks[task], total=total)
+
+    def finish(self) -> None:
+        """Leave full bars."""
+        for task in self._tasks:
+            self._rich.update(task, total=self._rich.tasks[task].completed)
+
     def say(self, message: str) -> None:
         """Show one line above the bars."""
         self._rich.console.print(message, highlight=False, markup=False)
@@ -130,6 +165,18 @@ def _rich_progress() -> Any:
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
     )
+
+
+def _round(number: float) -> int:
+    """To two digits, as an estimate deserves.
+
+    Examples
+    --------
+    >>> _round(3127.0), _round(8.0)
+    (3100, 8)
+    """
+    step = 10 ** max(len(str(int(number))) - 2, 0)
+    return round(number / step) * step
 
 
 def _duration(seconds: float) -> str:

@@ -16,11 +16,13 @@ from cavity.collapse.registry import assemble, collapses_of
 from cavity.core.notices import NotConvergedWarning
 from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_number
+from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification
 from cavity.sampling.chains import check_seed, count_jobs
+from cavity.sampling.length import AUTO, unsettled
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
@@ -34,6 +36,7 @@ EP_OPTIONS = {
     "fraction": (1e-2, 1.0),
     "damping": (1e-3, 1.0),
     "pass_every": (0, 10**9),
+    "refresh_every": (1, 10**9),
 }
 
 
@@ -61,8 +64,10 @@ class Estimator(Fitted, BaseEstimator):
     concentration: float | str | None = None
     n_chains: int = 4
     n_warmup: int = 200
-    n_draws: int = 300
+    n_draws: int | str = AUTO
     thin: int = 1
+    max_sweeps: int = 20_000
+    max_seconds: float | None = None
     init: Any = "random"
     n_jobs: int | None = None
     random_state: Any = None
@@ -70,6 +75,7 @@ class Estimator(Fitted, BaseEstimator):
     checkpoint: Any = None
     keep_warmup: bool = False
     collapse_options: Any = None
+    loss: Any = DEFAULT
 
     _model: ClassVar[str]  # its name in the registry of collapses
     _starts: ClassVar[tuple[str, ...]]
@@ -94,16 +100,24 @@ class Estimator(Fitted, BaseEstimator):
         check_count("n_clusters", self.n_clusters, 1)
         check_count("n_chains", self.n_chains, 1)
         check_count("n_warmup", self.n_warmup, 0)
-        check_count("n_draws", self.n_draws, 1)
+        if isinstance(self.n_draws, str):
+            check_choice("n_draws", self.n_draws, (AUTO,))
+        else:
+            check_count("n_draws", self.n_draws, 1)
         check_count("thin", self.thin, 1)
+        check_count("max_sweeps", self.max_sweeps, 1)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, 0.0)
+        self._run_settings().length(unsettled)
         check_choice("collapse", self.collapse, collapses_of(self._model))
         prior = self._specification()
-        prior.state(self.n_clusters, self.n_clusters, 1.0)
+        prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):
             check_choice("init", self.init, self._starts)
         count_jobs(self.n_jobs, self.n_chains)
         check_seed(self.random_state)
         self._collapse_options()
+        as_loss(self.loss)
 
     def _collapse_options(self) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""
@@ -119,8 +133,8 @@ class Estimator(Fitted, BaseEstimator):
             where = f"collapse_options[{name!r}]"
             if name in words:
                 out[name] = check_choice(where, value, words[name])
-            elif name in numbers and name == "pass_every":
-                out[name] = check_count(where, value, 0)
+            elif name in ("pass_every", "refresh_every") and name in numbers:
+                out[name] = check_count(where, value, int(numbers[name][0]))
             elif name in numbers:
                 low, high = numbers[name]
                 out[name] = check_number(where, value, low, high, strict=False)
@@ -172,7 +186,7 @@ class Estimator(Fitted, BaseEstimator):
         """Keep the draws, find the estimate, say whether the chains agree."""
         self.posterior_ = posterior
         try:
-            partition = posterior.partition("vi")
+            partition = posterior.partition()
         except KeyboardInterrupt:
             partition = _best_draw(posterior)
             warnings.warn(
@@ -186,7 +200,8 @@ class Estimator(Fitted, BaseEstimator):
         found = self.diagnostics()
         if not found.converged:
             warnings.warn(
-                f"{found.sentences[0]} Filter cavity.NotConvergedWarning to silence this.",
+                f"{found.sentences[0]} {found.problems[0]} {found.advice} Filter "
+                "cavity.NotConvergedWarning to silence this.",
                 NotConvergedWarning,
                 stacklevel=3,
             )
@@ -239,7 +254,7 @@ class Estimator(Fitted, BaseEstimator):
         estimator.posterior_ = posterior
         estimator._restore(posterior)
         labels = posterior.summaries.get(ESTIMATE)
-        partition = posterior.partition("vi") if labels is None else _known(posterior, labels)
+        partition = posterior.partition() if labels is None else _known(posterior, labels)
         estimator._settle(partition)
         return estimator
 
@@ -255,15 +270,14 @@ def _best_draw(posterior: Posterior) -> Partition:
 
 
 def _known(posterior: Posterior, labels: np.ndarray) -> Partition:
-    from cavity.posterior.losses import expected_loss
-
     draws = posterior.flat_labels
     n = posterior.n_observations
     top = int(labels.max(initial=-1))
     if labels.shape != (n,) or not np.array_equal(np.unique(labels), np.arange(top + 1)):
         raise ValueError("the point estimate in the file is not one of its observations.")
     values = labels.astype(np.int64)
-    return Partition(values, expected_loss(values, draws), "vi", 1.0, draws)
+    loss = posterior.loss
+    return Partition(values, expected_loss(values, draws, loss=loss), loss, draws)
 
 
 def load(path: str | os.PathLike[str]) -> Estimator:

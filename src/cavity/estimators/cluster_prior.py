@@ -7,14 +7,22 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.priors.cluster import NIWPrior
-from cavity.priors.covariance_scale import CovarianceScaleUpdate
+from cavity.priors.covariance_scale import DIAGONAL, FULL, ScalePrior
+from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.priors.mean_spread import SpreadPrior
 from cavity.updates import Update
 
-# A learned scale has a gamma prior of this shape around the expected one. Its tail holds large
-# scales back and small ones not at all: clusters may be as tight as they like.
-SCALE_SHAPE = 5.0
-# The least scale, where the data were not recorded more coarsely.
-SCALE_FLOOR = 1e-6
+# Prior median of nu - d - 1, where it is learned, and where it starts: with shapes of their own.
+TYPICAL_SPARE, SPARE_START = 10.0, 1.0
+# A learned scale: shape of the gamma priors of a diagonal, and degrees of freedom of a full
+# matrix's Wishart beyond the number of columns.
+DIAGONAL_SHAPE = 5.0
+FULL_SPARE = 2.0
+# Shape and rate of a learned strength of the means' prior; prior spread of their centre.
+STRENGTH_SHAPE, STRENGTH_RATE = 0.5, 5.0
+CENTRE_SPREAD = 1.0
+# Where a learned strength starts.
+STRENGTH_START = 0.05
 
 
 class ClusterPrior(NamedTuple):
@@ -25,44 +33,52 @@ class ClusterPrior(NamedTuple):
 
 
 def cluster_prior(
-    X: np.ndarray, n_clusters: int, strength: float, df: float | None, scale: float | str
+    d: int,
+    n_clusters: int,
+    strength: float | str,
+    df: float | str,
+    scale: float | str,
+    n_held: int = 0,
 ) -> ClusterPrior:
-    """Normal inverse Wishart prior for the standardised data X.
+    """Normal inverse Wishart prior of clusters of standardised data with d columns.
 
     Parameters
     ----------
-    X : array of shape (n, d)
-    n_clusters : int
-    strength : float
-        How many observations the prior of the mean is worth.
-    df : float or None
-        Degrees of freedom of the inverse Wishart; d + 2 by default.
-    scale : float or "learn"
-        Prior mean of a cluster's variance.
+    d, n_clusters : int
+    strength : float or "learn"
+        How many observations the prior of the mean is worth. Learned, the centre is too.
+    df : float or "learn"
+        Degrees of freedom of the inverse Wishart.
+    scale : float, "full" or "diagonal"
+        Prior mean of a cluster's variance in every column; or learn a covariance matrix, or one
+        variance per column.
+    n_held : int
+        Sweeps at the beginning in which nothing is learned.
     """
-    d = X.shape[1]
-    nu = d + 2.0 if df is None else float(df)
+    expected = expected_scale(n_clusters, d) if isinstance(scale, str) else float(scale)
+    learned_scale = None
+    if scale == "full":
+        learned_scale = ScalePrior(FULL, d + FULL_SPARE, np.full(d, expected))
+    elif scale == "diagonal":
+        learned_scale = ScalePrior(DIAGONAL, DIAGONAL_SHAPE, np.full(d, expected))
+    typical = TYPICAL_SPARE if isinstance(df, str) else None
+    nu = d + 1.0 + SPARE_START if isinstance(df, str) else float(df)
     if not nu > d + 1.0:
         raise ValueError(
             f"covariance_prior_df must exceed the number of columns plus 1 ({d + 1}), not {df!r}."
         )
-    spare = nu - d - 1.0  # psi over the prior mean of a variance
-    if scale != "learn":
-        return ClusterPrior(_niw(np.full(d, float(scale)), strength, nu))
-    floor = np.maximum(recording_variance(X), SCALE_FLOOR)
-    mean = expected_scale(n_clusters, d)
-    start = np.maximum(mean, floor)
-    update = CovarianceScaleUpdate(SCALE_SHAPE, np.full(d, spare * mean), spare * floor)
-    return ClusterPrior(_niw(start, strength, nu), (update,))
-
-
-def _niw(variance: np.ndarray, strength: float, nu: float) -> NIWPrior:
-    d = variance.size
-    return NIWPrior(np.zeros(d), float(strength), nu, np.diag(variance) * (nu - d - 1.0))
+    spread = None
+    kappa = STRENGTH_START if isinstance(strength, str) else float(strength)
+    if isinstance(strength, str):
+        spread = SpreadPrior(STRENGTH_SHAPE, STRENGTH_RATE, CENTRE_SPREAD)
+    niw = NIWPrior(np.zeros(d), kappa, nu, expected * (nu - d - 1.0) * np.eye(d))
+    if learned_scale is None and typical is None and spread is None:
+        return ClusterPrior(niw)
+    return ClusterPrior(niw, (ClusterHyperpriors(d, learned_scale, typical, spread, n_held),))
 
 
 def expected_scale(n_clusters: int, d: int) -> float:
-    """A cluster's share of a column's variance before any data, where a learned scale starts.
+    """A cluster's share of a column's variance before any data.
 
     That of clusters side by side that fill the space, times a factor for the gaps between them.
 
@@ -72,29 +88,3 @@ def expected_scale(n_clusters: int, d: int) -> float:
     0.008
     """
     return float(d / (d + 8.0) * n_clusters ** (-2.0 / d))
-
-
-def recording_variance(X: np.ndarray) -> np.ndarray:
-    """Variance within one step of the values that each column was recorded with.
-
-    The step is the smallest gap between distinct values, rounding errors apart: one for counts,
-    next to nothing for measurements. A cluster cannot be known to be tighter. The answer is at
-    most one, the variance of a standardised column; a column of one value has no step and gets
-    that.
-
-    Examples
-    --------
-    >>> recording_variance(np.array([[0.0, 0.5], [1.0, 0.5], [3.0, 0.5]])).round(4).tolist()
-    [0.0833, 1.0]
-    """
-    out = np.ones(X.shape[1])
-    for j, column in enumerate(X.T):
-        gaps = np.diff(np.unique(column))
-        # Held against the bulk of the column: one absurd value must not make real gaps look
-        # like rounding errors.
-        low, high = np.quantile(column, [0.25, 0.75])
-        bulk = high - low if high > low else gaps.sum()
-        gaps = gaps[gaps > 1e-9 * bulk]
-        if gaps.size:
-            out[j] = min(gaps.min() ** 2 / 12.0, 1.0)
-    return out

@@ -1,39 +1,51 @@
-"""Cluster parameters of a kept draw, from a mixture's sampler."""
+"""Cluster parameters of a kept draw, from a mixture's sampler, and the prior of those to come."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from cavity.priors.partition import DirichletState, FixedWeightsState, PitmanYorState, is_open
+from cavity.core.compile import compiled
+from cavity.families.normal_inverse_wishart import covariances
+from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.priors.partition import is_open
 from cavity.sampling.sampler import PartitionSampler
+from cavity.verbs import seat_weight
+
+
+def seat_weights(prior, counts, n_clusters, out):
+    """Prior weight of one more observation in every slot, as an entry kernel."""
+    for k in range(out.shape[0]):
+        out[k] = seat_weight(prior, counts, n_clusters, np.int64(k))
 
 
 def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
-    """Predictive weights of the occupied slots given the sizes; NaN for empty ones."""
-    counts = sampler.counts.astype(float)
-    prior = sampler.prior
-    if isinstance(prior, FixedWeightsState):
-        weight = prior.weights.copy()
-    elif isinstance(prior, DirichletState):
-        weight = counts + prior.concentration[0] * prior.shape
-    else:
-        discount = prior.discount[0] if isinstance(prior, PitmanYorState) else 0.0
-        weight = counts - discount
-    weight = weight / weight.sum() if not is_open(prior) else weight / counts.sum()
-    return np.where(counts > 0, weight, np.nan)
+    """Predictive weights of the occupied slots given the sizes; NaN for empty ones.
+
+    What they lack of one is the share of clusters that are empty or still to come.
+    """
+    # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
+    counts = np.append(sampler.counts, 0) if is_open(sampler.prior) else sampler.counts
+    occupied = counts > 0
+    seats = np.empty(counts.size)
+    kernel = compiled(seat_weights, sampler.prior)
+    kernel(sampler.prior, counts, int(occupied.sum()), seats)
+    if is_open(sampler.prior):
+        seats[:-1][~occupied[:-1]] = 0.0
+    return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
 
 
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Weight, mean and covariance (scale matrix) of every slot; NaN where it is empty."""
+    """Weight, mean and covariance (scale matrix) of every slot, NaN where it is empty.
+
+    And the natural parameters of the prior that the parameters of a new cluster would have.
+    """
     parameters = sampler.parameters
-    whiten = np.moveaxis(parameters.whiten, 2, 0)
-    occupied = sampler.counts > 0
-    root = np.full(whiten.shape, np.nan)
-    root[occupied] = np.linalg.solve(
-        whiten[occupied], np.broadcast_to(np.eye(whiten.shape[1]), whiten[occupied].shape)
-    )
+    d, _, n_slots = parameters.whiten.shape
+    covariance = np.empty((n_slots, d, d))
+    covariances(parameters.whiten, sampler.counts, covariance)
     return {
         "weight": _clean_weights(sampler),
         "mean": parameters.mean.T,
-        "covariance": root @ np.swapaxes(root, 1, 2),
+        "covariance": covariance,
+        CLUSTER_PRIOR: sampler.family.prior.copy(),
     }

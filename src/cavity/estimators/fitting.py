@@ -21,13 +21,15 @@ from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
+from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
-from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import ChainRun, count_jobs, run_chains
+from cavity.sampling.chains import count_jobs, run_chains
+from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
+from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
-from cavity.updates import Update
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,21 @@ class RunSettings:
 
     n_chains: int = 4
     n_warmup: int = 200
-    n_draws: int = 300
+    n_draws: int | str = AUTO
     thin: int = 1
+    max_sweeps: int = 20_000
+    max_seconds: float | None = None
     n_jobs: int | None = None
     random_state: Any = None
     progress: bool | None = None
     checkpoint: Any = None
     keep_warmup: bool = False
+
+    def length(self, judge: Judge) -> Length:
+        """How long the chains run, given what looks at draws whose number is not given."""
+        if self.n_draws == AUTO:
+            return AutomaticLength(judge, self.n_warmup, self.max_sweeps, self.thin)
+        return FixedLength(self.n_warmup, int(self.n_draws), self.thin)
 
 
 @dataclass(frozen=True)
@@ -63,15 +73,13 @@ class Plan:
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
         Of the partition prior.
-    concentration : float
-        Where it leaves the concentration open.
     start : callable
-        ``start(rng)``: labels that a chain begins with, from 0.
+        ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
         How many clusters these may name.
     fingerprint : mapping
         What identifies the run, for its checkpoint.
-    describe, cluster_parameters, marginal
+    describe, cluster_parameters, marginal, from_slots
         See `cavity.sampling.sampler.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
@@ -83,13 +91,13 @@ class Plan:
     assemble: Callable[[int], Parts]
     assemble_few: Callable[[int], tuple[int, Parts]]
     prior: PartitionSpecification
-    concentration: float
-    start: Callable[[np.random.Generator], np.ndarray]
+    start: Callable[[int, np.random.Generator], np.ndarray]
     n_start: int
     fingerprint: Mapping[str, Any]
     describe: Describe | None = None
     cluster_parameters: tuple[str, ...] = ()
     marginal: bool = False
+    from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
 
     @property
@@ -112,20 +120,18 @@ class Plan:
         moves: Iterable[Move] = (),
     ) -> PartitionSampler:
         """A started chain."""
-        updates: tuple[Update, ...] = ()
-        if self.prior.learned:
-            updates = (ConcentrationUpdate(*self.prior.gamma),)  # type: ignore[union-attr]
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, self.concentration),
+            self.prior.state(self.n_clusters, n_slots, z.size),
             z,
             rng,
-            updates=updates,
+            updates=self.prior.updates(),
             moves=moves,
             describe=self.describe,
             cluster_parameters=self.cluster_parameters,
             marginal=self.marginal,
+            from_slots=self.from_slots,
         )
 
     def posterior(
@@ -156,8 +162,8 @@ class Plan:
         """
         volume = 0.0 if units is None else n_values * units.log_volume
         parameters = dict(run.parameters)
-        if "log_likelihood" in parameters:
-            parameters["log_likelihood"] = parameters["log_likelihood"] - volume
+        for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
+            parameters[name] = parameters[name] - volume
         return Posterior(
             run.labels,
             log_joint=run.log_joint - volume,
@@ -172,14 +178,23 @@ class Plan:
             record=RunRecord(
                 model=self.name,
                 max_clusters=self.max_clusters,
+                n_sweeps=run.sweep_seconds.shape[1],
                 n_warmup=int(run.n_warmup),
                 thin=int(run.thin),
+                stopped=run.stopped,
+                set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
                 seed=run.entropy,
-                interrupted=bool(run.interrupted),
                 versions=versions(),
                 **record,
             ),
         )
+
+
+def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:
+    """The moves of a chain, where its collapse has evidence to accept them by."""
+    if parts.movable == "never":
+        return ()
+    return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
 
 
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
@@ -197,10 +212,11 @@ def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
 def _rehearse(plan: Plan) -> None:
     rng = np.random.default_rng(0)
     n, parts = plan.assemble_few(plan.n_slots)
-    moves = [StandardMoves(all_anchors(n), 1)] if plan.anchors is not None and parts.movable else []
+    moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
     sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
     sampler.sweep(rng)
     sampler.log_joint()
+    sampler.record()
     sampler.keep()
     if hasattr(sampler.collapse, "staleness"):
         sampler.collapse.staleness(sampler.z, sampler.counts)
@@ -216,9 +232,10 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
     anchors: Anchors | None = None
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(rng)
+        z = plan.start(chain, rng)
         parts = plan.assemble(plan.n_slots)
-        moves = [StandardMoves(anchors, settings.n_warmup)] if anchors and parts.movable else []
+        parts.collapse.warm_up(settings.n_warmup)
+        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup)
         return plan.sampler(parts, z, rng, moves)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
@@ -229,12 +246,12 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         compile_kernels(plan, settings.n_jobs)
         if plan.anchors is not None:
             anchors = plan.anchors()
+        judge = judge_of(plan.max_clusters, plan.marginal)
         return run_chains(
             make_sampler,
+            settings.length(judge),
             n_chains=settings.n_chains,
-            n_warmup=settings.n_warmup,
-            n_draws=settings.n_draws,
-            thin=settings.thin,
+            max_seconds=settings.max_seconds,
             n_jobs=settings.n_jobs,
             random_state=settings.random_state,
             progress=settings.progress,

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.collapse.leave_one_out import leave_one_out
+from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.recording import within_steps
 from cavity.estimators.validation import check_count
+from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.models.predictive import (
+    CLUSTER_PRIOR,
     MAX_DRAWS,
     MixtureDraws,
     cholesky,
@@ -42,10 +47,17 @@ class MixtureAnswers(Fitted):
     means_: np.ndarray
     covariances_: np.ndarray
     weights_: np.ndarray
+    n_clusters: int
     _units: ColumnUnits
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
+
+    def _own_problem(self, standard: np.ndarray) -> Any:
+        raise TypeError("an estimator says what its problem is")
+
+    def _prior_state(self, n_slots: int) -> Any:
+        raise TypeError("an estimator says what its prior over partitions is")
 
     # ------------------------------------------------------------------ clusters of the estimate
 
@@ -147,7 +159,23 @@ class MixtureAnswers(Fitted):
             _flat(posterior, "covariance")[chosen],
             _flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
             targets,
+            _flat(posterior, CLUSTER_PRIOR)[chosen],
+            self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
         )
+
+    def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
+        """Degrees of freedom of every slot and of some more; those of empty ones from their prior.
+
+        Where all clusters share theirs, so do empty ones.
+        """
+        df = np.pad(_flat(self.posterior_, "df")[chosen], ((0, 0), (0, extra)), "constant",
+                    constant_values=np.nan)  # fmt: skip
+        empty = ~np.isfinite(df)
+        if self.posterior_.record.settings.get("df") == "learn-each":
+            df[empty] = draw_df(*DF_PRIOR, int(empty.sum()), np.random.default_rng(0))
+        else:
+            df[empty] = np.broadcast_to(np.nanmax(df, axis=1, keepdims=True), df.shape)[empty]
+        return df
 
     @property
     def _mixtures(self) -> MixtureDraws:
@@ -293,7 +321,12 @@ class MixtureAnswers(Fitted):
     # ------------------------------------------------------------------ checks
 
     def loo(self, X: Any, **options: Any) -> Any:
-        """PSIS-LOO of the fitted data through ArviZ, each row's cluster integrated out.
+        """Leave-one-out of the fitted data: how well each row is foretold by all others.
+
+        In each draw a row is taken out of its cluster, and its density is that under all clusters
+        of the others and a new one, each cluster's parameters integrated out exactly; the mean of
+        its inverse over draws is that of the leave-one-out density. Smoothed and judged by ArviZ
+        (PSIS-LOO). The draws are those of the fit: approximate if ``collapse="ep"``.
 
         Parameters
         ----------
@@ -312,13 +345,63 @@ class MixtureAnswers(Fitted):
             )
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
-        units = self._units
-        density = predict(self._packed(chosen.ravel()), self._standardised(X), self.n_clusters_)[0]
+        seen = within_steps(self._standardised(X))
+        density = self._left_out(seen, chosen.ravel()) - self._units.log_volume
         thinned = Posterior(
-            posterior.labels[:, per_chain],
-            point_log_lik=density.reshape(*chosen.shape, -1) - units.log_volume,
+            posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )
         return thinned.loo(**options)
+
+    def _left_out(self, standard: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Log density of each row given the others' part of each chosen draw, (draw, n)."""
+        posterior = self.posterior_
+        labels = posterior.flat_labels[chosen]
+        n_slots = max(self.n_clusters, int(labels.max()) + 2)
+        collapse = assemble(self._own_problem(standard), "collapsed", n_slots).collapse
+        width = collapse.state.scores.size
+        alphas, scales = None, None
+        if "df" in posterior.drawn:
+            n_kept = posterior.drawn["df"].shape[2]
+            df = self._df_of_all_slots(chosen, width - n_kept)
+            alphas, scales = 0.5 * df, self._scales(standard, chosen, labels)
+        priors = _flat(posterior, CLUSTER_PRIOR)[chosen]
+        out = np.empty(labels.shape)
+        for s in range(len(out)):
+            out[s] = leave_one_out(
+                collapse,
+                labels[s],
+                self._partition_prior(int(chosen[s]), width),
+                priors[s],
+                None if alphas is None else alphas[s],
+                None if scales is None else scales[s],
+            )
+        return out
+
+    def _scales(self, standard: np.ndarray, chosen: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """A draw of each row's scale variable given the draw's cluster parameters, (draw, n)."""
+        posterior = self.posterior_
+        rng = np.random.default_rng(0)
+        n, d = standard.shape
+        mean, covariance, df = (_flat(posterior, k)[chosen] for k in ("mean", "covariance", "df"))
+        out = np.empty(labels.shape)
+        for s, z in enumerate(labels.astype(np.int64)):
+            distance = np.empty(n)
+            for k in np.unique(z):
+                own = z == k
+                away = np.linalg.solve(cholesky(covariance[s, k]), (standard[own] - mean[s, k]).T)
+                with np.errstate(over="ignore"):
+                    distance[own] = np.square(away).sum(axis=0)
+            shape = 0.5 * (df[s, z] + d)
+            # No scale is nought: a row so far out has the smallest number there is.
+            out[s] = np.maximum(rng.gamma(shape) / (0.5 * (df[s, z] + distance)), 1e-300)
+        return out
+
+    def _partition_prior(self, draw: int, n_slots: int) -> Any:
+        """The prior over partitions as it was in a draw."""
+        prior = self._prior_state(n_slots)
+        if hasattr(prior, "concentration"):
+            prior.concentration[0] = _flat(self.posterior_, "concentration")[draw]
+        return prior
 
     def predictive_check(
         self, X: Any, n_replicates: int = 200, random_state: Any = 0

@@ -12,9 +12,11 @@ from sklearn.utils.validation import validate_data
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
+from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.mixture_answers import MixtureAnswers
+from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -29,9 +31,8 @@ from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
 
-# A cluster's Dirichlet parameter of 20 expects sizes of the same order, and mixes well; much
-# smaller ones let clusters die. Under an open prior it is the mass of a new cluster.
-CONCENTRATION, CONCENTRATION_OPEN = 20.0, 1.0
+# Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
+HELD = 50
 # Rows that kernels are compiled with.
 FEW = 4
 
@@ -40,11 +41,11 @@ FEW = 4
 class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     """What the two mixtures share: validation, the problem that is sampled, its answers."""
 
-    init: Any = "k-means++"
+    init: Any = "dispersed"
     moves: bool = True
-    mean_prior_strength: float = 0.01
-    covariance_prior_df: float | None = None
-    covariance_prior_scale: float | str = "learn"
+    mean_prior_strength: float | str = "learn"
+    covariance_prior_df: float | str = "learn"
+    covariance_prior_scale: float | str = "full"
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
@@ -52,27 +53,39 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_number("mean_prior_strength", self.mean_prior_strength, 1e-12, 1e12, strict=False)
-        if self.covariance_prior_df is not None:
-            check_number("covariance_prior_df", self.covariance_prior_df, 0.0, 1e9)
-        if isinstance(self.covariance_prior_scale, str):
-            check_choice("covariance_prior_scale", self.covariance_prior_scale, ("learn",))
-        else:
-            scale = self.covariance_prior_scale
-            check_number("covariance_prior_scale", scale, 1e-12, 1e12, strict=False)
+        for name, low, high, words in (
+            ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
+            ("covariance_prior_df", 1.0, 1e9, ("learn",)),
+            ("covariance_prior_scale", 1e-12, 1e12, ("full", "diagonal")),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, words)
+            else:
+                check_number(name, value, low, high, strict=False)
 
-    def _cluster_prior(self, standard: np.ndarray) -> ClusterPrior:
+    def _cluster_prior(self, d: int) -> ClusterPrior:
         """Prior of each cluster's mean and covariance, in standardised units."""
         return cluster_prior(
-            standard,
+            d,
             self.n_clusters,
             self.mean_prior_strength,
             self.covariance_prior_df,
             self.covariance_prior_scale,
+            min(HELD, self.n_warmup // 2),
         )
 
     def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> Any:
         raise TypeError("an estimator says what its problem is")
+
+    def _own_problem(self, standard: np.ndarray) -> Any:
+        """The problem of data in standardised units."""
+        return self._problem(standard, self._cluster_prior(standard.shape[1]))
+
+    def _prior_state(self, n_slots: int) -> Any:
+        """The prior over partitions with which chains start."""
+        n = self.posterior_.n_observations
+        return self._specification().state(self.n_clusters, n_slots, n)
 
     # ------------------------------------------------------------------ data
 
@@ -110,6 +123,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
         Warns
         -----
+        CoarseColumnsWarning
+            If columns have few values, or one value in many rows.
         NotConvergedWarning
             If the chains are not shown to agree.
         """
@@ -117,8 +132,10 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         names = _row_names(X)
         X = self._check_data(X, reset=True)
         plan, units = self._plan(X)
+        given = getattr(self, "feature_names_in_", None)
+        columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
+        warn_of_coarse_columns(X, columns)
         run = run_plan(plan, self._run_settings())
-        columns = getattr(self, "feature_names_in_", None)
         posterior = plan.posterior(
             run,
             names=names,
@@ -126,10 +143,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             n_values=len(X),
             settings=self._settings(),
             noun="row",
-            columns=tuple(
-                (f"x{j}" for j in range(X.shape[1])) if columns is None else map(str, columns)
-            ),
-            columns_named=columns is not None,
+            columns=columns,
+            columns_named=given is not None,
         )
         self._finish(posterior)
         return self
@@ -152,19 +167,19 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         units = ColumnUnits(*robust_standardiser(X, getattr(self, "feature_names_in_", None)))
         standard = units.standardise(X)
-        clusters = self._cluster_prior(standard)
-        problem = self._problem(standard, clusters)
-        few = self._problem(np.ascontiguousarray(standard[:FEW]), clusters)
+        clusters = self._cluster_prior(X.shape[1])
+        problem = self._problem(within_steps(standard), clusters)
+        few = self._problem(np.ascontiguousarray(problem.y[:FEW]), clusters)
         plan = self._planned(
             problem,
             few,
             data_digest(X),
             self._collapse_options(),
-            concentration=CONCENTRATION_OPEN if prior.is_open else CONCENTRATION,
-            start=lambda rng: initial_labels(standard, n_start, start, rng),
+            start=lambda chain, rng: initial_labels(standard, n_start, start, chain, rng),
             n_start=n_start,
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
+            from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
         return plan, units
@@ -198,15 +213,32 @@ class StudentTMixture(_Mixture):
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
         expectation propagation (``"ep"``), close and not exact; given scale variables that are
         drawn after each sweep (``"blocked"``); or not (``"naive"``).
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
-        Prior over partitions; the last two leave the number of clusters open.
+    prior : {"dirichlet", "fixed", "dp", "pitman-yor", "finite"} or a prior from `cavity.priors`
+        Prior over partitions; the last three leave the number of clusters open.
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster (20 by default), or mass of a new cluster under an
-        open prior (1 by default). A learned one has a Gamma(1, 0.1) or Gamma(1, 1) prior.
-    n_chains, n_warmup, n_draws, thin : int
-        Chains; sweeps before the first draw; draws per chain; sweeps per draw.
-    init : {"k-means++", "random"} or array of labels
-        Where chains start; each chain has a k-means of its own.
+        Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
+        Pitman-Yor processes. By default it is one over ``n_clusters`` under ``"dirichlet"``, so
+        that clusters which the data do not need stay empty, and 1 under the others. A learned
+        one has a Gamma(1, 0.1) prior under ``"dirichlet"`` and Gamma(1, 1) under the others.
+    n_chains : int
+        Independent chains.
+    n_warmup : int
+        Sweeps before the first draw, at the least.
+    n_draws : "auto" or int
+        ``"auto"``: the chains run until they agree and 400 effective draws are there, or to
+        `max_sweeps`; the first third of the sweeps is warm-up, draws are thinned so that at most
+        2,000 of each chain are kept, and chains that end in a clustering of negligible mass are set
+        aside. A number: so many draws of each chain after `n_warmup` sweeps, and nothing adapts.
+    thin : int
+        Sweeps per draw; with ``n_draws="auto"`` to begin with.
+    max_sweeps : int
+        The most sweeps of each chain with ``n_draws="auto"``.
+    max_seconds : float, optional
+        Stop sampling after so many seconds, with the draws there are by then. How many these are
+        depends on the machine, so that the same seed need not give the same draws.
+    init : {"dispersed", "k-means++", "random"} or array of labels
+        Where chains start: from a k-means of their own, at random, or every second one at random,
+        so that chains which agree have not merely begun alike.
     n_jobs : int or None
         Threads. The draws do not depend on it.
     random_state : int, Generator or None
@@ -216,27 +248,34 @@ class StudentTMixture(_Mixture):
     checkpoint : path, optional
         File to continue from if it exists and to write to; see the guide on long runs.
     keep_warmup : bool
-        Keep the labels of warm-up sweeps.
+        Keep the labels of the first `n_warmup` sweeps.
     moves : bool
         Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
-        collapse allows it (``"collapsed"``): chains leave modes that one label at a time cannot.
-    mean_prior_strength : float
-        How many observations the prior of a cluster's mean is worth (kappa).
-    covariance_prior_df : float, optional
-        Degrees of freedom of the inverse Wishart prior (nu); by default columns plus 2.
-    covariance_prior_scale : "learn" or float
-        Prior mean of a cluster's variance, as a share of the column's robust variance: learned
-        with the rest, one per column and shared by the clusters, or fixed. A learned one has a
-        gamma prior of shape 5 and mean ``d / (d + 8) * n_clusters ** (-2 / d)`` with d columns,
-        cut below at the column's rounding variance (the guide says more).
+        collapse allows it: chains leave modes that one label at a time cannot. They are exact
+        under ``"collapsed"`` and approximate, by EP's evidence, under ``"ep"``.
+    mean_prior_strength : "learn" or float
+        How many observations the prior of a cluster's mean is worth (kappa), learned together
+        with the centre of the means, or fixed around the middle of the data.
+    covariance_prior_df : "learn" or float
+        Degrees of freedom of the inverse Wishart prior (nu): the larger, the more alike the
+        clusters' covariances. A fixed one must exceed the number of columns plus 1.
+    covariance_prior_scale : {"full", "diagonal"} or float
+        Mean of the clusters' covariances: learned as a matrix, or as one variance per column;
+        or fixed, as a share of each column's robust variance. The guide has the priors.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
-        ``pass_every``: full EP passes every so many sweeps (0: none).
+        ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
+        of a row that stays in its cluster is computed anew every so many sweeps (by default
+        warm-up finds how many, by how stale the sites become).
+    loss : {"vi", "binder", "omari"} or Loss
+        What ``labels_`` minimises on average over the posterior: variation of information,
+        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
+        costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected variation of information.
+        The partition that minimises the posterior expected loss.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition
@@ -265,7 +304,7 @@ class StudentTMixture(_Mixture):
 
     _model: ClassVar[str] = "student-t"
 
-    collapse: str = "ep"
+    collapse: str = "collapsed"
     df: float | str = "learn"
 
     def _check_settings(self) -> None:
@@ -291,11 +330,14 @@ class GaussianMixture(_Mixture):
         Number of clusters; under an open prior, where to start.
     collapse : {"collapsed", "naive"}
         Integrate cluster parameters out, or condition on draws of them.
-    prior, concentration, n_chains, n_warmup, n_draws, thin, init, n_jobs, random_state, progress, \
-checkpoint, keep_warmup, moves, mean_prior_strength, covariance_prior_df, covariance_prior_scale
+    prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
+n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
+covariance_prior_df, covariance_prior_scale
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.
+    loss : {"vi", "binder", "omari"} or Loss
+        As for `StudentTMixture`.
 
     Attributes
     ----------

@@ -24,8 +24,6 @@ from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.sampling.fingerprint import data_digest
 
-CONCENTRATION = 1.0
-
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
@@ -48,12 +46,11 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         Number of clusters; under an open prior, where to start.
     collapse : {"ep", "collapsed", "naive"}
         How factors are dealt with when labels are drawn.
-    prior, n_chains, n_warmup, n_draws, thin, n_jobs, random_state, progress, checkpoint, \
-keep_warmup
+    prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
+progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
     concentration : float, "learn" or None
-        Of the prior over partitions; None is 1. A learned one has a Gamma(1, 0.1) prior, or
-        Gamma(1, 1) under an open prior.
+        Of the prior over partitions, as for `StudentTMixture`.
     init : "random" or array of labels
         Where chains start.
     intercept : bool
@@ -74,6 +71,8 @@ keep_warmup
         collapse always does. For ``collapse="collapsed"``, ``route``: ``"information"``,
         ``"filter"`` or ``"auto"``, the cheaper. For ``"ep"``: ``fraction`` and ``damping`` of site
         updates, ``pass_every``: full EP passes every so many sweeps.
+    loss : {"vi", "binder", "omari"} or Loss
+        As for `StudentTMixture`.
 
     Attributes
     ----------
@@ -176,7 +175,7 @@ keep_warmup
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
-        moments = pool_trends(run.summaries)
+        moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments
         posterior = plan.posterior(
             run,
@@ -211,7 +210,7 @@ keep_warmup
             keep_trends=bool(self.keep_trends),
         )
 
-        def labels(rng: np.random.Generator) -> np.ndarray:
+        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
             return rng.integers(self.n_clusters, size=n) if isinstance(start, str) else start
 
         plan = self._planned(
@@ -219,7 +218,6 @@ keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            concentration=CONCENTRATION,
             start=labels,
             n_start=n_start,
         )

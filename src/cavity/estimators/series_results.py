@@ -40,27 +40,27 @@ class TrendMoments(NamedTuple):
     cross: np.ndarray  # (n, T, c) covariance with the coefficients of the covariates
 
 
-def pool_trends(chains: list[dict[str, np.ndarray]]) -> TrendMoments:
-    """Moments over all chains from each chain's running ones, by the law of total variance."""
-    kept = [chain for chain in chains if chain["n_kept"] > 0]
+def pool_trends(parts: list[dict[str, np.ndarray]]) -> TrendMoments:
+    """Moments over all chains from the running ones of their parts, by the total variance's law."""
+    kept = [part for part in parts if part["n_kept"] > 0]
     if not kept:
         raise ValueError("no draw was kept, so there are no trends. Ask for more draws.")
-    total = float(sum(chain["n_kept"] for chain in kept))
+    total = float(sum(part["n_kept"] for part in kept))
     mean = np.zeros_like(kept[0]["trend_mean"])
     beta = np.zeros_like(kept[0]["beta_mean"])
-    for chain in kept:
-        share = float(chain["n_kept"]) / total
-        mean += share * chain["trend_mean"]
-        beta += share * chain["beta_mean"]
+    for part in kept:
+        share = float(part["n_kept"]) / total
+        mean += share * part["trend_mean"]
+        beta += share * part["beta_mean"]
     variance = np.zeros(mean.shape, dtype=np.float32)
     cross = np.zeros_like(kept[0]["trend_cross"])
-    for chain in kept:
-        share = float(chain["n_kept"]) / total
-        apart = (chain["trend_mean"] - mean).astype(np.float32)
-        variance += np.float32(1.0 / total) * chain["trend_square"]
+    for part in kept:
+        share = float(part["n_kept"]) / total
+        apart = (part["trend_mean"] - mean).astype(np.float32)
+        variance += np.float32(1.0 / total) * part["trend_square"]
         variance += np.float32(share) * apart * apart
-        cross += np.float32(1.0 / total) * chain["trend_cross"]
-        away = (chain["beta_mean"] - beta).astype(np.float32)
+        cross += np.float32(1.0 / total) * part["trend_cross"]
+        away = (part["beta_mean"] - beta).astype(np.float32)
         cross += np.float32(share) * apart[..., None] * away[:, None]
     return TrendMoments(mean, variance, cross)
 

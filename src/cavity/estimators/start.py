@@ -1,4 +1,8 @@
-"""Where a chain starts: labels from k-means, at random, or as given."""
+"""Where a chain starts: labels from k-means, at random, or as given.
+
+By default every second chain starts at random. Chains that all start from k-means may all stay in
+the mode that k-means prefers, and their agreement says nothing of other modes.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ import numpy as np
 # with a cluster of outliers is slow to give it up.
 FITTED_ROWS = 5_000
 LONELY = 0.1
-STARTS = ("k-means++", "random")
+STARTS = ("dispersed", "k-means++", "random")
 
 
 def initial_labels(
-    X: np.ndarray, n_clusters: int, init: Any, rng: np.random.Generator
+    X: np.ndarray, n_clusters: int, init: Any, chain: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Labels to start one chain from.
 
@@ -24,14 +28,16 @@ def initial_labels(
     X : array of shape (n, d)
         Standardised data.
     n_clusters : int
-    init : {"k-means++", "random"} or array of labels
-        k-means from one k-means++ seeding of this chain's own, labels drawn uniformly, or these
-        labels.
+    init : {"dispersed", "k-means++", "random"} or array of labels
+        k-means from one k-means++ seeding of this chain's own, labels drawn uniformly, the one
+        for even and the other for odd chains, or these labels.
+    chain : int
     rng : numpy.random.Generator
     """
     if not isinstance(init, str):
         return np.asarray(init)
-    if init == "random" or n_clusters == 1:
+    at_random = init == "random" or (init == "dispersed" and chain % 2 == 1)
+    if at_random or n_clusters == 1:
         return rng.integers(n_clusters, size=len(X))
     from sklearn.cluster import KMeans
 

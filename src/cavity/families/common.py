@@ -20,8 +20,12 @@ def to_prior(q, k):
     load_slot(q, k)
 
 
-def log_prior_of_parameters(q, parameters, counts, kept):
-    """Log prior density of the occupied slots' parameters; `kept` is room for one slot."""
+@jit(internal=True)
+def log_densities_of_parameters(q, parameters, counts, kept):
+    """Log density of the occupied slots' parameters: in the prior, and in the slots themselves.
+
+    `kept` is room for one slot.
+    """
     natural = q.natural[0]
     # The first slot lends its room to the prior for a moment.
     for p in range(natural.shape[0]):
@@ -31,11 +35,22 @@ def log_prior_of_parameters(q, parameters, counts, kept):
     for p in range(natural.shape[0]):
         natural[p] = kept[p]
     load_slot(q, 0)
-    total = 0.0
+    before = 0.0
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += prior_density(q, parameters, k) - normaliser
-    return total
+            before += prior_density(q, parameters, k) - normaliser
+    # The same with each slot in the prior's place.
+    after = 0.0
+    for p in range(natural.shape[0]):
+        kept[p] = q.prior[p]
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            for p in range(natural.shape[0]):
+                q.prior[p] = q.natural[k, p]
+            after += prior_density(q, parameters, k) - log_partition(q, k)
+    for p in range(natural.shape[0]):
+        q.prior[p] = kept[p]
+    return before, after
 
 
 def load_from(q, start):

@@ -9,6 +9,7 @@ that do so ask for a multiple of eight slots.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import load8, splat8, store8
 from cavity.core.numerics import digamma
-from cavity.verbs import divergence, draw, load, log_partition, prior_density
+from cavity.verbs import divergence, draw, hold, load, log_partition, prior_density, put_back
 
 
 class NormalInverseWishart(NamedTuple):
@@ -60,23 +61,34 @@ class GaussianParameters(NamedTuple):
 declare(GaussianParameters, slots={"mean": 1, "whiten": 2, "half_log_det": 0})
 
 
+@functools.cache
+def _places(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where a triangle's entries are in a flat square matrix, and the square's in a triangle."""
+    rows, columns = np.tril_indices(dim)
+    square = np.zeros((dim, dim), dtype=np.int64)
+    square[rows, columns] = square[columns, rows] = np.arange(rows.size)
+    return rows * dim + columns, square
+
+
 def pack(mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray) -> np.ndarray:
     """Natural parameters of NIW(mean, kappa, nu, psi), packed."""
     mean = np.asarray(mean, dtype=float)
-    second = np.asarray(psi, dtype=float) + kappa * np.outer(mean, mean)
-    return np.concatenate(
-        [[kappa, nu], kappa * mean, second[np.tril_indices(mean.size)]], dtype=float
-    )
+    d = mean.size
+    second = np.asarray(psi, dtype=float) + kappa * (mean[:, None] * mean)
+    natural = np.empty(2 + d + d * (d + 1) // 2)
+    natural[0] = kappa
+    natural[1] = nu
+    natural[2 : 2 + d] = kappa * mean
+    natural[2 + d :] = second.ravel()[_places(d)[0]]
+    return natural
 
 
 def unpack(natural: np.ndarray, dim: int) -> tuple[np.ndarray, float, float, np.ndarray]:
     """The (mean, kappa, nu, psi) of packed natural parameters."""
     kappa, nu = float(natural[0]), float(natural[1])
     mean = natural[2 : 2 + dim] / kappa
-    second = np.zeros((dim, dim))
-    second[np.tril_indices(dim)] = natural[2 + dim :]
-    second = second + np.tril(second, -1).T
-    return mean, kappa, nu, second - kappa * np.outer(mean, mean)
+    second = natural[2 + dim :][_places(dim)[1]]
+    return mean, kappa, nu, second - kappa * (mean[:, None] * mean)
 
 
 def normal_inverse_wishart(
@@ -200,6 +212,39 @@ def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, wo
     return True
 
 
+@hold.register(NormalInverseWishart)
+def _(q, k, room):
+    # Mean, whitener and two constants are as many numbers as the natural parameters.
+    d = q.mean.shape[0]
+    for p in range(room.shape[1]):
+        room[0, p] = q.natural[k, p]
+    room[1, 0] = q.half_log_det[k]
+    room[1, 1] = q.log_ratio[k]
+    position = 2 + d
+    for r in range(d):
+        room[1, 2 + r] = q.mean[r, k]
+        for c in range(r + 1):
+            room[1, position] = q.whiten[r, c, k]
+            position += 1
+
+
+@put_back.register(NormalInverseWishart)
+def _(q, k, room):
+    d = q.mean.shape[0]
+    for p in range(room.shape[1]):
+        q.natural[k, p] = room[0, p]
+    q.kappa[k] = room[0, 0]
+    q.nu[k] = room[0, 1]
+    q.half_log_det[k] = room[1, 0]
+    q.log_ratio[k] = room[1, 1]
+    position = 2 + d
+    for r in range(d):
+        q.mean[r, k] = room[1, 2 + r]
+        for c in range(r + 1):
+            q.whiten[r, c, k] = room[1, position]
+            position += 1
+
+
 @jit(forceinline=True, internal=True)
 def rank_one(q, k, kappa, nu, shift, scale, weight, y):
     """Move slot k to NIW(m + shift e, kappa, nu, scale (Psi + weight e e')), e = y - m.
@@ -313,6 +358,37 @@ def _(q, k):
         - nu * q.half_log_det[k]
         + 0.5 * d * math.log(2.0 * math.pi / q.kappa[k])
     )
+
+
+@jit
+def covariances(whiten, counts, out):
+    """Sigma of every occupied slot from its whitener B, Sigma^-1 = B'B; NaN where it is empty.
+
+    `out` has the slots first.
+    """
+    d = whiten.shape[0]
+    for k in range(out.shape[0]):
+        if counts[k] == 0:
+            out[k] = math.nan
+            continue
+        # The inverse R of B goes below the diagonal, R R' above it and then to both sides. A row
+        # of R is done with once the columns of the rows below it are there.
+        for r in range(d):
+            out[k, r, r] = 1.0 / whiten[r, r, k]
+            for c in range(r):
+                s = 0.0
+                for j in range(c, r):
+                    s -= whiten[r, j, k] * out[k, j, c]
+                out[k, r, c] = s * out[k, r, r]
+        for r in range(d - 1, -1, -1):
+            for c in range(r + 1):
+                s = 0.0
+                for j in range(c + 1):
+                    s += out[k, r, j] * out[k, c, j]
+                out[k, c, r] = s
+        for r in range(d):
+            for c in range(r):
+                out[k, r, c] = out[k, c, r]
 
 
 @prior_density.register(NormalInverseWishart)

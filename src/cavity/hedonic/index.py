@@ -15,6 +15,7 @@ from cavity.hedonic.clusters import ClusteredTrends
 from cavity.hedonic.design import LogQuartileSplines, SeasonalTrend, month_labels, month_numbers
 from cavity.hedonic.local import LocalFit, NoLocal, RegionRegressions
 from cavity.hedonic.sales import Rows, check_prices, check_table, known_months, region_positions
+from cavity.sampling.length import AUTO
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +55,11 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         How the clusters' factors are dealt with when labels are drawn.
     n_chains : int
         Chains, for ``local="clusters"``; one otherwise.
-    n_warmup, n_draws : int
-        Sweeps to discard and to keep.
+    n_warmup : int
+        Sweeps to discard, at the least.
+    n_draws : "auto" or int
+        Draws to keep. ``"auto"``: with clusters as many as it takes, as `SeriesMixture` has it; of
+        the regressions, which need no more, 300.
     horizon : int
         Months after the last sale of the fit that may still be asked for. There the global trend
         goes on as a straight line, and clustered trends are forecast.
@@ -110,7 +114,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         collapse: str = "ep",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_draws: int = 300,
+        n_draws: int | str = AUTO,
         horizon: int = 12,
         random_state: Any = None,
         progress: bool | None = None,
@@ -340,13 +344,15 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
     def _fit_local(self, rows: Rows, residual: np.ndarray) -> LocalFit:
         if self.local == "none":
             return NoLocal(self.global_sd_)
-        sampling = {
+        sampling: dict[str, Any] = {
             "n_warmup": self.n_warmup,
             "n_draws": self.n_draws,
             "random_state": self.random_state,
             "progress": self.progress,
         }
         if self.local == "regression":
+            if self.n_draws == AUTO:
+                del sampling["n_draws"]
             return RegionRegressions.fit(
                 rows, residual, len(self.regions_), region_level=self.region_level, **sampling
             )

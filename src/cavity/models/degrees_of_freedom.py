@@ -27,6 +27,16 @@ from cavity.models.student_t import StudentT, set_rules
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 LOWEST, HIGHEST = 0.5, 200.0
+# Shape and rate of the gamma prior.
+DF_PRIOR = (2.0, 0.1)
+
+
+def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """N degrees of freedom from their prior."""
+    out = rng.gamma(shape, 1.0 / rate, n)
+    while (outside := (out < LOWEST) | (out > HIGHEST)).any():
+        out[outside] = rng.gamma(shape, 1.0 / rate, int(outside.sum()))
+    return out
 
 
 @jit(reassoc=True, internal=True)
@@ -99,8 +109,8 @@ class TailUpdate(Update):
     def __init__(
         self,
         learn: str | None,
-        shape: float = 2.0,
-        rate: float = 0.1,
+        shape: float = DF_PRIOR[0],
+        rate: float = DF_PRIOR[1],
         fraction: float = 1.0,
         *,
         first: bool = False,
@@ -139,11 +149,8 @@ class TailUpdate(Update):
         if self.learn != "each":
             return
         model = chain.model
-        for k in range(start, model.alpha.size):
-            df = 0.0
-            while not LOWEST <= df <= HIGHEST:
-                df = rng.gamma(self.shape, 1.0 / self.rate)
-            model.alpha[k] = 0.5 * df
+        n = model.alpha.size - start
+        model.alpha[start:] = 0.5 * draw_df(self.shape, self.rate, n, rng)
         self._follow(model)
 
     def log_density(self, chain: Chain) -> float:

@@ -8,12 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.core.compile import jit
+from cavity.families.normal_inverse_wishart import unpack
 
 MAX_DRAWS = 200
+# Under this name draws hold the natural parameters of the prior of a cluster's mean and covariance.
+CLUSTER_PRIOR = "cluster_prior"
+# Scales that the rows of a new cluster may have: so many at most, and so close in logarithms where
+# that many are enough.
+MOST_SCALES, SCALE_STEP = 64, 0.3
 
 
 class MixtureDraws(NamedTuple):
-    """Mixtures of some kept draws, clusters packed one after another."""
+    """Mixtures of some kept draws, clusters packed one after another.
+
+    Among a draw's clusters are those that stand for the empty ones, if it has some: the density of
+    a row whose cluster has no other is a mixture of t distributions.
+    """
 
     start: np.ndarray  # (draw + 1,), where each draw's clusters begin
     log_weight: np.ndarray  # (cluster,)
@@ -54,8 +64,10 @@ def mixture_draws(
     covariance: np.ndarray,
     df: np.ndarray | None,
     targets: np.ndarray,
+    prior: np.ndarray,
+    new_df: np.ndarray | None,
 ) -> MixtureDraws:
-    """Pack the occupied clusters of each draw.
+    """Pack the occupied clusters of each draw, and what stands for its empty ones.
 
     Parameters
     ----------
@@ -63,29 +75,104 @@ def mixture_draws(
         Parameters of the draws; NaN where a slot is empty.
     targets : array of int, shape (draw, slot)
         The estimate's cluster that each slot is matched to; -1 for none.
+    prior : array, shape (draw, P)
+        Natural parameters of the normal inverse Wishart prior of each draw.
+    new_df : array, shape (draw,), or None
+        Degrees of freedom of a new cluster.
     """
     d = mean.shape[2]
     use = np.isfinite(weight) & (weight > 0.0)
-    start = np.concatenate([[0], np.cumsum(use.sum(axis=1))])
     root = cholesky(covariance[use])
-    whiten = np.linalg.solve(root, np.broadcast_to(np.eye(d), root.shape))
-    log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-    alpha = np.full(len(root), np.inf) if df is None else 0.5 * df[use]
-    log_norm = -log_det - 0.5 * d * math.log(2.0 * math.pi)
-    heavy = np.isfinite(alpha)
+    clusters = _Clusters(
+        np.nonzero(use)[0],
+        weight[use],
+        mean[use],
+        np.linalg.solve(root, np.broadcast_to(np.eye(d), root.shape)),
+        np.full(len(root), np.inf) if df is None else 0.5 * df[use],
+        targets[use],
+    )
+    empty = 1.0 - np.where(use, weight, 0.0).sum(axis=1)
+    parts = [clusters]
+    for s in np.flatnonzero(empty > 1e-12).tolist():
+        alpha = np.inf if new_df is None else 0.5 * float(new_df[s])
+        parts.append(_new_cluster(s, float(empty[s]), prior[s], alpha, d))
+    packed = _Clusters(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    order = np.argsort(packed.draw, kind="stable")
+    packed = _Clusters(*(np.ascontiguousarray(field[order]) for field in packed))
+    log_norm = np.log(np.diagonal(packed.whiten, axis1=1, axis2=2)).sum(axis=1)
+    log_norm -= 0.5 * d * math.log(2.0 * math.pi)
+    heavy = np.isfinite(packed.alpha)
     from scipy.special import gammaln
 
-    a = alpha[heavy]
+    a = packed.alpha[heavy]
     log_norm[heavy] += gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(a)
     return MixtureDraws(
-        start,
-        np.log(weight[use]),
-        np.ascontiguousarray(mean[use]),
-        np.ascontiguousarray(whiten),
+        np.searchsorted(packed.draw, np.arange(len(weight) + 1)),
+        np.log(packed.weight),
+        packed.mean,
+        packed.whiten,
         log_norm,
-        alpha,
-        np.ascontiguousarray(targets[use]).astype(np.int64),
+        packed.alpha,
+        packed.target.astype(np.int64),
     )
+
+
+class _Clusters(NamedTuple):
+    """Clusters one after another, each with the draw that it belongs to."""
+
+    draw: np.ndarray
+    weight: np.ndarray
+    mean: np.ndarray
+    whiten: np.ndarray
+    alpha: np.ndarray
+    target: np.ndarray
+
+
+def _new_cluster(s: int, share: float, prior: np.ndarray, alpha: float, d: int) -> _Clusters:
+    """What stands for the empty clusters of draw s: the density of a row in one of them.
+
+    Given its scale u the row is t with nu - d + 1 degrees of freedom around the prior's centre,
+    and scale matrix Psi (1/u + 1/kappa) / (nu - d + 1).
+    """
+    centre, kappa, nu, psi = unpack(prior, d)
+    df = nu - d + 1.0
+    whiten = np.linalg.solve(cholesky(psi / df), np.eye(d))
+    weight, spread = _spreads(alpha, kappa)
+    n = len(weight)
+    return _Clusters(
+        np.full(n, s),
+        share * weight,
+        np.tile(centre, (n, 1)),
+        whiten / np.sqrt(spread)[:, None, None],
+        np.full(n, 0.5 * df),
+        np.full(n, -1),
+    )
+
+
+def _spreads(alpha: float, kappa: float) -> tuple[np.ndarray, np.ndarray]:
+    """Distribution of 1/u + 1/kappa for u ~ Gamma(alpha, alpha), on few points.
+
+    By the trapezoid rule in log u; points whose logarithms lie close together become one.
+
+    Examples
+    --------
+    >>> _spreads(np.inf, 0.25)
+    (array([1.]), array([5.]))
+    """
+    if not np.isfinite(alpha):
+        return np.ones(1), np.array([1.0 + 1.0 / kappa])
+    from scipy.special import gammaincinv
+
+    low, high = np.maximum(gammaincinv(alpha, [1e-7, 1.0 - 1e-7]) / alpha, 1e-250)
+    log_u = np.linspace(np.log(low), np.log(high), 1000)
+    mass = np.exp(alpha * (log_u - np.exp(log_u) + 1.0))
+    log_spread = np.logaddexp(-log_u, -np.log(kappa))
+    width = max(SCALE_STEP, 1.001 * float(np.ptp(log_spread)) / MOST_SCALES)
+    point = np.floor((log_spread - log_spread.min()) / width).astype(int)
+    weight = np.bincount(point, mass)
+    mean = np.bincount(point, mass * log_spread)
+    kept = weight > 0.0
+    return weight[kept] / weight.sum(), np.exp(mean[kept] / weight[kept])
 
 
 # Makes differences beyond 1e154, whose squares overflow, safe to square.

@@ -42,7 +42,6 @@ from cavity.verbs import (
     bounds,
     complete,
     evidence,
-    evidence_floor,
     log_densities,
     log_density,
     log_likelihood,
@@ -134,7 +133,7 @@ def set_log_norm(alpha, d, log_norm):
 
 
 # What both share with the models that they are made of.
-for _verb in (evidence, bounds, evidence_floor, pick, log_likelihood):
+for _verb in (evidence, bounds, pick, log_likelihood):
     _verb.register(SampledStudentT)(_verb.verb.implementations[StudentT])
 for _verb in (observe, accumulate):
     _verb.register(SampledStudentT)(_verb.verb.implementations[ScaledGaussian])

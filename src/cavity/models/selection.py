@@ -9,7 +9,7 @@ import numpy as np
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
 from cavity.core.numerics import fast_exp
-from cavity.verbs import bounds, evidence, evidence_floor, evidences, pick
+from cavity.verbs import bounds, evidence, evidences, pick
 
 
 @jit
@@ -52,16 +52,16 @@ def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
     full evaluation. The number of slots is a multiple of eight; -1 if no bound is finite.
     """
     n_slots = weights.shape[0]
-    bounds(model, q, i, scores)
+    bounds(model, q, i, mass, scores)
     highest = splat8(-math.inf)
     for j in range(0, n_slots, WIDTH):
-        score = select(load8(weights, j) > 0.0, load8(scores, j), -math.inf)
+        score = select(load8(weights, j) > 0.0, load8(mass, j), -math.inf)
         highest = select(score > highest, score, highest)
     top = max8(highest)
     sum_of_bounds = splat8(0.0)
     for j in range(0, n_slots, WIDTH):
         weight = load8(weights, j)
-        bound = select(weight > 0.0, weight * fast_exp(load8(scores, j) - top), 0.0)
+        bound = select(weight > 0.0, weight * fast_exp(load8(mass, j) - top), 0.0)
         store8(mass, j, bound)
         sum_of_bounds = sum_of_bounds + bound
     rest = sum8(sum_of_bounds)
@@ -77,7 +77,7 @@ def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
         if n_visited == n_slots - 1:
             rest = 0.0
         if n_visited == 0:
-            least = weights[best] * fast_exp(evidence_floor(model, q, best, i) - top)
+            least = weights[best] * fast_exp(scores[best] - top)
             if uniform * (least + rest) < least:
                 return best
         if largest > 0.0:

@@ -21,11 +21,11 @@ import numpy as np
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
-from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
+from cavity.core.numerics import fast_exp, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.models.scaled_gaussian import total_log_student_t
 from cavity.models.selection import draw_by_bounds
-from cavity.verbs import bounds, evidence, evidence_floor, log_likelihood, pick, project
+from cavity.verbs import bounds, evidence, log_likelihood, pick, project
 
 _LOG_PI = math.log(math.pi)
 
@@ -249,22 +249,29 @@ def _(model, q, k, i):
 
 
 @bounds.register(StudentT)
-def _(model, q, i, out):
+def _(model, q, i, most, least):
     # -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
     # I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U.
+    # From below: F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality.
     d = model.y.shape[1]
     rule = model.score_rule
-    for j in range(0, out.shape[0], WIDTH):
+    for j in range(0, most.shape[0], WIDTH):
         delta = mahalanobis8(q, j, model.y[i], model.residual)
         shape = load8(rule[SHAPE], j)
-        far_off = delta > 2.0
-        reach = select(far_off, 2.0 / delta, 1.0)
-        per_reach = select(far_off, 0.5 * delta, 1.0)
-        a = 1.0 + reach / load8(q.kappa, j)
+        # U = 1, or 2 / delta if that is less; one division gives U and 1 / kappa.
+        per_reach = select(delta > 2.0, 0.5 * delta, 1.0)
+        kappa = load8(q.kappa, j)
+        both = 1.0 / (per_reach * kappa)
+        reach = both * kappa
+        inverse_kappa = both * per_reach
+        a = 1.0 + reach * inverse_kappa
         log_a, log_b = fast_log_pair(a, a + reach * delta)
+        alpha = load8(model.alpha, j)
         n1 = load8(q.nu, j) + 1.0
         height = 0.5 * (n1 * log_b - (n1 - d) * log_a)
-        near = shape * fast_log(load8(model.alpha, j) + height * per_reach)
+        rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
+        log_near, log_rate = fast_log_pair(alpha + height * per_reach, rate)
+        near = shape * log_near
         far = shape * load8(rule[LOG_ALPHA], j) + height
         # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
         # bounds exp(-gap).
@@ -274,17 +281,8 @@ def _(model, q, i, out):
         slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
         sum_of_both = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
         constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
-        store8(out, j, constant + sum_of_both)
-
-
-@evidence_floor.register(StudentT)
-def _(model, q, k, i):
-    # F(u) is an average of exp(-s u) with mean s = -F'(0): Jensen's inequality.
-    delta = mahalanobis(q, k, model.y[i])
-    rate = model.alpha[k] + 0.5 * (model.y.shape[1] / q.kappa[k] + (q.nu[k] + 1.0) * delta)
-    rule = model.score_rule
-    constant = q.log_ratio[k] - q.half_log_det[k] + rule[BOUND, k]
-    return constant - rule[SHAPE, k] * fast_log(rate)
+        store8(most, j, constant + sum_of_both)
+        store8(least, j, constant - shape * log_rate)
 
 
 @pick.register(StudentT)

@@ -9,6 +9,11 @@ By the chain rule the probability of the state over that of the proposal is the 
 normalisers N_t = sum over the slots allowed of weight times evidence, whatever was drawn. So a
 proposal is accepted by sum log N_t along its own path, less the same along the path that leads
 back: the old labels and variables forced through in the same order.
+
+Under expectation propagation a member is put in by projection, one after another, and what is its
+own is its site, computed anew on either path. The sum of the logarithms of the evidences met is
+then EP's evidence of the partition after a single pass in that order: an approximation, and so is
+the acceptance. Refused, slots and sites are as they were.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import auxiliary, complete, evidence, observe, seat_weight, set_auxiliary
+from cavity.verbs import complete, evidence, insert, note, recall, seat_weight
 
 
 class Room(NamedTuple):
@@ -28,7 +33,7 @@ class Room(NamedTuple):
 
     members: np.ndarray  # (n,) of the clusters at hand, in the order of their allocation
     labels: np.ndarray  # (2, n) old and new
-    values: np.ndarray  # (2, n) old and new auxiliary variables
+    values: np.ndarray  # (n, own) what was each member's own before
     kept: np.ndarray  # (3, P) natural parameters of the slots at hand
     work: np.ndarray  # (1,) evidences computed
 
@@ -40,22 +45,23 @@ NO_SLOT = np.int64(-1)
 NO_GROUP = (NO_SLOT, NO_SLOT, NO_SLOT)
 
 
-def room_for(n: int, width: int) -> Room:
-    """Room for n observations and natural parameters of this width."""
+def room_for(n: int, width: int, own: int) -> Room:
+    """Room for n observations with `own` numbers each, and natural parameters of this width."""
     return Room(
         np.zeros(n, dtype=np.int64),
         np.zeros((2, n), dtype=np.int64),
-        np.zeros((2, n)),
+        np.zeros((n, own)),
         np.zeros((3, width)),
         np.zeros(1, dtype=np.int64),
     )
 
 
 @jit(internal=True)
-def gather_members(model, z, first, second, a, b, room, start, rng):
+def gather_members(state, z, first, second, a, b, room, start, rng):
     """Members of slots a and b (or a alone for b = -1) from place `start` on, the anchors first.
 
-    The others come in random order. Old labels and variables are noted. Returns where they end.
+    The others come in random order. Their labels and what is their own are noted. Returns where
+    they end.
     """
     members = room.members
     members[start] = first
@@ -70,15 +76,15 @@ def gather_members(model, z, first, second, a, b, room, start, rng):
         members[last], members[other] = members[other], members[last]
     for t in range(start, stop):
         room.labels[OLD, t] = z[members[t]]
-        room.values[OLD, t] = auxiliary(model, members[t])
+        note(state, members[t], room.values[t])
     return stop
 
 
 @jit(internal=True)
-def allocate(state, prior, counts, a, b, room, start, stop, which, forced, rng):
+def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
     """Put members `start` to `stop` back; returns the sum of the log normalisers.
 
-    ``which`` says where labels and variables are read from (forced) or written to.
+    They go where the old labels say, with what was their own (forced), or where the draws do.
     """
     model, q = state.model, state.family
     n_clusters = 0
@@ -101,14 +107,13 @@ def allocate(state, prior, counts, a, b, room, start, stop, which, forced, rng):
         both = share + math.exp(in_b - top)
         total += top + math.log(both)
         if forced:
-            k = room.labels[which, t]
-            set_auxiliary(model, i, room.values[which, t])
+            k = room.labels[OLD, t]
+            recall(state, i, room.values[t])
         else:
             k = a if rng.random() * both < share else b
             complete(model, q, k, i, rng)
-            room.labels[which, t] = k
-            room.values[which, t] = auxiliary(model, i)
-        observe(model, q, k, i, 1.0)
+            room.labels[NEW, t] = k
+        insert(state, i, k)
         if counts[k] == 0:
             n_clusters += 1
         counts[k] += 1
@@ -150,13 +155,11 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
             for p in range(room.kept.shape[1]):
                 room.kept[place, p] = q.natural[slots[place], p]
     _clear(state, counts, slots)
-    back = allocate(state, prior, counts, first[0], first[1], room, 0, middle, OLD, True, rng)
-    back += allocate(state, prior, counts, second[0], second[1], room, middle, stop, OLD, True, rng)
+    back = allocate(state, prior, counts, first[0], first[1], room, 0, middle, True, rng)
+    back += allocate(state, prior, counts, second[0], second[1], room, middle, stop, True, rng)
     _clear(state, counts, slots)
-    there = allocate(state, prior, counts, first[0], first[2], room, 0, middle, NEW, False, rng)
-    there += allocate(
-        state, prior, counts, second[0], second[2], room, middle, stop, NEW, False, rng
-    )
+    there = allocate(state, prior, counts, first[0], first[2], room, 0, middle, False, rng)
+    there += allocate(state, prior, counts, second[0], second[2], room, middle, stop, False, rng)
     tally[TRIES] += 1
     if math.log1p(-rng.random()) < there - back + chance:
         tally[ACCEPTED] += 1
@@ -164,7 +167,7 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
             z[room.members[t]] = room.labels[NEW, t]
         return
     for t in range(stop):
-        set_auxiliary(state.model, room.members[t], room.values[OLD, t])
+        recall(state, room.members[t], room.values[t])
     for place in range(3):
         k = slots[place]
         if k >= 0:

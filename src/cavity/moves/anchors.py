@@ -1,7 +1,8 @@
-"""Pairs of observations that a move starts from: one at random, and one of its neighbours.
+"""Pairs of observations that a move starts from: one at random, and one that goes with it.
 
-The graph of neighbours is made once from the data. It does not depend on the state, so that the
-chance of a pair is the same on the way there and on the way back.
+Those are its neighbours, for the border between two clusters, and some from anywhere, for groups
+far apart that share a cluster. They are chosen once, from the data alone, so that the chance of a
+pair is the same on the way there and on the way back.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ import numpy as np
 
 from cavity.core.compile import jit
 
-NEIGHBOURS = 60
+NEIGHBOURS, ANYWHERE = 60, 20
 # More observations than these are not asked for their neighbours; moves start from some of them.
 MOST_ANCHORS = 20_000
 
 
 class Anchors(NamedTuple):
-    """Observations that moves may start from, and the neighbours of each."""
+    """Observations that moves may start from, and those that may go with each."""
 
     first: np.ndarray  # (m,)
-    second: np.ndarray  # (m, neighbours)
+    second: np.ndarray  # (m, neighbours and others)
 
 
 def nearest_anchors(X: np.ndarray) -> Anchors:
-    """Anchors from nearest neighbours in the rows of X.
+    """Anchors from nearest neighbours in the rows of X, and some rows from anywhere.
 
     Examples
     --------
@@ -36,12 +37,18 @@ def nearest_anchors(X: np.ndarray) -> Anchors:
     from sklearn.neighbors import NearestNeighbors
 
     n = len(X)
+    rng = np.random.default_rng(0)
     chosen = np.arange(n)
     if n > MOST_ANCHORS:
-        chosen = np.sort(np.random.default_rng(0).choice(n, MOST_ANCHORS, replace=False))
-    k = min(NEIGHBOURS, chosen.size - 1)
+        chosen = np.sort(rng.choice(n, MOST_ANCHORS, replace=False))
+    m = chosen.size
+    k = min(NEIGHBOURS, m - 1)
     # Asked for no points in particular, it leaves every row out of its own neighbours.
     found = NearestNeighbors(n_neighbors=k).fit(X[chosen]).kneighbors(return_distance=False)
+    if k < m - 1:
+        # So many places further on, which is never the row itself.
+        steps = rng.integers(1, m, size=(m, ANYWHERE))
+        found = np.hstack([found, (np.arange(m)[:, None] + steps) % m])
     return Anchors(chosen.astype(np.int64), np.ascontiguousarray(chosen[found]).astype(np.int64))
 
 

@@ -30,8 +30,8 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         c = np.int64(z[first])
         if c != z[second] or c in (a, b):
             continue
-        middle = gather_members(state.model, z, i, j, a, b, room, 0, rng)
-        stop = gather_members(state.model, z, first, second, c, -1, room, middle, rng)
+        middle = gather_members(state, z, i, j, a, b, room, 0, rng)
+        stop = gather_members(state, z, first, second, c, -1, room, middle, rng)
         decide(
             state,
             prior,

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels, jit
 from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
+
+
+@jit
+def count_tries(rate, due, begun, out):
+    """Whole tries that are due after one more sweep; what is left of them stays due."""
+    for kind in range(rate.shape[0]):
+        due[kind] += rate[kind]
+        out[kind] = np.int64(math.floor(due[kind]))
+        due[kind] -= out[kind]
+        begun[kind] += out[kind]
 
 
 class Move:
     """Proposals for many labels at once, of one kind or of several that share a kernel.
 
-    How often each kind is tried is set while the chain warms up, so that the evidences computed
-    are about its share of the number of observations, and is then frozen: a number that went on
-    following the state would bias the draws. It need not be whole: half a try is one after every
-    second sweep.
+    How often each kind is tried is set while the chain warms up and then frozen: a number that
+    went on following the state would bias the draws. The evidences computed are about the sum of
+    the shares times the number of observations; kinds that are accepted more often for what they
+    cost get more of them, and none gets less than half its share. A number of tries need not be
+    whole: half a try is one after every second sweep.
 
     Parameters
     ----------
@@ -27,6 +40,8 @@ class Move:
         Pairs to start from.
     n_adapted : int
         Sweeps in which the numbers of tries may change.
+    approximate : bool
+        Whether the evidence that accepts is an approximation; ``events`` says so.
 
     Attributes
     ----------
@@ -51,42 +66,53 @@ class Move:
     most: ClassVar[float] = 1000.0
     kernel: ClassVar[Callable[..., None]]
 
-    def __init__(self, anchors: Anchors, n_adapted: int) -> None:
+    def __init__(self, anchors: Anchors, n_adapted: int, *, approximate: bool = False) -> None:
         self.anchors = anchors
         self.n_adapted = n_adapted
+        self.approximate = approximate
         self.tally = np.zeros((len(self.kinds), 3), dtype=np.int64)
         self.rate = np.ones(len(self.kinds))  # tries per sweep
         self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
         self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
         self.n_sweeps = np.zeros(1, dtype=np.int64)
+        self._tries = np.zeros(len(self.kinds), dtype=np.int64)
+        self.seconds = np.zeros(1)
         self._room: Room | None = None
+        self._kernels = Kernels()
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
         """Try every kind as often as is due, in place."""
         state = chain.collapse.state
         n = chain.z.size
         if self._room is None:
-            self._room = room_for(n, state.family.natural.shape[1])
-        self.due += self.rate
-        n_tries = np.floor(self.due).astype(np.int64)
-        self.due -= n_tries
-        self.drawn += n_tries
-        kernel = compiled(type(self).kernel, (state, chain.prior))
-        kernel(
-            state, chain.prior, chain.z, chain.counts, self.anchors, self._room, n_tries,
-            self.tally, rng,
+            width = state.family.natural.shape[1]
+            self._room = room_for(n, width, chain.collapse.own_width)
+        count_tries(self.rate, self.due, self.drawn, self._tries)
+        start = time.perf_counter()
+        self._kernels.run(
+            type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,
+            self._room, self._tries, self.tally, rng,
         )  # fmt: skip
+        self.seconds += time.perf_counter() - start
         self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
-            cost = np.maximum(self.tally[:, WORK], 1) / np.maximum(self.drawn, 1)
-            self.rate = np.clip(np.array(self.shares) * n / cost, self.least, self.most)
+            shares = np.array(self.shares)
+            gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
+            shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
+            cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
+            self.rate = np.clip(shares * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
-        """Tries that found a proposal, and how many were accepted."""
+        """Tries that found a proposal, acceptances and evidences of each kind; seconds of all."""
         out: dict[str, float] = {}
         for kind, row in zip(self.kinds, self.tally.tolist(), strict=True):
-            out |= {f"{kind}_tries": row[TRIES], f"{kind}_accepted": row[ACCEPTED]}
-        return out
+            kind = f"approximate_{kind}" if self.approximate else kind
+            out |= {
+                f"{kind}_tries": row[TRIES],
+                f"{kind}_accepted": row[ACCEPTED],
+                f"{kind}_evidences": row[WORK],
+            }
+        return {**out, "move_seconds": float(self.seconds[0])}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it keeps between sweeps, for a checkpoint."""
@@ -98,4 +124,4 @@ class Move:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
 
 
-_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps")
+_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps", "seconds")

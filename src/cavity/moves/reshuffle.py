@@ -19,7 +19,7 @@ def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         a, b = np.int64(z[i]), np.int64(z[j])
         if a == b:
             continue
-        stop = gather_members(state.model, z, i, j, a, b, room, 0, rng)
+        stop = gather_members(state, z, i, j, a, b, room, 0, rng)
         group = (a, b, b)
         decide(state, prior, z, counts, group, NO_GROUP, stop, stop, 0.0, room, tally, rng)
     tally[WORK] += room.work[0] - before

@@ -47,7 +47,7 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
         else:
             old, new = b, NO_SLOT
             chance = -math.log(n_free + 1.0)
-        stop = gather_members(state.model, z, i, j, a, b, room, 0, rng)
+        stop = gather_members(state, z, i, j, a, b, room, 0, rng)
         if not named_slots(prior):
             chance = 0.0
         group = (a, old, new)

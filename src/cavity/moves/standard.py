@@ -19,5 +19,5 @@ class StandardMoves(Move):
 
     name = "standard"
     kinds = ("exchange", "reshuffle", "split_merge")
-    shares = (0.7, 0.2, 0.1)
+    shares = (0.2, 0.15, 0.25)
     kernel = staticmethod(_all)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.posterior.effective import ess
 from cavity.posterior.quantities import scalar_parameters
 
 if TYPE_CHECKING:
@@ -23,50 +23,6 @@ def import_arviz() -> Any:
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
     return arviz
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep to ourselves what ArviZ says of chains that hardly move; its answer tells it too."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def rhat(values: np.ndarray) -> float:
-    """Rank-normalised split R-hat of (chain, draw) values; one chain is compared by its halves.
-
-    A constant is 1 if it is the same everywhere and infinite if chains differ.
-    """
-    values = np.asarray(values, float)
-    if values.shape[0] == 1:
-        half = values.shape[1] // 2
-        values = values[:, : 2 * half].reshape(2, half)
-    if values.shape[1] < 4 or not np.isfinite(values).all():
-        return float("nan")
-    if np.ptp(values) == 0:
-        return 1.0
-    if not np.ptp(values, axis=1).any():
-        return float("inf")
-    with _quiet():
-        return float(import_arviz().rhat(values))
-
-
-def ess(values: np.ndarray, method: str = "bulk") -> float:
-    """Bulk or tail effective sample size of (chain, draw) values.
-
-    A constant counts every draw; constants that differ between chains count one draw per chain.
-    """
-    values = np.asarray(values, float)
-    if values.shape[1] < 4 or not np.isfinite(values).all():
-        return float("nan")
-    if np.ptp(values) == 0:
-        return float(values.size)
-    if not np.ptp(values, axis=1).any():
-        return float(len(values))
-    options = {"prob": (0.05, 0.95)} if method == "tail" else {}
-    with _quiet():
-        return float(import_arviz().ess(values, method=method, **options))
 
 
 _SMALL = 12
@@ -142,7 +98,9 @@ def _groups(p: Posterior) -> dict[str, xr.Dataset]:
             dims = (*head, *_axes(p, name, values.shape[2:]))
         if name in small:
             continue
-        if values[0, 0].size <= _SMALL and np.isfinite(values).all():
+        # Natural parameters are for computing, not for reading.
+        small_enough = values[0, 0].size <= _SMALL and name != CLUSTER_PRIOR
+        if small_enough and np.isfinite(values).all():
             small[name] = (dims, values)
         elif name not in clusters:
             large[name] = (dims, values)
@@ -201,6 +159,10 @@ def loo(p: Posterior, **options: Any) -> Any:
 
 def _relative_efficiency(p: Posterior) -> float:
     """Effective draws per draw, the mean over the label-free quantities that move."""
-    found = [ess(v, "mean") for v in _scalars(p).values() if np.ptp(v) > 0 and np.isfinite(v).all()]
+    found = [
+        float(ess(v, "mean"))
+        for v in _scalars(p).values()
+        if np.ptp(v) > 0 and np.isfinite(v).all()
+    ]
     known = [v for v in found if np.isfinite(v)]
     return float(np.mean(known)) / (p.n_chains * p.n_draws) if known else 1.0

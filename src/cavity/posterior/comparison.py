@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.diagnostics import similarity_distance, subset_of_observations
 from cavity.posterior.losses import as_loss, losses_to_draws, partition_distance
+from cavity.posterior.modes import similarity_distance, subset_of_observations
 from cavity.posterior.similarity import similarity
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ def compare(first: Posterior, second: Posterior, n_rows: int = 500) -> Compariso
         {
             "clusters": [a.n_clusters, b.n_clusters],
             "mean_clusters": [first.n_occupied.mean(), second.n_occupied.mean()],
-            "expected_vi_own": [a.expected_loss, b.expected_loss],
+            "expected_vi_own": [
+                _mean_loss(first, a.labels, "vi"),
+                _mean_loss(second, b.labels, "vi"),
+            ],
             "expected_vi_other": [
                 _mean_loss(second, a.labels, "vi"),
                 _mean_loss(first, b.labels, "vi"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.core.words import plural
-from cavity.posterior.arviz import ess, rhat
-from cavity.posterior.quantities import label_free
-from cavity.posterior.similarity import similarity
+from cavity.core.words import count, enumerate_words, plural
+from cavity.posterior.effective import ess, rhat
+from cavity.posterior.modes import Mode, chain_disagreement, find_modes
+from cavity.posterior.moves import is_of_moves, moves_table
+from cavity.posterior.quantities import LOG_MARGINAL, label_free
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,10 +22,18 @@ if TYPE_CHECKING:
 
 RHAT_MAX = 1.01
 PAIR_RHAT_MAX = 1.05
-ESS_PER_CHAIN = 100
-DISAGREEMENT_MAX = 0.1
+# Effective draws: in all, and for each chain if there are many.
+ESS_MIN, ESS_PER_CHAIN = 400, 100
+# R-hat of a chain's own halves beyond which it has not come to rest.
+OWN_RHAT_MAX = 1.1
 INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
+PAIRS = "pairs together (worst)"
+
+
+def ess_needed(n_chains: int) -> int:
+    """Effective draws that are enough, over all chains."""
+    return max(ESS_MIN, ESS_PER_CHAIN * n_chains)
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,9 @@ class Diagnostics:
         True only if every check that decides passed; a run that cannot be checked (one chain, a
         handful of draws) is not called converged.
     problems : tuple of str
-        What failed, and what to do about it.
+        What failed.
+    advice : str
+        The one thing to do about it.
     notes : tuple of str
         What is worth knowing but decides nothing.
     table : DataFrame
@@ -47,18 +60,26 @@ class Diagnostics:
         similarity, 0 (same) to 1 (nothing in common).
     disagreement_within : float
         The same between the two halves of a chain, the largest: what chance alone gives.
+    modes : tuple of Mode
+        Which chains sit together, and how much each mode weighs where that is known.
     events : DataFrame
-        Counters of the sampler per chain.
+        Counters of the sampler per chain, but for those of the moves.
+    moves : DataFrame
+        Tries, acceptances and share of the time of each kind of move; see
+        `cavity.posterior.moves.moves_table`.
     """
 
     converged: bool
     problems: tuple[str, ...]
+    advice: str
     notes: tuple[str, ...]
     table: pd.DataFrame
     pairs: pd.DataFrame
     disagreement: np.ndarray
     disagreement_within: float
+    modes: tuple[Mode, ...]
     events: pd.DataFrame
+    moves: pd.DataFrame
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -67,7 +88,8 @@ class Diagnostics:
             first = "Converged: the chains agree and there are enough effective draws."
         else:
             first = "Not shown to have converged."
-        return (first, *self.problems, *self.notes)
+        advice = (self.advice,) if self.advice else ()
+        return (first, *self.problems, *advice, *self.notes)
 
     @property
     def verdict(self) -> str:
@@ -88,16 +110,18 @@ class Diagnostics:
         parts = [self.verdict, self.table.to_string(float_format=lambda v: f"{v:.4g}")]
         if len(self.events):
             parts.append(self.events.to_string(float_format=lambda v: f"{v:.4g}"))
+        if len(self.moves):
+            parts.append(self.moves.to_string(float_format=lambda v: f"{v:.3g}"))
         return "\n\n".join(parts)
 
 
-def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.ndarray:
-    """A fixed random set of distinct pairs, (pair, 2).
+def choose_pairs(labels: Sequence[np.ndarray], n_pairs: int, random_state: int = 0) -> np.ndarray:
+    """A fixed random set of distinct pairs, (pair, 2), given each chain's labels.
 
     Half are drawn uniformly; half are an observation and a mate from its cluster in a random draw,
     since with many clusters a uniform pair is almost never together and tells nothing.
     """
-    chains, draws, n = labels.shape
+    chains, (draws, n) = len(labels), labels[0].shape
     if n < 2:
         return np.empty((0, 2), np.int64)
     rng = np.random.default_rng(random_state)
@@ -107,7 +131,7 @@ def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.
         if len(found) == wanted:
             break
         i = int(rng.integers(n))
-        row = labels[rng.integers(chains), rng.integers(draws)]
+        row = labels[int(rng.integers(chains))][int(rng.integers(draws))]
         mates = np.flatnonzero(row == row[i]) if attempt % 2 else np.arange(n)
         j = int(mates[rng.integers(len(mates))])
         if i != j:
@@ -115,121 +139,249 @@ def choose_pairs(labels: np.ndarray, n_pairs: int, random_state: int = 0) -> np.
     return np.array(sorted(found), np.int64).reshape(-1, 2)
 
 
-def _measure(values: np.ndarray) -> dict[str, float]:
-    # Reduced by the largest before anything is squared, and without digits that are rounding.
-    size = float(np.abs(values).max()) or 1.0
-    values = np.round(values / size, 12)
-    return {
-        "mean": float(values.mean()) * size,
-        "sd": float(values.std()) * size,
-        "rhat": rhat(values),
-        "ess_bulk": ess(values),
-        "ess_tail": ess(values, "tail"),
-    }
+@dataclass(frozen=True)
+class Checks:
+    """Everything that is measured of some chains before it is judged.
 
-
-def subset_of_observations(n: int, n_rows: int, random_state: int = 0) -> np.ndarray:
-    """All observations, or a fixed random subset of `n_rows` of them, in order."""
-    if n <= n_rows:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(random_state).choice(n, n_rows, replace=False))
-
-
-def similarity_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Summed absolute difference over summed similarity of distinct observations, in [0, 1]."""
-    total = first.sum(dtype=float) + second.sum(dtype=float) - 2 * len(first)
-    if total <= 1e-9:
-        return 0.0
-    return float(np.abs(first.astype(float) - second).sum() / total)
-
-
-def chain_disagreement(
-    labels: np.ndarray, n_rows: int = 200, random_state: int = 0
-) -> tuple[np.ndarray, float]:
-    """Distance of the chains' similarity matrices, and the largest of a chain's two halves.
-
-    With more than `n_rows` observations a fixed random subset of them is compared.
+    Attributes
+    ----------
+    labels : sequence of arrays of int, shape (draw, n)
+        One per chain.
+    quantities : mapping of str to array, shape (chain, draw)
+        Those that relabelling cannot change.
+    broken : mapping of str to int
+        Of those that are not finite everywhere, in how many draws.
+    table, pairs : DataFrame
+        Of `Diagnostics`.
+    between, within : arrays
+        How far chains lie apart, and each chain's halves.
+    modes : tuple of Mode
     """
-    chains, draws, n = labels.shape
-    labels = labels[:, :, subset_of_observations(n, n_rows, random_state)]
-    whole = [similarity(labels[c]) for c in range(chains)]
-    between = np.zeros((chains, chains))
-    for i in range(chains):
-        for j in range(i):
-            between[i, j] = between[j, i] = similarity_distance(whole[i], whole[j])
-    within = 0.0
-    if draws >= 2:
-        half = draws // 2
-        for c in range(chains):
-            first, second = similarity(labels[c, :half]), similarity(labels[c, half:])
-            within = max(within, similarity_distance(first, second))
-    return between, within
+
+    labels: Sequence[np.ndarray]
+    quantities: Mapping[str, np.ndarray]
+    broken: Mapping[str, int]
+    table: pd.DataFrame
+    pairs: pd.DataFrame
+    between: np.ndarray
+    within: np.ndarray
+    modes: tuple[Mode, ...]
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return len(self.labels)
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain."""
+        return len(self.labels[0])
+
+    @property
+    def effective(self) -> tuple[str, float]:
+        """The quantity with the fewest effective draws, and their number."""
+        fewest = self.table.drop(PAIRS, errors="ignore")[["ess_bulk", "ess_tail"]].min(axis=1)
+        fewest = fewest[fewest.notna()]
+        return ("", math.nan) if fewest.empty else (str(fewest.idxmin()), float(fewest.min()))
+
+    def at_rest(self, chain: int) -> bool:
+        """Whether a chain's halves tell the same: it may be stuck, but it does not drift."""
+        own = [rhat(values[chain : chain + 1]) for values in self.quantities.values()]
+        return bool(np.nanmax([1.0, *map(float, own)]) <= OWN_RHAT_MAX)
 
 
-def _rhat_problem(name: str, value: float, p: Posterior) -> str:
-    if np.isinf(value):
-        return (
-            f"The {name} never moves within a chain but differs between chains: each chain is "
-            "stuck in a place of its own. Start from better labels or change the sampler before "
-            "drawing more."
-        )
-    if p.n_chains == 1:
-        return (
-            f"The {name} drifts along the chain (R-hat of its halves {value:.3f}, should be below "
-            f"{RHAT_MAX}): lengthen the warm-up."
-        )
-    return (
-        f"R-hat of the {name} is {value:.3f} and should be below {RHAT_MAX}: the chains have not "
-        "settled on the same values. Lengthen the warm-up and the run."
+def measure(
+    labels: Sequence[np.ndarray],
+    quantities: Mapping[str, np.ndarray],
+    *,
+    n_pairs: int = 100,
+    n_rows: int = 200,
+    random_state: int = 0,
+    marginal: str = LOG_MARGINAL,
+    max_clusters: int | None = None,
+) -> Checks:
+    """Measure what decides whether chains agree.
+
+    Parameters
+    ----------
+    labels : sequence of arrays of int, shape (draw, n)
+        One per chain.
+    quantities : mapping of str to array, shape (chain, draw)
+        What relabelling cannot change, the log joint density as ``"log joint"``.
+    n_pairs, n_rows, random_state : int
+        Of the fixed random sets of pairs and rows.
+    marginal : str
+        Which of the quantities is the log joint density without cluster parameters, if any.
+    max_clusters : int, optional
+        Names that clusters may have.
+    """
+    import pandas as pd
+
+    finite = {name: np.asarray(v, float) for name, v in quantities.items()}
+    broken = {
+        name: int((~np.isfinite(v)).sum()) for name, v in finite.items() if not np.isfinite(v).all()
+    }
+    finite = {name: v for name, v in finite.items() if name not in broken}
+    table = _table(finite)
+    chosen = choose_pairs(labels, n_pairs, random_state)
+    together = np.empty((len(labels), len(labels[0]), len(chosen)))
+    for c, draws in enumerate(labels):
+        together[c] = draws[:, chosen[:, 0]] == draws[:, chosen[:, 1]]
+    pairs = pd.DataFrame(
+        {
+            "first": chosen[:, 0],
+            "second": chosen[:, 1],
+            "probability": together.mean(axis=(0, 1)),
+            "rhat": rhat(together),
+            "ess_bulk": ess(together),
+        }
     )
+    if len(pairs):
+        table.loc[PAIRS] = {
+            "mean": pairs["probability"].mean(),
+            "sd": pairs["probability"].std(ddof=0),
+            "rhat": pairs["rhat"].max(),
+            "ess_bulk": pairs["ess_bulk"].min(),
+            "ess_tail": pairs["ess_bulk"].min(),
+        }
+    between, within = chain_disagreement(labels, n_rows, random_state)
+    modes = find_modes(
+        labels, between, within, finite.get("log joint"), finite.get(marginal), max_clusters
+    )
+    return Checks(labels, finite, broken, table, pairs, between, within, modes)
 
 
-def _judge_table(p: Posterior, table: pd.DataFrame, ess_min: float, rhat_max: float) -> list[str]:
-    problems = []
-    for name, row in table.iterrows():
-        if row["rhat"] > rhat_max:
-            problems.append(_rhat_problem(str(name), row["rhat"], p))
-    finite = table[["ess_bulk", "ess_tail"]].min(axis=1)
-    short = finite[finite < ess_min]
-    if len(short):
-        name, worst = short.idxmin(), float(short.min())
-        wanted = int(np.ceil(p.n_draws * ess_min / max(worst, 1.0) / 100) * 100)
+def _table(quantities: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["mean", "sd", "rhat", "ess_bulk", "ess_tail"]
+    if not quantities:
+        return pd.DataFrame(columns=columns, dtype=float).rename_axis("quantity")
+    # Reduced by the largest before anything is squared, and without digits that are rounding.
+    values = np.stack(list(quantities.values()), axis=2)
+    size = np.abs(values).max(axis=(0, 1))
+    size[size == 0] = 1.0
+    values = np.round(values / size, 12)
+    found = [values.mean(axis=(0, 1)) * size, values.std(axis=(0, 1)) * size, rhat(values)]
+    found += [ess(values), ess(values, "tail")]
+    index = pd.Index(list(quantities), name="quantity")
+    return pd.DataFrame(dict(zip(columns, found, strict=True)), index=index)
+
+
+def problems_of(
+    checks: Checks, *, noun: str = "row", rhat_max: float = RHAT_MAX, ess_min: float | None = None
+) -> list[str]:
+    """What keeps the chains from being called converged, one sentence each; empty if nothing."""
+    problems = [
+        f"The {name} is not finite in {number} draw(s): the sampler broke down there; do not use "
+        "this run."
+        for name, number in checks.broken.items()
+    ]
+    if checks.n_draws < 4:
+        few = f"{checks.n_draws} draw(s) per chain are too few to judge anything."
+        return [*problems, few]
+    problems += _apart(checks)
+    for name, value in checks.table["rhat"].drop(PAIRS, errors="ignore").items():
+        if value > rhat_max:
+            problems.append(_rhat_problem(str(name), value, checks.n_chains, rhat_max))
+    needed = ess_needed(checks.n_chains) if ess_min is None else ess_min
+    name, fewest = checks.effective
+    if fewest < needed:
         problems.append(
-            f"Only {worst:.0f} effective draws of the {name}, {ess_min:.0f} are needed: about "
-            f"n_draws={wanted} per chain would do (thinning keeps the files small)."
+            f"Only {fewest:.0f} effective draws of the {name} are there, {needed:.0f} are needed."
+        )
+    bad = checks.pairs["rhat"] > PAIR_RHAT_MAX
+    # One pair in twenty may exceed the bound by chance alone.
+    if len(bad) and bad.mean() > 0.05:
+        problems.append(
+            f"{bad.sum()} of {len(bad)} checked pairs of {plural(noun)} are together in some "
+            "chains much more often than in others."
         )
     return problems
 
 
-def _judge_pairs(pairs: pd.DataFrame, noun: str) -> list[str]:
-    bad = pairs["rhat"] > PAIR_RHAT_MAX
-    # One pair in twenty may exceed the bound by chance alone.
-    if len(pairs) and bad.mean() > 0.05:
-        return [
-            f"{bad.sum()} of {len(pairs)} checked pairs of {plural(noun)} are together in some "
-            "chains much more often than in others: the chains hold different clusterings."
-        ]
-    return []
+def _rhat_problem(name: str, value: float, n_chains: int, rhat_max: float) -> str:
+    if np.isinf(value):
+        return f"The {name} never moves within a chain but differs between chains."
+    if n_chains == 1:
+        return (
+            f"The {name} drifts along the chain (R-hat of its halves {value:.3f}, should be below "
+            f"{rhat_max})."
+        )
+    return f"R-hat of the {name} is {value:.3f} and should be below {rhat_max}."
 
 
-def _judge_chains(p: Posterior, between: np.ndarray, within: float) -> list[str]:
-    worst = float(between.max())
-    if worst <= DISAGREEMENT_MAX or worst <= 1.5 * within:
+def _apart(checks: Checks) -> list[str]:
+    """Chains that hold different clusterings, and whether these are modes or merely unfinished."""
+    if len(checks.modes) == 1:
         return []
-    odd = int(between.sum(axis=1).argmax())
-    sentence = (
-        f"The chains' similarity matrices disagree ({worst:.2f} of 1; halves of one chain "
-        f"{within:.2f}); chain {odd} is furthest from the others"
-    )
-    if p.log_joint is not None and np.isfinite(p.log_joint).all():
-        means = p.log_joint.mean(axis=1)
-        gap = means.max() - means[odd]
-        if gap > 0:
-            sentence += f", with a mean log joint {gap:.1f} below the best chain's"
-    return [sentence + ". Lengthen the warm-up, or start from better labels."]
+    if not all(map(checks.at_rest, range(checks.n_chains))):
+        worst = float(checks.between.max())
+        within = float(checks.within.max())
+        return [
+            f"The chains are still on their way and hold different clusterings: their similarity "
+            f"matrices differ by {worst:.2f} of 1, halves of one chain by {within:.2f}."
+        ]
+    parts = []
+    for mode in checks.modes:
+        text = f"{'chain' if len(mode.chains) == 1 else 'chains'} "
+        text += enumerate_words([str(c) for c in mode.chains])
+        known = [f"mean log joint {mode.log_joint:.1f}"] if np.isfinite(mode.log_joint) else []
+        if mode.below > 0:
+            known.append(
+                f"mass about {mode.below:.0f} nats lower, give or take {mode.allowance:.0f}"
+            )
+        parts.append(text + (f" ({', '.join(known)})" if known else ""))
+    return [
+        f"The chains sit in {len(parts)} modes and none moves between them: "
+        f"{'; '.join(parts)}. How probable each mode is this run does not tell, and what is said "
+        "of clusters and rows counts every chain alike."
+    ]
 
 
-def _event_notes(p: Posterior, interrupted: bool) -> list[str]:
+def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
+    """The one thing to do about problems."""
+    if checks.broken:
+        return "Check the data for values far out of scale, and fit again."
+    asked = p.n_chains + len(p.record.set_aside)
+    if p.n_chains == 1 and asked > 1:
+        return f"Fit again with more chains: n_chains={2 * asked}."
+    if p.n_chains == 1:
+        return "Run four chains."
+    if (
+        checks.n_draws >= 4
+        and len(checks.modes) > 1
+        and all(map(checks.at_rest, range(p.n_chains)))
+    ):
+        return (
+            f"More sweeps will not mend it: fit again with n_chains={2 * asked} to see which modes "
+            "other starts end in, or with another n_clusters."
+        )
+    needed = ess_needed(checks.n_chains) if ess_min is None else ess_min
+    share = checks.effective[1] / needed
+    factor = min(max(1.0 / share if share > 0 else 10.0, 2.0), 10.0)
+    stopped = p.record.stopped
+    if stopped == "max_sweeps":
+        return f"Let it go on: max_sweeps={_round(factor * p.record.n_sweeps)} may do."
+    if stopped == "max_seconds":
+        return "Give it more time: raise max_seconds, or leave it out."
+    if stopped == "interrupted":
+        return "Let the run go on to its end."
+    if p.record.model:
+        return (
+            "Let the run find its own length, n_draws='auto', or ask for about "
+            f"n_draws={_round(factor * p.n_draws)}."
+        )
+    return f"Draw longer, about {_round(factor * p.n_draws):,} per chain."
+
+
+def _round(number: float) -> int:
+    """Upwards to two digits."""
+    step = 10 ** max(len(str(int(number))) - 2, 0)
+    return math.ceil(number / step) * step
+
+
+def _event_notes(p: Posterior) -> list[str]:
     notes = []
     totals = {name: float(np.sum(value)) for name, value in p.events.items()}
     updates = totals.get("updates", 0.0)
@@ -252,8 +404,29 @@ def _event_notes(p: Posterior, interrupted: bool) -> list[str]:
             f"EP approximations were up to {stale:.2g} nats stale when refreshed: refresh more "
             "often."
         )
-    if interrupted:
+    return notes
+
+
+def _run_notes(p: Posterior) -> list[str]:
+    """How the run ended, where that is not as it was meant to, and what became of its chains."""
+    record, notes = p.record, []
+    if record.stopped == "interrupted":
         notes.append("The run was stopped early; these are the draws so far.")
+    elif record.stopped == "max_sweeps":
+        notes.append(f"The run came to its limit of {record.n_sweeps:,} sweeps per chain.")
+    elif record.stopped == "max_seconds":
+        notes.append(f"The run came to its limit of time after {record.n_sweeps:,} sweeps.")
+    if record.set_aside:
+        gaps = [float(facts["below"]) for facts in record.set_aside]
+        number = len(gaps)
+        least = f"{min(gaps):.0f}" if number == 1 else f"{min(gaps):.0f} or more"
+        notes.append(
+            f"{number} of {count(p.n_chains + number, 'chain')} "
+            f"{'was' if number == 1 else 'were'} set aside and "
+            f"{'has' if number == 1 else 'have'} no part in any answer: "
+            f"{'it' if number == 1 else 'they'} ended in a clustering whose estimated probability "
+            f"is lower by {least} nats (a factor of e to that power)."
+        )
     return notes
 
 
@@ -269,62 +442,36 @@ def diagnose(
     """Check the draws; see `Posterior.diagnostics`."""
     import pandas as pd
 
-    ess_min = float(ESS_PER_CHAIN * p.n_chains if ess_min is None else ess_min)
-    problems: list[str] = []
-    quantities = {name: np.asarray(v, float) for name, v in label_free(p).items()}
-    for name in [name for name, v in quantities.items() if not np.isfinite(v).all()]:
-        count = int((~np.isfinite(quantities.pop(name))).sum())
-        problems.append(
-            f"The {name} is not finite in {count} draw(s): the sampler broke down there; do not "
-            "use this run."
-        )
-    table = pd.DataFrame({name: _measure(v) for name, v in quantities.items()}).T
-    table.index.name = "quantity"
-    chosen = choose_pairs(p.labels, n_pairs, random_state)
-    together = [(p.labels[:, :, i] == p.labels[:, :, j]).astype(float) for i, j in chosen]
-    columns = ["first", "second", "probability", "rhat", "ess_bulk"]
-    pairs = pd.DataFrame(
-        [
-            (i, j, t.mean(), rhat(t), ess(t))
-            for (i, j), t in zip(chosen.tolist(), together, strict=True)
-        ],
-        columns=columns,
+    checks = measure(
+        list(p.labels),
+        label_free(p),
+        n_pairs=n_pairs,
+        n_rows=n_rows,
+        random_state=random_state,
+        max_clusters=p.record.max_clusters,
     )
-    if len(pairs):
-        table.loc["pairs together (worst)"] = {
-            "mean": pairs["probability"].mean(),
-            "sd": pairs["probability"].std(ddof=0),
-            "rhat": pairs["rhat"].max(),
-            "ess_bulk": pairs["ess_bulk"].min(),
-            "ess_tail": pairs["ess_bulk"].min(),
-        }
-    between, within = chain_disagreement(p.labels, n_rows, random_state)
-    if p.n_draws < 4:
-        problems.append(
-            f"{p.n_draws} draw(s) per chain are too few to judge anything: draw some hundreds."
-        )
-    else:
-        problems += _judge_table(
-            p, table.drop("pairs together (worst)", errors="ignore"), ess_min, rhat_max
-        )
-        problems += _judge_pairs(pairs, p.noun)
+    problems = problems_of(checks, noun=p.noun, rhat_max=rhat_max, ess_min=ess_min)
     if p.n_chains == 1:
-        problems.append(
-            "There is one chain, so agreement between chains cannot be checked: run four."
-        )
-    problems += _judge_chains(p, between, within)
+        problems.append("There is one chain, so agreement between chains cannot be checked.")
     events = pd.DataFrame(
-        {name: np.asarray(v, float).reshape(p.n_chains, -1)[:, 0] for name, v in p.events.items()},
+        {
+            name: np.asarray(v, float).reshape(p.n_chains, -1)[:, 0]
+            for name, v in p.events.items()
+            if not is_of_moves(p, name)
+        },
         index=pd.RangeIndex(p.n_chains, name="chain"),
     ).T
     events.index.name = "event"
     return Diagnostics(
         converged=not problems,
         problems=tuple(problems),
-        notes=tuple(_event_notes(p, p.record.interrupted)),
-        table=table,
-        pairs=pairs,
-        disagreement=between,
-        disagreement_within=within,
+        advice=_advice(p, checks, ess_min) if problems else "",
+        notes=tuple(_run_notes(p) + _event_notes(p)),
+        table=checks.table,
+        pairs=checks.pairs,
+        disagreement=checks.between,
+        disagreement_within=float(checks.within.max()),
+        modes=checks.modes,
         events=events,
+        moves=moves_table(p),
     )

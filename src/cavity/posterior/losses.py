@@ -14,7 +14,9 @@ adjusted Rand index.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -22,33 +24,49 @@ from cavity.core.compile import jit
 from cavity.posterior._draws import as_labels, canonical, iter_canonical, smallest_unsigned
 
 LOSSES = ("vi", "binder", "omari")
+# Of every estimate, where nothing else is asked for.
+DEFAULT = "vi"
 
 
-class Loss(NamedTuple):
-    """A loss and its cost of separating observations that belong together."""
+@dataclass(frozen=True)
+class Loss:
+    """A loss between partitions, with the costs of its two errors.
+
+    Parameters
+    ----------
+    name : {"vi", "binder", "omari"}
+        Variation of information (nats), Binder, or one minus the adjusted Rand index.
+    a : float
+        For VI and Binder: cost of separating two observations that belong together, between 0 and
+        2; joining two that do not costs 2 - a. Above 1 gives fewer clusters, below 1 more.
+
+    Examples
+    --------
+    >>> Loss("binder", a=1.2)
+    Loss(name='binder', a=1.2)
+    """
 
     name: str
     a: float = 1.0
 
-    @property
-    def is_metric(self) -> bool:
-        """Whether it is a distance (equal costs, VI or Binder)."""
-        return self.name != "omari" and self.a == 1.0
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or self.name not in LOSSES:
+            listed = ", ".join(map(repr, LOSSES))
+            raise ValueError(f"loss must be one of {listed}, or a Loss; got {self.name!r}")
+        number = isinstance(self.a, Real) and not isinstance(self.a, bool)
+        if not number or not 0 < self.a < 2:
+            raise ValueError(
+                f"a of a loss must lie strictly between 0 and 2 (1 weighs both errors alike); got "
+                f"{self.a!r}"
+            )
+        object.__setattr__(self, "a", float(self.a))
+        if self.name == "omari" and self.a != 1.0:
+            raise ValueError("a has no meaning for the loss 'omari'; use 'vi' or 'binder'")
 
 
-def as_loss(loss: str, a: float = 1.0) -> Loss:
-    """Check the name of a loss and its cost."""
-    name = str(loss).lower()
-    if name not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}; got {loss!r}")
-    a = float(a)
-    if not 0 < a < 2:
-        raise ValueError(
-            f"a must lie strictly between 0 and 2 (1 weighs both errors alike); got {a}"
-        )
-    if name == "omari" and a != 1.0:
-        raise ValueError("a has no meaning for loss='omari'; use loss='vi' or 'binder'")
-    return Loss(name, a)
+def as_loss(loss: str | Loss) -> Loss:
+    """The loss that a word names, or itself."""
+    return loss if isinstance(loss, Loss) else Loss(loss)
 
 
 def loss_table(name: str, n: int) -> np.ndarray:
@@ -174,7 +192,7 @@ def losses_to_draws(labels: Any, draws: Any, loss: Loss) -> np.ndarray:
     return out
 
 
-def expected_loss(labels: Any, draws: Any, *, loss: str = "vi", a: float = 1.0) -> float:
+def expected_loss(labels: Any, draws: Any, *, loss: str | Loss = "vi") -> float:
     """Posterior expected loss of a partition, from the draws themselves.
 
     Parameters
@@ -183,10 +201,7 @@ def expected_loss(labels: Any, draws: Any, *, loss: str = "vi", a: float = 1.0) 
         The partition.
     draws : array of int, shape (draw, n) or (chain, draw, n)
         Draws of partitions.
-    loss : {"vi", "binder", "omari"}
-        Variation of information (nats), Binder, or one minus the adjusted Rand index.
-    a : float
-        Cost of separating two observations that belong together; the other error costs 2 - a.
+    loss : {"vi", "binder", "omari"} or Loss
 
     Examples
     --------
@@ -195,10 +210,10 @@ def expected_loss(labels: Any, draws: Any, *, loss: str = "vi", a: float = 1.0) 
     >>> round(expected_loss([0, 0, 0], [[0, 0, 1]], loss="binder"), 4)
     0.4444
     """
-    return float(losses_to_draws(labels, draws, as_loss(loss, a)).mean())
+    return float(losses_to_draws(labels, draws, as_loss(loss)).mean())
 
 
-def partition_distance(first: Any, second: Any, *, loss: str = "vi", a: float = 1.0) -> float:
+def partition_distance(first: Any, second: Any, *, loss: str | Loss = "vi") -> float:
     """Loss of one partition as an estimate of another; VI by default.
 
     Examples
@@ -207,4 +222,4 @@ def partition_distance(first: Any, second: Any, *, loss: str = "vi", a: float = 
     0.0
     """
     second = as_labels(second, ndim=(1,))
-    return float(losses_to_draws(first, second[None], as_loss(loss, a))[0])
+    return float(losses_to_draws(first, second[None], as_loss(loss))[0])

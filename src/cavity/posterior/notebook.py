@@ -47,6 +47,8 @@ def diagnostics_html(diagnostics: Diagnostics) -> str:
     parts.append(_table(diagnostics.table))
     if len(diagnostics.events):
         parts.append(_table(diagnostics.events))
+    if len(diagnostics.moves):
+        parts.append(_table(diagnostics.moves))
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -65,11 +67,13 @@ def posterior_html(p: Posterior) -> str:
     if not p.has_partition and p.labels.size > SEARCH_CELLS:
         parts.append("<p>The clusters: <code>summary()</code> searches for them.</p>")
         return f"<div>{''.join(parts)}</div>"
+    from cavity.posterior.summary import number_words
+
     table = p.summary()
     shown = table.head(ROWS_MAX)[["size", "share", "certainty", "presence"]]
     view = p.view()
     parts.append(
-        f"<p>{count(len(table), 'cluster')}, "
+        f"<p>{count(len(table), 'cluster')} (how many? {escape(number_words(view))}), "
         f"{count(len(view.in_doubt), noun)} in doubt</p>{_table(shown)}"
     )
     if len(table) > ROWS_MAX:

@@ -51,15 +51,12 @@ class Partition:
         Posterior expected loss, over all draws.
     n_clusters : int
     sizes : array of int, shape (n_clusters,)
-    loss : str
-    a : float
-        Cost of separating observations that belong together.
+    loss : Loss
     """
 
     labels: np.ndarray
     expected_loss: float
-    loss: str = "vi"
-    a: float = 1.0
+    loss: Loss
     _draws: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -95,7 +92,7 @@ class Partition:
         from cavity.posterior.credible_ball import credible_ball
 
         if metric is None:
-            metric = "binder" if self.loss == "binder" else "vi"
+            metric = "binder" if self.loss.name == "binder" else "vi"
         if self._draws is None:
             raise ValueError("this partition was made without draws, so it has no credible ball")
         return credible_ball(self.labels, self._draws, level, metric=metric)
@@ -156,7 +153,7 @@ def find_partition(
     else:
         labels = largest_first(_search_all(Problem(draws, loss, max_clusters), n_restarts, rng))
     value = float(losses_to_draws(labels, flat, loss).mean())
-    return Partition(labels, value, loss.name, loss.a, flat)
+    return Partition(labels, value, loss, flat)
 
 
 def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:

@@ -26,7 +26,7 @@ class Plots:
         Parameters
         ----------
         partition : Partition or labels, optional
-            Clusters that order the observations; the VI estimate by default.
+            Clusters that order the observations; the point estimate by default.
         ax : matplotlib axes, optional
 
         Notes
@@ -54,7 +54,7 @@ class Plots:
         Parameters
         ----------
         partition : Partition or labels, optional
-            Clusters that colour the leaves; the VI estimate by default.
+            Clusters that colour the leaves; the point estimate by default.
         ax : matplotlib axes, optional
 
         Notes
@@ -135,7 +135,7 @@ class Plots:
         Parameters
         ----------
         partition : Partition or labels, optional
-            The VI estimate by default.
+            The point estimate by default.
         ax : matplotlib axes, optional
 
         Examples
@@ -161,7 +161,7 @@ class Plots:
         Parameters
         ----------
         partition : Partition or labels, optional
-            The VI estimate by default.
+            The point estimate by default.
         threshold : float
             Which observations are marked as doubtful: see `doubtful`.
         ax : matplotlib axes, optional
@@ -196,7 +196,7 @@ class Plots:
         X : array or DataFrame, shape (n, columns)
             The data that was clustered.
         partition : Partition or labels, optional
-            The VI estimate by default.
+            The point estimate by default.
         feature_names : sequence, optional
             Names of the columns; those of a DataFrame by default.
         kind : {"auto", "strip", "scatter", "pairs", "pca"}

@@ -12,7 +12,7 @@ import numpy as np
 from cavity.core.words import count
 from cavity.posterior import _draws
 from cavity.posterior.kept import KeptDraws
-from cavity.posterior.losses import as_loss
+from cavity.posterior.losses import DEFAULT, Loss, as_loss
 from cavity.posterior.partition import Partition, find_partition
 from cavity.posterior.plots import Plots
 from cavity.posterior.view import THRESHOLD, View
@@ -167,16 +167,19 @@ class Posterior(KeptDraws, Plots):
             self.flat_labels, rows=rows, sparse=sparse, threshold=threshold, max_bytes=max_bytes
         )
 
-    def partition(self, loss: str = "vi", *, a: float = 1.0, **options: Any) -> Partition:
+    @property
+    def loss(self) -> Loss:
+        """The loss that the estimate minimises unless another is asked for: that of the fit."""
+        return as_loss(self.record.settings.get("loss", DEFAULT))
+
+    def partition(self, loss: str | Loss | None = None, **options: Any) -> Partition:
         """The partition that minimises posterior expected loss, searched over all partitions.
 
         Parameters
         ----------
-        loss : {"vi", "binder", "omari"}
-            Variation of information, Binder's loss, or one minus the adjusted Rand index.
-        a : float
-            For VI and Binder: cost of separating two observations that belong together; joining
-            two that do not costs 2 - a. Above 1 gives fewer clusters, below 1 more.
+        loss : {"vi", "binder", "omari"} or Loss, optional
+            Variation of information, Binder's loss, one minus the adjusted Rand index, or a
+            `cavity.posterior.Loss` with unequal costs; by default that of the fit.
         **options
             `random_state`, `n_restarts`, `max_clusters`: see
             `cavity.posterior.partition.find_partition`. Where the model allows only so many
@@ -186,7 +189,7 @@ class Posterior(KeptDraws, Plots):
         -------
         Partition
         """
-        chosen = as_loss(loss, a)
+        chosen = self.loss if loss is None else as_loss(loss)
         options.setdefault("max_clusters", self.record.max_clusters)
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
@@ -196,10 +199,10 @@ class Posterior(KeptDraws, Plots):
     @property
     def has_partition(self) -> bool:
         """Whether the default estimate was searched for already, so that `partition` is quick."""
-        return (as_loss("vi", 1.0), ("max_clusters", self.record.max_clusters)) in self._partitions
+        return (self.loss, ("max_clusters", self.record.max_clusters)) in self._partitions
 
     def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
-        """Labels of the partition asked about; the VI estimate by default."""
+        """Labels of the partition asked about; the estimate by default."""
         if partition is None:
             return self.partition().labels
         labels = _draws.as_labels(np.asarray(partition), ndim=(1,), what="partition")
@@ -212,7 +215,7 @@ class Posterior(KeptDraws, Plots):
         return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
     def view(self, partition: Any = None, threshold: float = THRESHOLD) -> View:
-        """What the draws say of a partition (the VI estimate by default), computed once.
+        """What the draws say of a partition (the point estimate by default), computed once.
 
         Tables, pictures and reports read from it; see `cavity.posterior.view.View`.
 
@@ -230,7 +233,7 @@ class Posterior(KeptDraws, Plots):
         return view if threshold == view.threshold else replace(view, threshold=threshold)
 
     def relabel(self, partition: Any = None) -> Relabelling:
-        """Match every draw's clusters to those of a partition (the VI estimate by default).
+        """Match every draw's clusters to those of a partition (the point estimate by default).
 
         Returns
         -------
@@ -259,7 +262,7 @@ class Posterior(KeptDraws, Plots):
         name : str
             One of `cluster_parameters`.
         partition : Partition or labels, optional
-            The VI estimate by default.
+            The point estimate by default.
         level : float
             Probability of the interval.
 
@@ -311,7 +314,7 @@ class Posterior(KeptDraws, Plots):
         ----------
         threshold : float
         partition : Partition or labels, optional
-            The VI estimate by default.
+            The point estimate by default.
 
         Returns
         -------
@@ -329,7 +332,7 @@ class Posterior(KeptDraws, Plots):
         return doubtful_table(self.view(partition, threshold))
 
     def summary(self, partition: Any = None, *, level: float = 0.95) -> pd.DataFrame:
-        """One row per cluster of a partition (the VI estimate by default).
+        """One row per cluster of a partition (the point estimate by default).
 
         Parameters
         ----------
@@ -351,7 +354,7 @@ class Posterior(KeptDraws, Plots):
         return cluster_table(self.view(partition), level)
 
     def agreement(self, labels: Any, partition: Any = None) -> pd.Series:
-        """Agreement of a partition (the VI estimate by default) with given labels.
+        """Agreement of a partition (the point estimate by default) with given labels.
 
         Returns
         -------
@@ -395,7 +398,8 @@ class Posterior(KeptDraws, Plots):
         rhat_max : float
             Rank-normalised R-hat allowed.
         ess_min : float, optional
-            Effective draws needed; 100 per chain by default.
+            Effective draws needed over all chains; by default 400, or 100 per chain if that is
+            more.
         random_state : int
             Seed of the fixed random sets.
 
@@ -433,7 +437,7 @@ class Posterior(KeptDraws, Plots):
     def to_arviz(self) -> Any:
         """The draws for ArviZ: InferenceData with ArviZ 0.x, xarray DataTree with 1.x.
 
-        Labels and cluster parameters are relabelled to the VI estimate, so that a cluster means
+        Labels and cluster parameters are relabelled to the estimate, so that a cluster means
         the same in every draw.
 
         Returns

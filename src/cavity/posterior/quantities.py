@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
+
+# The log joint density with cluster parameters integrated out, among the recorded parameters.
+LOG_MARGINAL = "log_marginal"
 
 
 def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
@@ -19,20 +23,33 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     >>> list(label_free(Posterior.from_labels([[0, 0, 1]])))
     ['number of clusters', 'largest cluster', 'entropy of sizes']
     """
-    found: dict[str, np.ndarray] = {}
-    if posterior.log_joint is not None:
-        found["log joint"] = posterior.log_joint
-    found["number of clusters"] = posterior.n_occupied
-    found["largest cluster"] = posterior.largest_cluster
-    found["entropy of sizes"] = posterior.size_entropy
-    return found | scalar_parameters(posterior)
+    sizes = (posterior.n_occupied, posterior.largest_cluster, posterior.size_entropy)
+    return named(posterior.log_joint, sizes) | scalar_parameters(posterior)
+
+
+def named(
+    log_joint: np.ndarray | None, sizes: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The log joint density and what follows from the sizes of clusters, by their names."""
+    found = {} if log_joint is None else {"log joint": log_joint}
+    return found | dict(
+        zip(("number of clusters", "largest cluster", "entropy of sizes"), sizes, strict=True)
+    )
 
 
 def scalar_parameters(posterior: Posterior) -> dict[str, np.ndarray]:
     """Parameters that are one number in each draw, also those that all clusters share."""
+    return scalars(posterior.parameters, posterior.cluster_parameters)
+
+
+def scalars(
+    parameters: Mapping[str, np.ndarray], cluster_parameters: Iterable[str]
+) -> dict[str, np.ndarray]:
+    """Parameters, of those of shape (chain, draw, ...), that are one number in each draw."""
     found: dict[str, np.ndarray] = {}
-    for name, values in posterior.parameters.items():
-        if name not in posterior.cluster_parameters:
+    with_clusters = frozenset(cluster_parameters)
+    for name, values in parameters.items():
+        if name not in with_clusters:
             if values.ndim == 2:
                 found[name] = values
         elif values.ndim == 3 and (shared := _shared(values)) is not None:

@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from cavity.posterior.losses import Loss
 from cavity.priors import series, specifications
 
 # Objects among the settings that can be written down and made again.
-_OBJECTS: dict[str, Any] = {**specifications.SPECIFICATIONS, "SeriesPrior": series.SeriesPrior}
+_OBJECTS: dict[str, Any] = {
+    **specifications.SPECIFICATIONS,
+    "SeriesPrior": series.SeriesPrior,
+    "Loss": Loss,
+}
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,16 @@ class RunRecord:
         Whether the data had names.
     max_clusters : int or None
         Most clusters that the prior allows; None if it is open.
-    n_warmup, thin : int
-        Warm-up sweeps, and sweeps per kept draw.
+    n_sweeps, n_warmup, thin : int
+        Sweeps of each chain, how many of these came before the first draw, and sweeps per draw.
+    stopped : {"n_draws", "converged", "max_sweeps", "max_seconds", "interrupted", ""}
+        Why it ended: the draws that were asked for are there, the chains agree, a limit of sweeps
+        or of time, Ctrl-C; empty if it is not known.
+    set_aside : tuple of mappings
+        Chains that have no part in the draws: ``chain``, its number from 0; ``below``, by how many
+        nats the estimated mass of where it ended is lower; ``n_clusters``, how many it had there.
     seed : int or None
         Entropy that all chains were spawned from; with it a run can be repeated.
-    interrupted : bool
-        Whether the run was stopped before its end.
     versions : mapping of str to str
         Of cavity, NumPy and Python.
     details : mapping
@@ -53,12 +62,19 @@ class RunRecord:
     columns: tuple[str, ...] = ()
     columns_named: bool = False
     max_clusters: int | None = None
+    n_sweeps: int = 0
     n_warmup: int = 0
     thin: int = 1
+    stopped: str = ""
+    set_aside: tuple[Mapping[str, Any], ...] = ()
     seed: int | None = None
-    interrupted: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C stopped it before its end."""
+        return self.stopped == "interrupted"
 
     def to_json(self) -> str:
         """As text; what `from_json` takes."""
@@ -67,6 +83,7 @@ class RunRecord:
         plain["details"] = {name: encode(value) for name, value in self.details.items()}
         plain["seed"] = None if self.seed is None else str(self.seed)
         plain["columns"] = list(self.columns)
+        plain["set_aside"] = [dict(facts) for facts in self.set_aside]
         return json.dumps(plain)
 
     @classmethod
@@ -81,6 +98,7 @@ class RunRecord:
                 plain[name] = {k: decode(v) for k, v in plain[name].items()}
             plain["seed"] = None if plain["seed"] is None else int(plain["seed"])
             plain["columns"] = tuple(map(str, plain["columns"]))
+            plain["set_aside"] = tuple(dict(facts) for facts in plain["set_aside"])
             record = cls(**plain)
             for f, kind in _KINDS.items():
                 if not isinstance(getattr(record, f), kind):
@@ -95,9 +113,10 @@ _KINDS: dict[str, Any] = {
     "noun": str,
     "columns_named": bool,
     "max_clusters": int | None,
+    "n_sweeps": int,
     "n_warmup": int,
     "thin": int,
-    "interrupted": bool,
+    "stopped": str,
     "versions": dict,
 }
 

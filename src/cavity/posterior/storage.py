@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
 
 FORMAT = "cavity.posterior"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _GROUPS = (
     "posterior",
     "sample_stats",

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.core.words import count
 from cavity.posterior.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_COMPONENTS = 12
+_NUMBERS_LISTED = 4
 
 
 def _row_index(view: View) -> pd.Index:
@@ -105,6 +107,35 @@ def unusual(tail: Any) -> np.ndarray:
     tail = np.asarray(tail, float)
     chosen = np.flatnonzero(tail < 1.0 / len(tail))
     return chosen[np.argsort(tail[chosen], kind="stable")]
+
+
+def number_words(view: View) -> str:
+    """How many clusters there are, with the probabilities, the most probable number first.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> two, three = [0, 0, 1, 1], [0, 0, 1, 2]
+    >>> number_words(Posterior.from_labels([two] * 29 + [three]).view())
+    '2 clusters: 97%, 3: 3%'
+    >>> number_words(Posterior.from_labels([three]).view())
+    '3 clusters: 100%'
+    """
+    likely = view.number.sort_values(ascending=False, kind="stable")
+    worth_it = (likely >= 0.005) | (likely.index == likely.index[0])
+    listed = likely[worth_it].head(_NUMBERS_LISTED)
+    parts = [f"{k}: {_percent(share)}" for k, share in listed.items()]
+    parts[0] = f"{count(int(listed.index[0]), 'cluster')}: {_percent(listed.iloc[0])}"
+    rest = 1.0 - float(listed.sum())
+    if rest >= 0.005:
+        parts.append(f"other numbers: {_percent(rest)}")
+    return ", ".join(parts)
+
+
+def _percent(share: float) -> str:
+    if 0.995 <= share < 1.0 - 1e-12:
+        return "over 99%"
+    return "under 1%" if share < 0.005 else f"{share:.0%}"
 
 
 def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:

@@ -12,6 +12,8 @@ from cavity.posterior.certainty import own_certainty, places
 from cavity.posterior.relabel import Relabelling, relabel
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from cavity.posterior.posterior import Posterior
 
 THRESHOLD = 0.8
@@ -93,6 +95,11 @@ class View:
     def n_clusters(self) -> int:
         """Number of clusters of the partition."""
         return len(self.sizes)
+
+    @cached_property
+    def number(self) -> pd.Series:
+        """Posterior probability of each number of occupied clusters."""
+        return self.posterior.n_clusters_posterior()
 
     @cached_property
     def order(self) -> np.ndarray:

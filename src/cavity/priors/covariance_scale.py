@@ -1,87 +1,98 @@
-"""The scale of the clusters' covariances, learned: one per column, shared by the clusters.
+"""The mean of the clusters' covariances, learned: a full matrix, or one number per column.
 
-Sigma_k ~ IW(nu, diag(psi)), psi_j ~ Gamma(shape, rate_j) above a floor. Given the covariances of
-the occupied clusters, the psi_j are independent gammas, above the same floor:
+Sigma_k ~ IW(nu, (nu - d - 1) S). As a full matrix S ~ Wishart(g, M / g), with mean M; as a
+diagonal, s_j ~ Gamma(shape, shape / M_jj). Given the covariances of the K occupied clusters, with P
+the sum of their inverses and c = nu - d - 1, both are conjugate:
 
-    psi_j | Sigma ~ Gamma(shape + K nu / 2, rate_j + sum over clusters of (Sigma_k^-1)_jj / 2).
+    S | Sigma ~ Wishart(g + K nu, (g M^-1 + c P)^-1),
+    s_j | Sigma ~ Gamma(shape + K nu / 2, shape / M_jj + c P_jj / 2).
 
-Without this the prior has to be told how tight the clusters are against their spread, and a
-guess that is far too wide makes clusters look Gaussian that are not. Without the floor, a cluster
-that has a single value in some column would drive that column's scale to nothing.
+Without this the prior has to be told how tight the clusters are against their spread, and which
+columns go together within them.
 """
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import gammaincc, gammainccinv, gammaln
+from scipy.special import gammaln, multigammaln
 
-from cavity.families.normal_inverse_wishart import pack, unpack
-from cavity.updates import CLUSTER_PRIOR, Chain, Update
+from cavity.core.compile import jit
+from cavity.core.linear_algebra import cholesky_in_place
+from cavity.priors.cluster import Common, solve_transposed
 
-
-def gamma_above(
-    floor: np.ndarray, shape: float, rate: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Draws from gamma distributions given that each exceeds its floor, by the inverse tail.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = gamma_above(np.array([0.0, 50.0]), 2.0, np.array([1.0, 1.0]), rng)
-    >>> bool(x[1] > 50.0)
-    True
-    """
-    u = 1.0 - rng.random(floor.size)
-    tail = gammaincc(shape, rate * floor)
-    x = np.maximum(gammainccinv(shape, u * tail) / rate, floor)
-    # So far out that the tail has no number, it falls off as an exponential does.
-    far = tail < 1e-200
-    x[far] = floor[far] - np.log(u[far]) / (rate[far] - (shape - 1.0) / floor[far])
-    return x
+FIXED, DIAGONAL, FULL = 0, 1, 2
 
 
-class CovarianceScaleUpdate(Update):
-    """Draws the diagonal of the inverse Wishart's scale matrix.
+class ScalePrior(NamedTuple):
+    """Prior of the mean covariance.
 
-    Parameters
+    Attributes
     ----------
-    shape : float
-        Shape of the gamma prior.
+    form : int
+        `FIXED`, `DIAGONAL` or `FULL`.
+    strength : float
+        Shape of a diagonal's gamma priors; degrees of freedom of a matrix's Wishart prior.
     mean : array of d floats
-        Its mean in each column, before it is cut at the floor.
-    floor : array of d floats
-        The least that each may be.
+        The prior's mean, or its diagonal.
     """
 
-    name = "covariance_scale"
-    changes = frozenset({CLUSTER_PRIOR})
+    form: int
+    strength: float
+    mean: np.ndarray
 
-    def __init__(self, shape: float, mean: np.ndarray, floor: np.ndarray) -> None:
-        self.shape = shape
-        self.mean = np.asarray(mean, dtype=float)
-        self.floor = np.asarray(floor, dtype=float)
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw the scales given the occupied clusters' covariances; set the family's prior."""
-        occupied = chain.counts > 0
-        centre, kappa, nu, _ = unpack(chain.family.prior, self.mean.size)
-        # Sigma^-1 = B'B, whose diagonal is the sum of squares down the columns of B.
-        precision = np.square(chain.parameters.whiten[:, :, occupied]).sum(axis=(0, 2))
-        shape = self.shape + 0.5 * nu * np.count_nonzero(occupied)
-        rate = self.shape / self.mean + 0.5 * precision
-        psi = gamma_above(self.floor, shape, rate, rng)
-        chain.family.prior[:] = pack(centre, kappa, nu, np.diag(psi))
+@jit(internal=True)
+def draw_scale(prior, common, rng):
+    """Draw the mean covariance in place; False if rounding left nothing to draw from."""
+    d = prior.mean.shape[0]
+    nu = common.nu[0]
+    spare = nu - d - 1.0
+    df = common.n_clusters[0] * nu
+    scale = common.scale
+    if prior.form == DIAGONAL:
+        for j in range(d):
+            rate = prior.strength / prior.mean[j] + 0.5 * spare * common.precision[j, j]
+            scale[j, j] = rng.standard_gamma(prior.strength + 0.5 * df) / rate
+        return True
+    root = common.work[0]
+    for r in range(d):
+        for c in range(r + 1):
+            root[r, c] = spare * common.precision[r, c]
+        root[r, r] += prior.strength / prior.mean[r]
+    if not cholesky_in_place(root):
+        return False
+    # Bartlett: S = (L^-T A)(L^-T A)' with L L' the rate and A A' a standard Wishart draw. Rows
+    # hold columns of A, for the substitution.
+    bartlett = common.work[1]
+    df += prior.strength
+    for c in range(d):
+        for r in range(c):
+            bartlett[c, r] = 0.0
+        bartlett[c, c] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (df - c)))
+        for r in range(c + 1, d):
+            bartlett[c, r] = rng.standard_normal()
+        solve_transposed(root, bartlett[c])
+    for r in range(d):
+        for c in range(r + 1):
+            s = 0.0
+            for j in range(d):
+                s += bartlett[j, r] * bartlett[j, c]
+            scale[r, c] = scale[c, r] = s
+    return True
 
-    def log_density(self, chain: Chain) -> float:
-        """Of the scales under their gamma priors above the floors."""
-        psi = np.diag(unpack(chain.family.prior, self.mean.size)[3])
-        rate = self.shape / self.mean
-        value = self.shape * np.log(rate) - gammaln(self.shape) + (self.shape - 1.0) * np.log(psi)
-        value -= rate * psi
-        value -= np.log(np.maximum(gammaincc(self.shape, rate * self.floor), 1e-300))
-        return float(value.sum())
 
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Prior mean of a cluster's variance in each column."""
-        _, _, nu, psi = unpack(chain.family.prior, self.mean.size)
-        return {"covariance_prior_scale": np.diag(psi) / (nu - self.mean.size - 1.0)}
+def scale_log_density(prior: ScalePrior, common: Common) -> float:
+    """Log density of the mean covariance under its prior."""
+    diagonal, g, d = np.diag(common.scale), prior.strength, prior.mean.size
+    rate = g / prior.mean
+    if prior.form == FIXED:
+        return 0.0
+    if prior.form == DIAGONAL:
+        each = g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(diagonal) - rate * diagonal
+        return float(each.sum())
+    value = 0.5 * (g - d - 1.0) * np.linalg.slogdet(common.scale)[1]
+    value -= 0.5 * (rate * diagonal).sum() + 0.5 * g * (d * math.log(2.0) - np.log(rate).sum())
+    return float(value - multigammaln(0.5 * g, d))

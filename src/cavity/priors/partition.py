@@ -50,17 +50,34 @@ class PitmanYorState(NamedTuple):
     discount: np.ndarray  # (1,)
 
 
+class FiniteState(NamedTuple):
+    """A finite mixture whose number of clusters has a prior of its own, summed out.
+
+    K - 1 is beta-negative-binomial, the weights of the K clusters are symmetric Dirichlet, and
+    some of them may be empty.
+    """
+
+    concentration: np.ndarray  # (1,), Dirichlet parameter of each cluster
+    free: np.ndarray  # (slots,)
+    n_free: np.ndarray  # (1,)
+    n: np.ndarray  # (1,), observations
+    log_new: np.ndarray  # (slots,), log V(t + 1) - log V(t), filled when asked for
+    made_for: np.ndarray  # (1,), the concentration that these are for
+
+
 declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
 declare(DirichletState, slots={"shape": 0}, constant=("shape",))
 declare(DirichletProcessState, slots={"free": 0})
 declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
+declare(FiniteState, slots={"free": 0, "log_new": 0}, constant=("n",))
 
-PartitionPrior = FixedWeightsState | DirichletState | DirichletProcessState | PitmanYorState
+OpenPrior = DirichletProcessState | PitmanYorState | FiniteState
+PartitionPrior = FixedWeightsState | DirichletState | OpenPrior
 
 
 def is_open(prior: PartitionPrior) -> bool:
     """Whether the number of clusters may grow with the data."""
-    return isinstance(prior, DirichletProcessState | PitmanYorState)
+    return isinstance(prior, OpenPrior)
 
 
 def fixed_weights(weights: np.ndarray) -> FixedWeightsState:
@@ -87,6 +104,16 @@ def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProc
 def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYorState:
     """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
     return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
+
+
+def finite(n_slots: int, n: int, concentration: float = 1.0) -> FiniteState:
+    """Finite mixture of unknown size for n observations, with room for `n_slots` clusters."""
+    return FiniteState(
+        *dirichlet_process(n_slots, concentration),
+        np.array([n]),
+        np.full(n_slots, np.nan),
+        np.array([np.nan]),
+    )
 
 
 @prior_weights.register(FixedWeightsState)
@@ -223,6 +250,93 @@ def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
 
 
+# Shape of the beta-negative-binomial prior of K - 1 (Fruehwirth-Schnatter, Malsiner-Walli and Gruen
+# 2021): a mean of one, and a tail that falls off as K^-5.
+_BNB = (1.0, 4.0, 3.0)
+_MOST_COMPONENTS = 20_000
+
+
+@jit(internal=True)
+def log_number(k):
+    """Log prior probability of k clusters, occupied or not."""
+    size, a, b = _BNB
+    x = k - 1.0
+    total = math.lgamma(size + x) - math.lgamma(size) - math.lgamma(x + 1.0)
+    total += math.lgamma(size + a) + math.lgamma(x + b) - math.lgamma(size + a + x + b)
+    return total - math.lgamma(a) - math.lgamma(b) + math.lgamma(a + b)
+
+
+@jit(internal=True)
+def log_finite(t, n, gamma):
+    """Log V(t), the sum over K of p(K) K!/(K - t)! Gamma(gamma K) / Gamma(gamma K + n).
+
+    The probability of a partition of n observations in t clusters is V(t) times the product of
+    Gamma(gamma + size) / Gamma(gamma) over its clusters (Miller and Harrison 2018).
+    """
+    top = -math.inf
+    total = 0.0
+    for k in range(max(t, 1), max(t, 1) + _MOST_COMPONENTS):
+        term = log_number(k) + math.lgamma(k + 1.0) - math.lgamma(k - t + 1.0)
+        term += math.lgamma(gamma * k) - math.lgamma(gamma * k + n)
+        if term > top:
+            total = total * math.exp(top - term) + 1.0
+            top = term
+        else:
+            share = math.exp(term - top)
+            total += share
+            # The terms rise to a single peak and then fall off, at the least as K^-5.
+            if share * k < 1e-14 * total:
+                break
+    return top + math.log(total)
+
+
+@jit(internal=True)
+def _log_new(prior, t):
+    """Log V(t + 1) - log V(t), from the table or into it."""
+    if prior.made_for[0] != prior.concentration[0]:
+        prior.made_for[0] = prior.concentration[0]
+        for j in range(prior.log_new.shape[0]):
+            prior.log_new[j] = math.nan
+    if math.isnan(prior.log_new[t]):
+        gamma = prior.concentration[0]
+        n = prior.n[0]
+        prior.log_new[t] = log_finite(t + 1, n, gamma) - log_finite(t, n, gamma)
+    return prior.log_new[t]
+
+
+@prior_weights.register(FiniteState)
+def _(prior, counts, k, out):
+    if not _open_weights(prior, counts, k, -prior.concentration[0], out):
+        return False
+    n_clusters = 0
+    for j in range(counts.shape[0]):
+        if counts[j] > 0:
+            n_clusters += 1
+    top = prior.free[prior.n_free[0] - 1]
+    out[top] = prior.concentration[0] * math.exp(_log_new(prior, n_clusters))
+    return True
+
+
+@seat_weight.register(FiniteState)
+def _(prior, counts, n_clusters, k):
+    gamma = prior.concentration[0]
+    if counts[k] > 0:
+        return counts[k] + gamma
+    return gamma * math.exp(_log_new(prior, n_clusters))
+
+
+@log_prior.register(FiniteState)
+def _(prior, counts):
+    gamma = prior.concentration[0]
+    total = 0.0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
+            n_clusters += 1
+    return total + log_finite(n_clusters, prior.n[0], gamma)
+
+
 def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
     if not isinstance(prior, FixedWeightsState | DirichletState):
@@ -235,9 +349,12 @@ def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     """Take stock of the empty slots; the result has as many slots as `counts`."""
-    if not isinstance(prior, DirichletProcessState | PitmanYorState):
+    if not isinstance(prior, OpenPrior):
         return prior
     empty = np.flatnonzero(counts == 0)[::-1]
     free = np.zeros(counts.size, dtype=np.int64)
     free[: empty.size] = empty
-    return prior._replace(free=free, n_free=np.array([empty.size]))
+    prior = prior._replace(free=free, n_free=np.array([empty.size]))
+    if isinstance(prior, FiniteState) and prior.log_new.size != counts.size:
+        return prior._replace(log_new=np.full(counts.size, np.nan))
+    return prior

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cavity.priors import partition
+from cavity.priors.concentration import ConcentrationUpdate
+from cavity.updates import Update
 
 # A concentration beyond these makes sums of sizes and logarithms lose all their digits.
 LEAST, MOST = 1e-100, 1e100
@@ -23,8 +25,8 @@ class _Concentrated:
 
     concentration: float | str | None = None
 
-    is_open: ClassVar[bool] = False
-    gamma: ClassVar[tuple[float, float]]  # shape and rate of a learned concentration's prior
+    is_open: ClassVar[bool] = True
+    gamma: ClassVar[tuple[float, float]] = (1.0, 1.0)  # shape and rate of a learned one's prior
 
     def __post_init__(self) -> None:
         check_concentration(self.concentration)
@@ -34,11 +36,14 @@ class _Concentrated:
         """Whether the concentration is drawn with the rest."""
         return self.concentration == "learn"
 
-    def start(self, default: float) -> float:
+    @property
+    def start(self) -> float:
         """The concentration, or where a learned one starts."""
-        if isinstance(self.concentration, Real):
-            return float(self.concentration)
-        return default
+        return float(self.concentration) if isinstance(self.concentration, Real) else 1.0
+
+    def updates(self) -> tuple[Update, ...]:
+        """What learns the prior."""
+        return (ConcentrationUpdate(*self.gamma),) if self.learned else ()
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,15 @@ class FixedWeights:
     weights: Any = None
 
     is_open: ClassVar[bool] = False
-    learned: ClassVar[bool] = False
+
+    def updates(self) -> tuple[Update, ...]:
+        """Nothing is learned."""
+        return ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _weights(self.weights))
 
-    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
         """The prior of one chain."""
         weights = _over(self.weights, n_clusters, "FixedWeights")
         return partition.padded(partition.fixed_weights(weights), n_slots)
@@ -66,23 +74,26 @@ class Dirichlet(_Concentrated):
     Parameters
     ----------
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster; None is the estimator's default.
+        Dirichlet parameter of each cluster, or learn it from the sizes. None is one over the
+        number of clusters, so that clusters which the data do not need stay empty.
     weights : sequence of float, optional
         Shape: cluster k has Dirichlet parameter ``concentration * weights[k]``. Ones by default.
     """
 
     weights: Any = None
 
+    is_open: ClassVar[bool] = False
     gamma: ClassVar[tuple[float, float]] = (1.0, 0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "weights", _weights(self.weights))
 
-    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
         """The prior of one chain."""
         weights = _over(self.weights, n_clusters, "Dirichlet")
-        prior = partition.dirichlet(n_clusters, self.start(default), weights)
+        each = 1.0 / n_clusters if self.concentration is None else self.start
+        prior = partition.dirichlet(n_clusters, each, weights)
         return partition.padded(prior, n_slots)
 
 
@@ -93,15 +104,12 @@ class DirichletProcess(_Concentrated):
     Parameters
     ----------
     concentration : float, "learn" or None
-        Mass of a new cluster; None is the estimator's default.
+        Mass of a new cluster, or learn it from the sizes; None is 1.
     """
 
-    is_open: ClassVar[bool] = True
-    gamma: ClassVar[tuple[float, float]] = (1.0, 1.0)
-
-    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
         """The prior of one chain."""
-        return partition.dirichlet_process(n_slots, self.start(default))
+        return partition.dirichlet_process(n_slots, self.start)
 
 
 @dataclass(frozen=True)
@@ -111,15 +119,12 @@ class PitmanYor(_Concentrated):
     Parameters
     ----------
     concentration : float, "learn" or None
-        Mass of a new cluster; None is the estimator's default.
+        Mass of a new cluster, or learn it from the sizes; None is 1.
     discount : float
         In [0, 1): larger values give more small clusters.
     """
 
     discount: float = 0.25
-
-    is_open: ClassVar[bool] = True
-    gamma: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,14 +132,33 @@ class PitmanYor(_Concentrated):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) < 1.0:
             raise ValueError(f"discount must be a number from 0 to below 1, not {value!r}.")
 
-    def state(self, n_clusters: int, n_slots: int, default: float) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
         """The prior of one chain."""
-        return partition.pitman_yor(n_slots, self.start(default), float(self.discount))
+        return partition.pitman_yor(n_slots, self.start, float(self.discount))
 
 
-PartitionSpecification = FixedWeights | Dirichlet | DirichletProcess | PitmanYor
+@dataclass(frozen=True)
+class FiniteMixture(_Concentrated):
+    """A finite mixture whose number of clusters is unknown and has a prior of its own.
+
+    The number of clusters less one is beta-negative-binomial (1, 4, 3): one on average, with a long
+    tail. Given it the weights are symmetric Dirichlet, and clusters may be empty.
+
+    Parameters
+    ----------
+    concentration : float, "learn" or None
+        Dirichlet parameter of each cluster, or learn it from the sizes; None is 1.
+    """
+
+    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+        """The prior of one chain."""
+        return partition.finite(n_slots, n, self.start)
+
+
+PartitionSpecification = FixedWeights | Dirichlet | DirichletProcess | PitmanYor | FiniteMixture
 SPECIFICATIONS: dict[str, type] = {
-    cls.__name__: cls for cls in (FixedWeights, Dirichlet, DirichletProcess, PitmanYor)
+    cls.__name__: cls
+    for cls in (FixedWeights, Dirichlet, DirichletProcess, PitmanYor, FiniteMixture)
 }
 # The words for them.
 WORDS: dict[str, type] = {
@@ -142,6 +166,7 @@ WORDS: dict[str, type] = {
     "fixed": FixedWeights,
     "dp": DirichletProcess,
     "pitman-yor": PitmanYor,
+    "finite": FiniteMixture,
 }
 
 

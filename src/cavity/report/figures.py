@@ -122,7 +122,7 @@ def number(view: View) -> str:
     from cavity.pictures.partition import draw_n_clusters
 
     figure = style.page_figure(5.0, 4.0)
-    likely = view.posterior.n_clusters_posterior()
+    likely = view.number
     draw_n_clusters(likely, view.n_clusters, figure.subplots())
     return picture(
         figure,

@@ -64,7 +64,7 @@ def write_report(
     settings : mapping, optional
         Settings of the fit beyond those kept in ``posterior.record``.
     partition : Partition or labels, optional
-        The partition reported on; the VI estimate by default.
+        The partition reported on; the point estimate by default.
     threshold : float
         Which observations count as doubtful: see `Posterior.doubtful`.
     features : sequence of str, optional
@@ -303,6 +303,8 @@ def _diagnostics(view: View, diagnostics: Diagnostics) -> str:
         parts += ["<h3>Agreement of the chains</h3>\n", tables.chains_table(diagnostics)]
     if len(diagnostics.events):
         parts += ["<h3>Numerical events</h3>\n", tables.events_table(diagnostics)]
+    if len(diagnostics.moves):
+        parts += ["<h3>Moves of whole clusters</h3>\n", tables.moves_table(diagnostics)]
     return "".join(parts)
 
 

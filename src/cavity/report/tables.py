@@ -23,6 +23,13 @@ ROWS_MAX = 300
 COMPONENTS_MAX = 40
 _OTHERS_MIN = 0.01
 _OTHERS_LISTED = 4
+_STOPPED = {
+    "n_draws": "it had the draws that were asked for",
+    "converged": "the chains agreed",
+    "max_sweeps": "it came to its limit of sweeps",
+    "max_seconds": "it came to its limit of time",
+    "interrupted": "it was stopped early",
+}
 _TITLES = {"n_columns": "number of columns", "n_warmup": "warm-up sweeps", "thin": "thinning"}
 
 
@@ -245,10 +252,10 @@ def unusual_table(view: View, tail: np.ndarray) -> str:
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
     """R-hat and effective draws of each label-free quantity, each with its own verdict."""
-    from cavity.posterior.diagnostics import ESS_PER_CHAIN, PAIR_RHAT_MAX, RHAT_MAX
+    from cavity.posterior.diagnostics import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
 
     frame = diagnostics.table
-    needed = ESS_PER_CHAIN * n_chains
+    needed = ess_needed(n_chains)
     tags = []
     for name, row in frame.iterrows():
         pairs = str(name).startswith("pairs")
@@ -306,6 +313,27 @@ def events_table(diagnostics: Diagnostics) -> str:
     return table("events", "Numerical events counted during sampling, per chain.", columns)
 
 
+def moves_table(diagnostics: Diagnostics) -> str:
+    """What the moves of whole clusters did."""
+    frame = diagnostics.moves
+    columns = [
+        Column("move", [str(name) for name in frame.index]),
+        numeric("tries", frame["tries"], "that found a proposal", form=whole),
+        numeric("accepted", frame["accepted"], form=whole),
+        numeric("acceptance", frame["acceptance"], form=_share),
+        numeric("share of time", frame["time_share"], "of all sweeps", form=_share),
+    ]
+    caption = (
+        "Proposals for whole clusters at once, tried after each sweep; all chains together, "
+        "warm-up included. Few are accepted, and those few take chains from one mode to another."
+    )
+    return table("moves", caption, columns)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g}%" if math.isfinite(value) else "–"
+
+
 def _flatten(values: Mapping[str, Any], lead: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in values.items():
@@ -344,7 +372,11 @@ def run_facts(view: View) -> dict[str, str]:
             if len(total) == 1
             else f"{duration(float(total.min()))} to {duration(float(total.max()))}"
         )
-    shown = ("model", "columns", "max_clusters", "n_warmup", "thin", "seed", "interrupted")
+    if p.record.set_aside:
+        rows["chains set aside"] = f"{len(p.record.set_aside)}"
+    if p.record.stopped:
+        rows["it ended because"] = _STOPPED.get(p.record.stopped, p.record.stopped)
+    shown = ("model", "columns", "max_clusters", "n_warmup", "thin", "seed")
     known = {k: v for k in shown if (v := getattr(p.record, k)) not in (None, (), "")}
     return {**rows, **_flatten({**known, **p.record.details})}
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.view import View
 
-PAIRS = "pairs together (worst)"
 _LISTED = 5
 _NAMED = 3
 
@@ -39,17 +38,17 @@ def sizes_sentence(view: View) -> str:
 
 def number_sentence(view: View) -> str:
     """Tell how sure the number of clusters is."""
-    posterior = view.posterior.n_clusters_posterior()
-    values = posterior.index.to_numpy()
-    best = int(values[posterior.to_numpy().argmax()])
-    if len(values) == 1:
+    from cavity.posterior.summary import number_words
+
+    best = int(view.number.index.to_numpy()[view.number.to_numpy().argmax()])
+    if len(view.number) == 1:
         return f"Every draw has {count(best, 'cluster')}."
-    text = f"The most probable number of clusters is {best} (probability {posterior.max():.2f})"
+    text = f"How many clusters? {number_words(view)}"
     low, high = np.quantile(view.posterior.n_occupied, [0.025, 0.975], method="nearest")
     if low < high:
-        text += f", and it lies between {low} and {high} with probability 95%"
+        text += f"; between {low} and {high} with probability 95%"
     if view.n_clusters != best:
-        text += f"; the best single answer, which weighs each one's place, has {view.n_clusters}"
+        text += f". The best single answer, which weighs each one's place, has {view.n_clusters}"
     return text + "."
 
 
@@ -117,7 +116,7 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
     """Tell whether the chains agree."""
-    from cavity.posterior.diagnostics import RHAT_MAX
+    from cavity.posterior.diagnostics import PAIRS, RHAT_MAX
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
     source = f"{count(chains, 'chain')} of {count(draws, 'draw')}"
@@ -140,10 +139,10 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
 
 
 def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
-    from cavity.posterior.diagnostics import ESS_PER_CHAIN
+    from cavity.posterior.diagnostics import PAIRS, ess_needed
 
     effective = diagnostics.table[["ess_bulk", "ess_tail"]].drop(PAIRS, errors="ignore")
-    return bool(effective.to_numpy().min() < ESS_PER_CHAIN * n_chains)
+    return bool(effective.to_numpy().min() < ess_needed(n_chains))
 
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
@@ -153,4 +152,9 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
         sentences += [number_sentence(view), certainty_sentence(view), doubt_sentence(view)]
     if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
+    if aside := len(view.posterior.record.set_aside):
+        sentences.append(
+            f"{count(aside, 'chain')} {'is' if aside == 1 else 'are'} left out, having ended in a "
+            "far less probable clustering."
+        )
     return [*sentences, chains_sentence(view, diagnostics)]

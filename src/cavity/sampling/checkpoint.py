@@ -3,8 +3,8 @@
 The file is a ZIP archive (the layout of NumPy's ``.npz``) that holds
 
 * ``cavity.json``: the format, the version of cavity, what the run is (model, settings, digest of
-  the data, entropy of the seed), and for every chain the number of sweeps and the state of its
-  random generator;
+  the data, entropy of the seed), the stage that it is in, and for every chain the number of sweeps
+  and the state of its random generator;
 * ``chain-3/state/NAME.npy``: the sampler's state, and ``chain-3/draws/NAME.npy``: all its draws.
 
 Nothing in it is ever unpickled. It is written beside its final place, flushed to the disk and
@@ -33,9 +33,10 @@ import numpy as np
 
 from cavity.core.files import refuse_special, remove_leftovers, replacing, resolved
 from cavity.sampling.fingerprint import differences, flatten_fingerprint
+from cavity.sampling.length import Stage
 
 FORMAT = "cavity checkpoint"
-VERSION = 1
+VERSION = 2
 HEADER = "cavity.json"
 DEFAULT_SECONDS = 30.0
 # A checkpoint that takes long to write is written more rarely: at most this share of the time.
@@ -63,7 +64,7 @@ class Snapshot:
     state : dict of arrays
         State of the sampler.
     draws : dict of arrays
-        What the chain has kept so far.
+        What the chain has kept so far, as its stage says.
     """
 
     n_sweeps: int
@@ -104,7 +105,15 @@ class Checkpoint:
         Entropy of the given seed; None when no seed was given.
     every : float, optional
         Seconds between two writings.
+
+    Attributes
+    ----------
+    stage : Stage or None
+        What the chains are doing; when the file is opened, what they were doing when it was
+        written, or None if it is new.
     """
+
+    stage: Stage | None = None
 
     def __init__(
         self,
@@ -221,6 +230,7 @@ class Checkpoint:
                 "cavity": __version__,
                 "fingerprint": self.fingerprint,
                 "entropy": str(self.entropy),
+                "stage": None if self.stage is None else dataclasses.asdict(self.stage),
                 "chains": chains,
             }
             archive.writestr(HEADER, json.dumps(header))
@@ -232,6 +242,8 @@ class Checkpoint:
             with zipfile.ZipFile(self.path) as archive:
                 header = self._read_header(archive)
                 self._refuse_other_run(header)
+                if header["stage"] is not None:
+                    self.stage = Stage(**{k: int(v) for k, v in header["stage"].items()})
                 return [
                     None if entry is None else _read_snapshot(archive, chain, entry)
                     for chain, entry in enumerate(header["chains"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,36 +15,44 @@ from cavity.sampling.draws import Draws
 
 if TYPE_CHECKING:
     from cavity.sampling.chains import Sampler
+    from cavity.sampling.length import Stage
 
 # How long a thread stays with one chain where there are fewer threads than chains.
 _TURN_SECONDS = 0.25
 TICK_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How many sweeps each chain does, and which of them are kept."""
-
-    n_warmup: int
-    n_draws: int
-    thin: int
-    keep_warmup: bool
-
-    @property
-    def n_sweeps(self) -> int:
-        """Sweeps of one chain, warm-up included."""
-        return self.n_warmup + self.n_draws * self.thin
-
-
 class Chain:
-    """One chain and all it has drawn; touched by one thread at a time."""
+    """One chain and all it has drawn; touched by one thread at a time.
+
+    Parameters
+    ----------
+    index : int
+        Its number, from 0.
+    rng : numpy.random.Generator
+        Its own.
+    make_sampler : callable
+        Given the two, returns a started sampler.
+    stage : Stage
+        What it is to do first.
+    limit : int
+        The most sweeps it does.
+    n_warmup : int or None
+        Sweeps, from the first, whose labels are kept beside the draws; None for none.
+    saved : Snapshot or None
+        What to continue from.
+    check : callable
+        Refuses, given the started sampler, what there is no memory for.
+    """
 
     def __init__(
         self,
         index: int,
         rng: np.random.Generator,
         make_sampler: Callable[[int, np.random.Generator], Sampler],
-        schedule: Schedule,
+        stage: Stage,
+        limit: int,
+        n_warmup: int | None,
         saved: Snapshot | None,
         check: Callable[[Sampler], None],
     ) -> None:
@@ -57,14 +64,16 @@ class Chain:
         self.n_sweeps = saved.n_sweeps if saved is not None else 0
         self._rng = rng
         self._make_sampler = make_sampler
-        self._schedule = schedule
+        self._stage = stage
+        self._limit = limit
+        self._n_warmup = n_warmup
         self._saved = saved
         self._check = check
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.n_sweeps >= self._schedule.n_sweeps
+        """Whether nothing is left to do in this stage."""
+        return self.n_sweeps >= min(self._stage.end, self._limit)
 
     @property
     def n_draws(self) -> int:
@@ -78,15 +87,13 @@ class Chain:
 
     def begin(self) -> None:
         """Start the sampler, or take it over from a checkpoint."""
-        schedule, saved = self._schedule, self._saved
+        saved = self._saved
         self.sampler = self._make_sampler(self.index, self._rng)
         self._check(self.sampler)
         self.draws = Draws(
             len(self.sampler.labels()),
-            n_warmup=schedule.n_warmup,
-            n_draws=schedule.n_draws,
-            thin=schedule.thin,
-            keep_warmup=schedule.keep_warmup,
+            self._stage,
+            n_warmup=self._n_warmup,
             cluster_parameters=self.sampler.cluster_parameters,
         )
         if saved is not None:
@@ -98,20 +105,35 @@ class Chain:
                 raise StateError(str(error)) from error
             self._saved = None
 
+    def enter(self, stage: Stage) -> None:
+        """Go from the end of one stage to the beginning of the next."""
+        assert self.sampler is not None
+        assert self.draws is not None
+        start = max(self._stage.begin, self._stage.n_warmup)
+        self.draws.add_block(start, self.sampler.summaries())
+        self.sampler.forget()
+        self.draws.enter(stage)
+        self._stage = stage
+
     def sweep(self) -> None:
         """Do one sweep and keep what is to be kept."""
         assert self.sampler is not None
         assert self.draws is not None
-        sampler, draws, schedule = self.sampler, self.draws, self._schedule
+        sampler, draws = self.sampler, self.draws
         start = time.perf_counter()
         sampler.sweep(self._rng)
         draws.add_sweep(time.perf_counter() - start)
         self.n_sweeps += 1
-        if self.n_sweeps <= schedule.n_warmup:
-            draws.add_warmup(sampler.labels())
-        elif (self.n_sweeps - schedule.n_warmup) % schedule.thin == 0:
+        draws.add_warmup(sampler.labels())
+        if self._stage.keeps(self.n_sweeps):
             draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
             sampler.keep()
+
+    def summaries(self) -> list[dict[str, np.ndarray]]:
+        """Running summaries of its draws, in stretches."""
+        assert self.sampler is not None
+        assert self.draws is not None
+        return [*self.draws.blocks(), self.sampler.summaries()]
 
     def take_snapshot(self) -> None:
         """Note the state between two sweeps."""
@@ -126,7 +148,7 @@ class Chain:
 
 
 class Crew:
-    """Threads that take turns over the chains until all are done, or until told to stop."""
+    """Threads that take turns over the chains until all are at their stage's end, or stopped."""
 
     def __init__(self, chains: Sequence[Chain], n_threads: int, keep_snapshots: bool) -> None:
         self._waiting = list(chains)
@@ -207,3 +229,28 @@ class Crew:
                 break
         if chain.finished and self._keep_snapshots:
             chain.take_snapshot()
+
+
+def uninterrupted(work: Callable[[], None]) -> bool:
+    """Do something that Ctrl-C must not cut in two; return whether it came meanwhile."""
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded, name="cavity-between", daemon=True)
+    interrupted = False
+    try:
+        thread.start()
+        thread.join()
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        while thread.is_alive():
+            thread.join(TICK_SECONDS)
+    if failures:
+        raise failures[0]
+    return interrupted

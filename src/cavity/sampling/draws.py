@@ -8,9 +8,12 @@ integer type) a new one replaces it and the old one stays as it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from cavity.sampling.length import Stage
 
 
 def smallest_integer_type(low: int, high: int) -> np.dtype[Any]:
@@ -34,6 +37,11 @@ class LabelRows:
         self._buffer = np.empty((n_rows, n), dtype=np.uint8)
         self.n_written = 0
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that there is room for."""
+        return len(self._buffer)
+
     def append(self, labels: np.ndarray) -> None:
         """Write the next row."""
         if labels.shape != self._buffer.shape[1:]:
@@ -51,6 +59,12 @@ class LabelRows:
         self._fit(rows.dtype)
         self._buffer[self.n_written : self.n_written + len(rows)] = rows
         self.n_written += len(rows)
+
+    def chosen(self, rows: np.ndarray, n_rows: int) -> LabelRows:
+        """Some of the rows, with room for `n_rows` of them in all."""
+        out = LabelRows(n_rows, self._buffer.shape[1])
+        out.extend(self.written()[rows])
+        return out
 
     def _fit(self, needed: np.dtype[Any]) -> None:
         dtype = np.promote_types(self._buffer.dtype, needed)
@@ -105,6 +119,14 @@ class ParameterRows:
             self._buffer[self.n_written : stop, rows.shape[1] : self._n_clusters] = np.nan
         self.n_written = stop
 
+    def chosen(self, rows: np.ndarray, n_rows: int) -> ParameterRows:
+        """Some of the rows, with room for `n_rows` of them in all."""
+        written = self.written()
+        first = np.empty(written.shape[1:], dtype=written.dtype)
+        out = ParameterRows(self.name, n_rows, first, self.has_clusters)
+        out.extend(written[rows])
+        return out
+
     def _fit(self, n_clusters: int) -> None:
         before = self._n_clusters
         if n_clusters <= before:
@@ -127,31 +149,50 @@ class ParameterRows:
 
 
 class Draws:
-    """Everything one chain keeps: labels, log joint, recorded quantities, seconds per sweep."""
+    """Everything one chain keeps: labels, log joint, recorded quantities, seconds per sweep.
+
+    Parameters
+    ----------
+    n : int
+        Observations.
+    stage : Stage
+        What is kept, and how much of it there will be.
+    n_warmup : int or None
+        Sweeps, from the first, whose labels are kept beside the draws; None for none.
+    cluster_parameters : iterable of str
+        Names of recorded quantities whose first axis is the cluster.
+    """
 
     def __init__(
-        self,
-        n: int,
-        *,
-        n_warmup: int,
-        n_draws: int,
-        thin: int,
-        keep_warmup: bool,
-        cluster_parameters: Iterable[str],
+        self, n: int, stage: Stage, *, n_warmup: int | None, cluster_parameters: Iterable[str]
     ) -> None:
-        self._n_draws = n_draws
         self._cluster_parameters = frozenset(cluster_parameters)
-        self._labels = LabelRows(n_draws, n)
-        self._warmup = LabelRows(n_warmup, n) if keep_warmup else None
-        self._log_joint = np.empty(n_draws)
-        self._seconds = np.empty(n_warmup + n_draws * thin)
+        self._n_rows = stage.n_draws()
+        self._labels = LabelRows(self._n_rows, n)
+        self._warmup = None if n_warmup is None else LabelRows(n_warmup, n)
+        self._log_joint = np.empty(self._n_rows)
+        self._sweeps = np.empty(self._n_rows, dtype=np.int64)
+        self._seconds = np.empty(stage.end)
         self._parameters: dict[str, ParameterRows] = {}
+        self._blocks: dict[int, dict[str, np.ndarray]] = {}
         self.n_sweeps = 0
 
     @property
     def n_draws(self) -> int:
         """Draws so far."""
         return self._labels.n_written
+
+    def enter(self, stage: Stage) -> None:
+        """Let go of what a new stage does not keep, and make room for what it adds."""
+        rows = np.flatnonzero(stage.keeps(self._sweeps[: self.n_draws]))
+        self._n_rows = max(stage.n_draws(), len(rows))
+        self._log_joint = _chosen(self._log_joint, rows, self._n_rows)
+        self._sweeps = _chosen(self._sweeps, rows, self._n_rows)
+        self._seconds = _chosen(self._seconds, np.arange(self.n_sweeps), stage.end)
+        for name, kept in self._parameters.items():
+            self._parameters[name] = kept.chosen(rows, self._n_rows)
+        self._labels = self._labels.chosen(rows, self._n_rows)
+        self._blocks = {k: v for k, v in self._blocks.items() if k >= stage.n_warmup}
 
     def add_sweep(self, seconds: float) -> None:
         """Note the wall time of one more sweep."""
@@ -160,13 +201,13 @@ class Draws:
 
     def add_warmup(self, labels: np.ndarray) -> None:
         """Note the labels of one warm-up sweep, if these are kept."""
-        if self._warmup is not None:
+        if self._warmup is not None and self.n_sweeps <= self._warmup.n_rows:
             self._warmup.append(labels)
 
     def add_draw(
         self, labels: np.ndarray, log_joint: float, record: Mapping[str, np.ndarray]
     ) -> None:
-        """Note one kept draw."""
+        """Note the state after the last sweep as a draw."""
         if self.n_draws and record.keys() != self._parameters.keys():
             odd = sorted(record.keys() ^ self._parameters.keys())
             raise ValueError(f"the sampler records {odd} in some draws and not in others")
@@ -174,12 +215,22 @@ class Draws:
             value = np.asarray(value)
             self._rows(name, value).append(value)
         self._log_joint[self.n_draws] = log_joint
+        self._sweeps[self.n_draws] = self.n_sweeps
         self._labels.append(labels)
+
+    def add_block(self, start: int, summaries: Mapping[str, np.ndarray]) -> None:
+        """Note running summaries of the draws from `start` sweeps until now."""
+        if summaries:
+            self._blocks[start] = {name: np.array(value) for name, value in summaries.items()}
+
+    def blocks(self) -> list[dict[str, np.ndarray]]:
+        """Summaries of stretches of the draws, the earliest first."""
+        return [self._blocks[start] for start in sorted(self._blocks)]
 
     def _rows(self, name: str, first: np.ndarray) -> ParameterRows:
         if name not in self._parameters:
             has_clusters = name in self._cluster_parameters
-            self._parameters[name] = ParameterRows(name, self._n_draws, first, has_clusters)
+            self._parameters[name] = ParameterRows(name, self._n_rows, first, has_clusters)
         return self._parameters[name]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -187,26 +238,40 @@ class Draws:
         arrays = {
             "labels": self._labels.written(),
             "log_joint": self._log_joint[: self.n_draws],
+            "sweeps": self._sweeps[: self.n_draws],
             "sweep_seconds": self._seconds[: self.n_sweeps],
         }
         if self._warmup is not None:
             arrays["labels_warmup"] = self._warmup.written()
         for name, rows in self._parameters.items():
             arrays[f"parameters/{name}"] = rows.written()
+        for start, block in self._blocks.items():
+            arrays |= {f"block/{start}/{name}": value for name, value in block.items()}
         return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the draws of an earlier run; the object must be empty."""
         for name, rows in arrays.items():
-            kind, _, parameter = name.partition("/")
+            kind, _, rest = name.partition("/")
             if kind == "parameters" and len(rows):
-                self._rows(parameter, rows[0]).extend(rows)
+                self._rows(rest, rows[0]).extend(rows)
+            elif kind == "block":
+                start, _, summary = rest.partition("/")
+                self._blocks.setdefault(int(start), {})[summary] = rows
         self._log_joint[: len(arrays["log_joint"])] = arrays["log_joint"]
+        self._sweeps[: len(arrays["sweeps"])] = arrays["sweeps"]
         self._labels.extend(arrays["labels"])
         if self._warmup is not None:
             self._warmup.extend(arrays["labels_warmup"])
         self.n_sweeps = len(arrays["sweep_seconds"])
         self._seconds[: self.n_sweeps] = arrays["sweep_seconds"]
+
+
+def _chosen(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
+    """Some values at the head of a new array; the old one stays as it is for a checkpoint."""
+    out = np.empty(size, dtype=values.dtype)
+    out[: len(rows)] = values[rows]
+    return out
 
 
 def stack_labels(rows: list[np.ndarray]) -> np.ndarray:

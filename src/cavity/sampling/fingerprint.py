@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 # What may change between a run and its continuation without changing any draw.
-_FREE = frozenset({"n_draws", "n_jobs", "progress", "checkpoint", "checkpoint_every"})
+_FREE = frozenset(
+    {
+        "n_draws",
+        "max_sweeps",
+        "max_seconds",
+        "n_jobs",
+        "progress",
+        "checkpoint",
+        "checkpoint_every",
+        "loss",
+    }
+)
 # The seed is compared through the entropy that it gave, since a seed may be a generator.
 _COMPARED_APART = frozenset({"random_state"})
 

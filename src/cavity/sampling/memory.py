@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from cavity.sampling.draws import smallest_integer_type
 
 if TYPE_CHECKING:
     from cavity.sampling.chains import Sampler
-    from cavity.sampling.crew import Schedule
 
 _MEMINFO = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
@@ -64,7 +63,7 @@ def _group_room() -> int | None:
 
 
 def bytes_of_draws(
-    labels: np.ndarray, record: Mapping[str, Any], n_chains: int, schedule: Schedule
+    labels: np.ndarray, record: Mapping[str, Any], n_chains: int, kept: Kept
 ) -> dict[str, int]:
     """Bytes that all kept draws take, by name, if every draw is like the one given.
 
@@ -76,17 +75,26 @@ def bytes_of_draws(
         Other quantities of one draw.
     n_chains : int
         Number of chains.
-    schedule : Schedule
-        Sweeps and draws of one chain.
+    kept : Kept
+        What one chain keeps.
     """
-    n_rows = schedule.n_draws + (schedule.n_warmup if schedule.keep_warmup else 0)
     top = int(labels.max()) if labels.size else 0
     label_bytes = smallest_integer_type(0, top).itemsize
-    sizes = {"labels": n_chains * n_rows * labels.size * label_bytes}
+    sizes = {"labels": n_chains * (kept.draws + kept.warmup) * labels.size * label_bytes}
     for name, value in record.items():
-        sizes[name] = n_chains * schedule.n_draws * np.asarray(value).nbytes
-    sizes["times of sweeps"] = n_chains * 8 * (schedule.n_sweeps + schedule.n_draws)
+        sizes[name] = n_chains * kept.draws * np.asarray(value).nbytes
+    # A log joint density and the number of its sweep with each draw.
+    sizes["times of sweeps"] = n_chains * 8 * (kept.sweeps + 2 * kept.draws)
     return sizes
+
+
+class Kept(NamedTuple):
+    """What one chain keeps at the least: draws, labels of warm-up sweeps, times of sweeps."""
+
+    draws: int
+    warmup: int
+    sweeps: int
+    automatic: bool = False  # whether the number of draws is the run's own choice
 
 
 class MemoryCheck:
@@ -96,8 +104,8 @@ class MemoryCheck:
     ----------
     n_chains : int
         Number of chains.
-    schedule : Schedule
-        Sweeps and draws of one chain.
+    kept : Kept
+        What one chain keeps.
     room : callable
         Gives the bytes that are free, or None.
     """
@@ -105,11 +113,11 @@ class MemoryCheck:
     def __init__(
         self,
         n_chains: int,
-        schedule: Schedule,
+        kept: Kept,
         room: Callable[[], int | None] = available_bytes,
     ) -> None:
         self._n_chains = n_chains
-        self._schedule = schedule
+        self._kept = kept
         self._room = room
         self._lock = threading.Lock()
         self._passed = False
@@ -123,18 +131,22 @@ class MemoryCheck:
 
     def _refuse_too_many(self, sampler: Sampler) -> None:
         room = self._room()
-        sizes = bytes_of_draws(sampler.labels(), sampler.record(), self._n_chains, self._schedule)
+        sizes = bytes_of_draws(sampler.labels(), sampler.record(), self._n_chains, self._kept)
         needed = sum(sizes.values())
         if room is None or needed <= room:
             return
         largest = max(sizes, key=sizes.__getitem__)
-        n_draws = self._schedule.n_draws
+        n_draws = self._kept.draws
         fitting = int(n_draws * room / needed)
+        what = f"n_draws={n_draws} draws"
+        ask = f"Ask for at most {max(1, fitting)} draws (with a larger thin they tell as much)"
+        if self._kept.automatic:
+            what = f"the {n_draws} draws that n_draws='auto' takes at the least"
+            ask = f"Ask for n_draws={max(1, fitting)}"
         raise MemoryError(
-            f"Keeping n_draws={n_draws} draws in each of {self._n_chains} chains takes at least "
-            f"{_size(needed)} of memory ({largest}: {_size(sizes[largest])}) and {_size(room)} "
-            f"are free. Ask for at most {max(1, fitting)} draws (with a larger thin they tell as "
-            "much), for fewer chains, or give fewer rows or columns."
+            f"Keeping {what} in each of {self._n_chains} chains takes at least {_size(needed)} of "
+            f"memory ({largest}: {_size(sizes[largest])}) and {_size(room)} are free. {ask}, for "
+            "fewer chains, or give fewer rows or columns."
         )
 
 

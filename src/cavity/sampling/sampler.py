@@ -9,8 +9,8 @@ import numpy as np
 
 from cavity.collapse.driver import Parts
 from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array
-from cavity.core.compile import compiled
-from cavity.families.common import log_prior_of_parameters
+from cavity.core.compile import Kernels
+from cavity.families.common import log_densities_of_parameters
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, is_open, padded, renew
 from cavity.sampling.sweep import sweep
@@ -26,6 +26,12 @@ def prior_of_partition(prior, counts):
 def likelihood_of_all(model, parameters, z):
     """Log density of the data given cluster parameters, as an entry kernel."""
     return log_likelihood(model, parameters, z)
+
+
+def log_densities_of_all(prior, model, q, parameters, z, counts, kept):
+    """Log densities of labels, of data given parameters, of these in the prior and in slots."""
+    before, after = log_densities_of_parameters(q, parameters, counts, kept)
+    return log_prior(prior, counts), log_likelihood(model, parameters, z), before, after
 
 
 Describe = Callable[["PartitionSampler"], dict[str, np.ndarray]]
@@ -55,6 +61,9 @@ class PartitionSampler:
     marginal : bool
         Whether the log joint density has cluster parameters integrated out by the collapse, for
         a likelihood that has no ``log_density``.
+    from_slots : bool
+        Whether the parameters of a cluster, given all else, have the distribution of its slot
+        (nearly, under EP): the log joint density without them is then recorded as well.
     """
 
     def __init__(
@@ -69,6 +78,7 @@ class PartitionSampler:
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
         marginal: bool = False,
+        from_slots: bool = False,
     ) -> None:
         self.collapse = parts.collapse
         self.updates = (*parts.updates, *updates)
@@ -86,7 +96,10 @@ class PartitionSampler:
             name for update in self.updates for name in update.cluster_parameters
         )
         self.marginal = marginal
-        self._log_likelihood = np.nan  # of the state that log_joint saw last
+        self.from_slots = from_slots
+        # Of the state that log_joint saw last.
+        self._log_likelihood = self._log_marginal = np.nan
+        self._kernels = Kernels()
         self._changed = frozenset().union(*(update.changes for update in self.updates))
         self.collapse.start(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
@@ -121,9 +134,10 @@ class PartitionSampler:
         position = 0
         while position < self.z.size:
             state = self.collapse.state
-            position = compiled(sweep, (state, self.prior))(
-                state, self.prior, self.z, self.counts, self.order, self.weights, position, rng
-            )
+            position = self._kernels.run(
+                sweep, state, self.prior, self.z, self.counts, self.order, self.weights, position,
+                rng,
+            )  # fmt: skip
             if position < 0:
                 row = int(self.order[-1 - position])
                 raise FloatingPointError(
@@ -171,8 +185,7 @@ class PartitionSampler:
 
     def log_likelihood(self) -> float:
         """Log density of the data given labels and cluster parameters."""
-        kernel = compiled(likelihood_of_all, (self.collapse.state, self.parameters))
-        return float(kernel(self.model, self.parameters, self.z))
+        return float(self._kernels.run(likelihood_of_all, self.model, self.parameters, self.z))
 
     def log_joint(self) -> float:
         """Log joint density of data, labels, parameters of occupied clusters and all else drawn.
@@ -181,22 +194,25 @@ class PartitionSampler:
         densities: the same function of the state for every collapse, so that chains of different
         ones can be compared. Auxiliary variables and parameters of empty clusters have no part.
         """
-        total = float(compiled(prior_of_partition, self.prior)(self.prior, self.counts))
+        updates = sum(update.log_density(self) for update in self.updates)
         if self.marginal:
-            total += self.collapse.log_evidence(self.z, self.counts)
-        else:
-            self._log_likelihood = self.log_likelihood()
-            total += self._log_likelihood
-            kernel = compiled(log_prior_of_parameters, (self.collapse.state, self.family))
-            kept = np.empty(self.family.natural.shape[1])
-            total += float(kernel(self.family, self.parameters, self.counts, kept))
-        return total + sum(update.log_density(self) for update in self.updates)
+            total = self._kernels.run(prior_of_partition, self.prior, self.counts)
+            return float(total + updates + self.collapse.log_evidence(self.z, self.counts))
+        of_labels, self._log_likelihood, before, after = self._kernels.run(
+            log_densities_of_all, self.prior, self.model, self.family, self.parameters,
+            self.z, self.counts, np.empty(self.family.natural.shape[1]),
+        )  # fmt: skip
+        total = of_labels + updates + self._log_likelihood + before
+        # By Bayes' theorem: p(labels, data) = p(labels, data, parameters) / p(parameters | ...).
+        self._log_marginal = float(total - after)
+        return float(total)
 
     def record(self) -> dict[str, np.ndarray]:
-        """Cluster parameters, whatever the updates show, log likelihood and concentration.
+        """Cluster parameters, whatever the updates show, log densities and concentration.
 
         Slots that are no cluster's are left out; those of empty clusters are NaN. The log
-        likelihood is that of the state for which ``log_joint`` was last computed.
+        likelihood, and the log joint density without cluster parameters (``log_marginal``), are
+        those of the state for which ``log_joint`` was last computed.
         """
         out = {} if self.describe is None else self.describe(self)
         for update in self.updates:
@@ -208,6 +224,8 @@ class PartitionSampler:
             out[name] = values
         if not self.marginal:
             out["log_likelihood"] = np.array(self._log_likelihood)
+            if self.from_slots:
+                out["log_marginal"] = np.array(self._log_marginal)
         if hasattr(self.prior, "concentration"):
             out["concentration"] = self.prior.concentration[0].copy()
         return out
@@ -220,6 +238,11 @@ class PartitionSampler:
     def summaries(self) -> dict[str, np.ndarray]:
         """Running summaries of the kept draws."""
         return {name: value for u in self.updates for name, value in u.summaries().items()}
+
+    def forget(self) -> None:
+        """Begin new running summaries."""
+        for update in self.updates:
+            update.forget()
 
     def events(self) -> dict[str, float]:
         """Counters of the collapse and of the moves."""

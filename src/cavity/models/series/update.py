@@ -228,6 +228,12 @@ class SeriesUpdate(Update):
             "beta_mean": self.beta_mean,
         }
 
+    def forget(self) -> None:
+        """Begin new running moments."""
+        self.n_kept = 0
+        for moments in (self.trend_mean, self.trend_square, self.trend_cross, self.beta_mean):
+            moments[:] = 0.0
+
     # ------------------------------------------------------------------ checkpoints
 
     def arrays(self) -> dict[str, np.ndarray]:

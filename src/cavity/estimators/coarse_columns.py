@@ -1,0 +1,60 @@
+"""Columns that a density has no use for: few values, or one value in many rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from cavity.core.notices import CoarseColumnsWarning
+
+# With fewer rows nothing can be told from repeated values.
+ROWS_NEEDED = 20
+FEW_VALUES = 5
+SPIKE = 0.25
+_NAMED = 5
+
+
+def coarse_columns(X: np.ndarray, names: Sequence[str]) -> list[str]:
+    """What is coarse about each column that is, in words.
+
+    A column of one value says nothing and does no harm: it is not among them.
+
+    Examples
+    --------
+    >>> X = np.column_stack([np.arange(40) % 2, np.maximum(np.arange(40) - 20, 0), np.arange(40)])
+    >>> coarse_columns(X, ["sex", "rain", "size"])
+    ["column 'sex' has 2 values", "column 'rain' is 0 in 52% of the rows"]
+    """
+    found: list[str] = []
+    if len(X) < ROWS_NEEDED:
+        return found
+    for name, column in zip(names, X.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        share = counts.max() / len(column)
+        if 1 < len(values) <= FEW_VALUES:
+            found.append(f"column {name!r} has {len(values)} values")
+        elif len(values) > FEW_VALUES and share >= SPIKE:
+            found.append(
+                f"column {name!r} is {values[counts.argmax()]:g} in {share:.0%} of the rows"
+            )
+    return found
+
+
+def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
+    """Say which columns are coarse and what to do about them."""
+    found = coarse_columns(X, names)
+    if not found:
+        return
+    listed = "; ".join(found[:_NAMED])
+    if len(found) > _NAMED:
+        listed += f"; and {len(found) - _NAMED} more"
+    warnings.warn(
+        f"{listed[0].upper()}{listed[1:]}. A cluster that has a single value in such a column has "
+        "no width there, so that these columns tend to take the clustering over. Leave them out "
+        "(--exclude on the command line) and compare them between the clusters afterwards. Filter "
+        "cavity.CoarseColumnsWarning to silence this.",
+        CoarseColumnsWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,119 @@
+"""What learns the prior of the clusters' means and covariances, in one kernel.
+
+The parts are in `covariance_scale`, `covariance_df` and `mean_spread`; together they are compiled
+once, and read the clusters' parameters once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cavity.core.arrays import fitting, saved_array
+from cavity.core.compile import Kernels
+from cavity.priors.cluster import common_of, read_common, write_common
+from cavity.priors.covariance_df import df_log_density, draw_df
+from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_scale, scale_log_density
+from cavity.priors.mean_spread import SpreadPrior, draw_spread, spread_log_density
+from cavity.updates import CLUSTER_PRIOR, Chain, Update
+
+
+def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, common, rng):
+    """Draw what is learned given the occupied clusters' parameters; 0 or which part failed."""
+    read_common(common, natural, parameters, counts)
+    if scale.form != FIXED and not draw_scale(scale, common, rng):
+        return 1
+    if typical > 0.0 and not draw_df(typical, common, rng):
+        return 2
+    if spread.shape > 0.0 and not draw_spread(spread, common, parameters, counts, rng):
+        return 3
+    write_common(common, natural)
+    return 0
+
+
+class ClusterHyperpriors(Update):
+    """Learns what the clusters have in common.
+
+    Parameters
+    ----------
+    d : int
+        Number of columns.
+    scale : ScalePrior, optional
+        Of the mean covariance; None leaves it.
+    typical : float, optional
+        Prior median of nu - d - 1; None leaves nu.
+    spread : SpreadPrior, optional
+        Of kappa and the centre; None leaves both.
+    n_held : int
+        Draws at the beginning that are left out. Labels that are still at random make all
+        clusters look alike, and a prior that has learned this would keep them so.
+    """
+
+    name = "hyperpriors"
+    changes = frozenset({CLUSTER_PRIOR})
+
+    def __init__(
+        self,
+        d: int,
+        scale: ScalePrior | None = None,
+        typical: float | None = None,
+        spread: SpreadPrior | None = None,
+        n_held: int = 0,
+    ) -> None:
+        self.d = d
+        self.scale = ScalePrior(FIXED, 1.0, np.ones(d)) if scale is None else scale
+        self.typical = 0.0 if typical is None else float(typical)
+        self.spread = SpreadPrior(0.0, 1.0, 1.0) if spread is None else spread
+        self.n_held = n_held
+        self._kernels = Kernels()
+        self.n_drawn = np.zeros(1, dtype=np.int64)
+        self._room = common_of(np.concatenate([[1.0, d + 2.0], np.zeros(d * (d + 3) // 2)]), d)
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw it given the occupied clusters' parameters; set the family's prior."""
+        self.n_drawn += 1
+        if self.n_drawn[0] <= self.n_held:
+            return
+        natural = chain.family.prior
+        failed = self._kernels.run(
+            draw_hyperparameters, natural, chain.parameters, chain.counts, self.scale,
+            self.typical, self.spread, self._room, rng,
+        )  # fmt: skip
+        if failed:
+            what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
+            raise FloatingPointError(
+                f"the clusters' {what[failed - 1]} cannot be drawn: the covariances are singular "
+                "to rounding. Leave out columns that repeat others, or fix covariance_prior_scale."
+            )
+
+    def log_density(self, chain: Chain) -> float:
+        """Of what is learned under its priors."""
+        common = common_of(chain.family.prior, self.d)
+        total = scale_log_density(self.scale, common)
+        if self.typical > 0.0:
+            total += df_log_density(self.typical, common)
+        if self.spread.shape > 0.0:
+            total += spread_log_density(self.spread, common)
+        return total
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """All that is learned."""
+        common = common_of(chain.family.prior, self.d)
+        out: dict[str, np.ndarray] = {}
+        if self.scale.form != FIXED:
+            out["covariance_prior_scale"] = np.diag(common.scale).copy()
+        if self.typical > 0.0:
+            out["covariance_prior_df"] = common.nu[0].copy()
+        if self.spread.shape > 0.0:
+            out["mean_prior_centre"] = common.centre
+            out["mean_prior_strength"] = common.kappa[0].copy()
+        return out
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """How often it was asked to draw."""
+        return {"n_drawn": self.n_drawn.copy()}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
+        """Continue from ``arrays``."""
+        self.n_drawn = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")

@@ -1,0 +1,71 @@
+"""Where the clusters' means lie and how far apart, learned.
+
+mean_k ~ N(centre, Sigma_k / kappa), kappa ~ Gamma(shape, rate), centre ~ N(0, spread^2 I). With
+P_k = Sigma_k^-1 of the K occupied clusters and e_k = mean_k - centre,
+
+    kappa | rest ~ Gamma(shape + K d / 2, rate + sum of e_k' P_k e_k / 2),
+    centre | rest ~ N(C kappa sum of P_k mean_k, C),   C^-1 = I / spread^2 + kappa sum of P_k.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.core.linear_algebra import cholesky_in_place
+from cavity.priors.cluster import Common, solve_transposed
+
+
+class SpreadPrior(NamedTuple):
+    """Prior of kappa, Gamma(shape, rate), and of the centre, N(0, spread^2) in each column."""
+
+    shape: float
+    rate: float
+    spread: float
+
+
+@jit(internal=True)
+def draw_spread(prior, common, parameters, counts, rng):
+    """Draw kappa and the centre in place; False if rounding left nothing to draw from."""
+    d = common.centre.shape[0]
+    form = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            for j in range(d):
+                s = 0.0
+                for c in range(j + 1):
+                    away = parameters.mean[c, k] - common.centre[c]
+                    s += parameters.whiten[j, c, k] * away
+                form += s * s
+    shape = prior.shape + 0.5 * d * common.n_clusters[0]
+    kappa = rng.standard_gamma(shape) / (prior.rate + 0.5 * form)
+    root = common.work[0]
+    for r in range(d):
+        for c in range(r + 1):
+            root[r, c] = kappa * common.precision[r, c]
+        root[r, r] += 1.0 / (prior.spread * prior.spread)
+    if not cholesky_in_place(root):
+        return False
+    centre = common.centre
+    for r in range(d):
+        s = kappa * common.weighed[r]
+        for c in range(r):
+            s -= root[r, c] * common.work[1, 0, c]
+        common.work[1, 0, r] = s / root[r, r]
+    for r in range(d):
+        centre[r] = common.work[1, 0, r] + rng.standard_normal()
+    solve_transposed(root, centre)
+    common.kappa[0] = kappa
+    return True
+
+
+def spread_log_density(prior: SpreadPrior, common: Common) -> float:
+    """Log density of kappa and the centre under their priors."""
+    shape, rate, spread = prior
+    kappa = float(common.kappa[0])
+    value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
+    value -= rate * kappa + 0.5 * float(np.square(common.centre).sum()) / spread**2
+    return value - common.centre.size * math.log(spread * math.sqrt(2.0 * math.pi))

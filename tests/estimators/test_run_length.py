@@ -1,0 +1,130 @@
+"""Fits that find their own length: soon on easy data, later on hard, and honest about both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity import GaussianMixture, NotConvergedWarning, SeriesMixture, StudentTMixture
+from cavity.datasets import make_series, make_student_t
+from cavity.hedonic import HedonicIndex
+
+QUICK = {"n_warmup": 60, "random_state": 0, "progress": False}
+
+
+def blobs(separation, seed=1, n=120, n_clusters=3):
+    normal = float("inf")
+    return make_student_t(n, n_clusters, 2, normal, separation, random_state=seed)
+
+
+@pytest.mark.parametrize("estimator", [StudentTMixture, GaussianMixture, SeriesMixture])
+def test_every_estimator_finds_its_own_length(estimator):
+    assert estimator().n_draws == "auto"
+    assert estimator().max_sweeps == 20_000
+    assert estimator().max_seconds is None
+    assert HedonicIndex().n_draws == "auto"
+
+
+def test_easy_data_end_early_and_hard_ones_late():
+    easy = GaussianMixture(3, **QUICK).fit(blobs(15)[0])
+    hard = GaussianMixture(3, **QUICK).fit(blobs(1.5)[0])
+    for model in (easy, hard):
+        record = model.posterior_.record
+        assert model.converged_
+        assert record.stopped == "converged"
+        assert record.n_sweeps == model.posterior_.sweep_seconds.shape[1]
+        assert record.n_warmup == pytest.approx(record.n_sweeps / 3, abs=1)
+        assert (model.diagnostics().table["ess_bulk"].drop("pairs together (worst)") >= 400).all()
+    assert easy.posterior_.record.n_sweeps <= 260
+    assert hard.posterior_.record.n_sweeps >= 2 * easy.posterior_.record.n_sweeps
+
+
+def test_the_same_draws_whatever_the_threads():
+    X, _ = blobs(3)
+    one, two = (GaussianMixture(3, n_jobs=n_jobs, **QUICK).fit(X).posterior_ for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_array_equal(one.log_joint, two.log_joint)
+    for name in ("n_sweeps", "n_warmup", "thin", "stopped", "set_aside"):
+        assert getattr(one.record, name) == getattr(two.record, name)
+
+
+def test_the_limit_is_told_with_what_to_do(tmp_path):
+    X, _ = blobs(1.5)
+    with pytest.warns(NotConvergedWarning, match=r"R-hat .* Let it go on: max_sweeps="):
+        model = GaussianMixture(3, max_sweeps=70, checkpoint=tmp_path / "c", **QUICK).fit(X)
+    assert model.posterior_.n_draws == 10
+    assert model.posterior_.record.stopped == "max_sweeps"
+    assert "came to its limit of 70 sweeps per chain" in model.diagnostics().verdict
+    again = cavity.load(model.save(tmp_path / "run.nc"))
+    assert again.posterior_.record == model.posterior_.record
+    assert again.n_draws == "auto"
+    # With a larger limit it goes on, to the draws that it would have had.
+    longer = GaussianMixture(3, checkpoint=tmp_path / "c", **QUICK).fit(X)
+    whole = GaussianMixture(3, **QUICK).fit(X)
+    assert longer.converged_
+    np.testing.assert_array_equal(longer.posterior_.labels, whole.posterior_.labels)
+
+
+def test_a_limit_of_time():
+    X, _ = blobs(1.5)
+    settings = {**QUICK, "thin": 200, "max_sweeps": 10**7}
+    with pytest.warns(NotConvergedWarning, match="Give it more time"):
+        model = GaussianMixture(3, max_seconds=1.5, **settings).fit(X)
+    assert model.posterior_.record.stopped == "max_seconds"
+
+
+def test_stuck_chains_are_set_aside_and_told():
+    """One label at a time, from random starts: a chain sticks with two blobs in one cluster."""
+    X, truth = blobs(14, seed=3, n_clusters=5)
+    model = GaussianMixture(
+        5, moves=False, init="random", n_warmup=200, random_state=3, progress=False
+    ).fit(X)
+    record = model.posterior_.record
+    assert [facts["chain"] for facts in record.set_aside] == [3]
+    assert record.set_aside[0]["below"] > 30
+    assert model.posterior_.n_chains == 3
+    assert model.converged_
+    assert "1 of 4 chains was set aside" in model.diagnostics().verdict
+    assert len(np.unique(np.stack([truth, model.labels_]), axis=1).T) == 5
+    # A number of draws adapts nothing: the stuck chain is there, and the verdict is against it.
+    with pytest.warns(NotConvergedWarning, match="sit in 2 modes"):
+        fixed = GaussianMixture(
+            5, moves=False, init="random", n_draws=400, random_state=3, progress=False
+        ).fit(X)
+    assert fixed.posterior_.n_chains == 4
+    assert "chain 3 (mean log joint" in fixed.diagnostics().verdict
+
+
+def test_series_and_their_running_moments(tmp_path):
+    """Trends are those of the draws that were kept, also after a stop on the way."""
+    Y, _ = make_series(12, 20, n_clusters=2, missing=0.1, random_state=1)
+    settings = {**QUICK, "n_chains": 2, "keep_trends": True}
+    with pytest.warns(NotConvergedWarning):
+        whole = SeriesMixture(2, max_sweeps=400, **settings).fit(Y)
+    with pytest.warns(NotConvergedWarning):
+        SeriesMixture(2, max_sweeps=233, checkpoint=tmp_path / "c", **settings).fit(Y)
+    with pytest.warns(NotConvergedWarning):
+        again = SeriesMixture(2, max_sweeps=400, checkpoint=tmp_path / "c", **settings).fit(Y)
+    np.testing.assert_array_equal(whole.posterior_.labels, again.posterior_.labels)
+    np.testing.assert_array_equal(whole.trends_.mean, again.trends_.mean)
+    assert whole.posterior_.record.n_warmup == 180
+    drawn = whole.posterior_.parameters["trend"].mean(axis=(0, 1))
+    spread = whole.posterior_.parameters["trend"].std(axis=(0, 1))
+    # Means given parameters instead of draws: alike to a few standard errors of slow chains.
+    assert np.abs((whole.trends_.mean.to_numpy() - drawn) / spread).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_draws": "many"}, "n_draws must be one of 'auto', not 'many'"),
+        ({"max_sweeps": 0}, "max_sweeps must be an integer of at least 1"),
+        ({"max_sweeps": 100}, "max_sweeps=100 leaves no sweep for a draw after n_warmup=200"),
+        ({"n_warmup": 5}, "n_warmup must be an integer of at least 20 with n_draws='auto'"),
+        ({"max_seconds": 0}, "max_seconds must be a number greater than 0"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GaussianMixture(2, **settings).check(np.zeros((9, 2)))
