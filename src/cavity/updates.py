@@ -8,7 +8,7 @@ new hyperprior is one more file with one more subclass of `Update`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -56,6 +56,10 @@ class Update:
     changes: ClassVar[frozenset[str]] = frozenset()
     cluster_parameters: ClassVar[tuple[str, ...]] = ()
     first: bool = False
+
+    def fresh(self) -> Self:
+        """One like it for another chain: itself, unless it keeps something of its own."""
+        return self
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables in place, given everything else."""

@@ -10,6 +10,13 @@ from cavity import GaussianMixture, NotConvergedWarning, SeriesMixture, StudentT
 from cavity.datasets import make_series, make_student_t
 from cavity.hedonic import HedonicIndex
 
+# Priors that are held: how fast those that learn mix is not what is asked here.
+HELD = {
+    "covariance_prior_scale": 0.1,
+    "covariance_prior_df": 6.0,
+    "mean_prior_strength": 0.01,
+    "concentration": 20.0,
+}
 QUICK = {"n_warmup": 60, "random_state": 0, "progress": False}
 
 
@@ -27,8 +34,8 @@ def test_every_estimator_finds_its_own_length(estimator):
 
 
 def test_easy_data_end_early_and_hard_ones_late():
-    easy = GaussianMixture(3, **QUICK).fit(blobs(15)[0])
-    hard = GaussianMixture(3, **QUICK).fit(blobs(1.5)[0])
+    easy = GaussianMixture(3, **QUICK, **HELD).fit(blobs(15)[0])
+    hard = GaussianMixture(3, **QUICK, **HELD).fit(blobs(1.5)[0])
     for model in (easy, hard):
         record = model.posterior_.record
         assert model.converged_
@@ -42,7 +49,9 @@ def test_easy_data_end_early_and_hard_ones_late():
 
 def test_the_same_draws_whatever_the_threads():
     X, _ = blobs(3)
-    one, two = (GaussianMixture(3, n_jobs=n_jobs, **QUICK).fit(X).posterior_ for n_jobs in (1, 2))
+    one, two = (
+        GaussianMixture(3, n_jobs=n_jobs, **QUICK, **HELD).fit(X).posterior_ for n_jobs in (1, 2)
+    )
     np.testing.assert_array_equal(one.labels, two.labels)
     np.testing.assert_array_equal(one.log_joint, two.log_joint)
     for name in ("n_sweeps", "n_warmup", "thin", "stopped", "set_aside"):
@@ -52,7 +61,7 @@ def test_the_same_draws_whatever_the_threads():
 def test_the_limit_is_told_with_what_to_do(tmp_path):
     X, _ = blobs(1.5)
     with pytest.warns(NotConvergedWarning, match=r"R-hat .* Let it go on: max_sweeps="):
-        model = GaussianMixture(3, max_sweeps=70, checkpoint=tmp_path / "c", **QUICK).fit(X)
+        model = GaussianMixture(3, max_sweeps=70, checkpoint=tmp_path / "c", **QUICK, **HELD).fit(X)
     assert model.posterior_.n_draws == 10
     assert model.posterior_.record.stopped == "max_sweeps"
     assert "came to its limit of 70 sweeps per chain" in model.diagnostics().verdict
@@ -60,26 +69,33 @@ def test_the_limit_is_told_with_what_to_do(tmp_path):
     assert again.posterior_.record == model.posterior_.record
     assert again.n_draws == "auto"
     # With a larger limit it goes on, to the draws that it would have had.
-    longer = GaussianMixture(3, checkpoint=tmp_path / "c", **QUICK).fit(X)
-    whole = GaussianMixture(3, **QUICK).fit(X)
+    longer = GaussianMixture(3, checkpoint=tmp_path / "c", **QUICK, **HELD).fit(X)
+    whole = GaussianMixture(3, **QUICK, **HELD).fit(X)
     assert longer.converged_
     np.testing.assert_array_equal(longer.posterior_.labels, whole.posterior_.labels)
 
 
 def test_a_limit_of_time():
     X, _ = blobs(1.5)
-    settings = {**QUICK, "thin": 200, "max_sweeps": 10**7}
+    settings = {**QUICK, **HELD, "thin": 200, "max_sweeps": 10**7}
     with pytest.warns(NotConvergedWarning, match="Give it more time"):
         model = GaussianMixture(3, max_seconds=1.5, **settings).fit(X)
     assert model.posterior_.record.stopped == "max_seconds"
 
 
-def test_stuck_chains_are_set_aside_and_told():
-    """One label at a time, from random starts: a chain sticks with two blobs in one cluster."""
+def test_stuck_chains_are_set_aside_and_told(monkeypatch):
+    """A chain begins with two blobs in one cluster and two clusters in one blob, and stays."""
     X, truth = blobs(14, seed=3, n_clusters=5)
-    model = GaussianMixture(
-        5, moves=False, init="random", n_warmup=200, random_state=3, progress=False
-    ).fit(X)
+    truth = np.asarray(truth)
+    wrong = np.where(truth == 1, 0, truth)
+    wrong[(truth == 2) & (np.arange(len(truth)) % 2 == 0)] = 1
+
+    def planted(X, n_clusters, init, chain, rng):
+        return wrong if chain == 3 else truth
+
+    monkeypatch.setattr("cavity.estimators.mixtures.initial_labels", planted)
+    settings = {**QUICK, **HELD, "moves": False}
+    model = GaussianMixture(5, **settings).fit(X)
     record = model.posterior_.record
     assert [facts["chain"] for facts in record.set_aside] == [3]
     assert record.set_aside[0]["below"] > 30
@@ -89,9 +105,7 @@ def test_stuck_chains_are_set_aside_and_told():
     assert len(np.unique(np.stack([truth, model.labels_]), axis=1).T) == 5
     # A number of draws adapts nothing: the stuck chain is there, and the verdict is against it.
     with pytest.warns(NotConvergedWarning, match="sit in 2 modes"):
-        fixed = GaussianMixture(
-            5, moves=False, init="random", n_draws=400, random_state=3, progress=False
-        ).fit(X)
+        fixed = GaussianMixture(5, n_draws=200, **settings).fit(X)
     assert fixed.posterior_.n_chains == 4
     assert "chain 3 (mean log joint" in fixed.diagnostics().verdict
 

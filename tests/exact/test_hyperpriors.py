@@ -298,3 +298,11 @@ def test_empty_slots_of_the_naive_sampler_follow_the_scale():
     variance = chain.collapse.parameters.whiten[0, 0] ** -2.0
     assert variance[chain.counts > 0].max() < 1e3
     assert variance[chain.counts == 0].min() > 1e4
+
+
+def test_chains_share_nothing_of_an_update():
+    """Chains are threads: an update with room of its own must not be another chain's too."""
+    first, second = (small.collapse("gaussian-collapsed", updates=(FORMS["full"],)) for _ in "ab")
+    assert first.updates[0] is not second.updates[0]
+    assert not np.shares_memory(first.updates[0].n_drawn, second.updates[0].n_drawn)
+    assert first.updates[0].scale.form == FULL

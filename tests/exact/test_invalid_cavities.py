@@ -12,11 +12,11 @@ N, K, SLOTS = 600, 20, 24
 
 
 def run(separation, seed, n_sweeps=150):
-    """The default estimator's own sampler, started from random labels."""
+    """The estimator's own EP sampler, started from random labels."""
     y, _ = make_student_t(N, K, 2, 5.0, separation, random_state=seed)
     y = np.ascontiguousarray((y - y.mean(axis=0)) / y.std(axis=0))
     rng = np.random.default_rng(seed)
-    plan, _ = StudentTMixture(n_clusters=K)._plan(y)
+    plan, _ = StudentTMixture(n_clusters=K, collapse="ep")._plan(y)
     sampler = plan.sampler(plan.assemble(SLOTS), rng.integers(0, K, N), rng)
     moved = np.zeros(N, dtype=bool)
     before = sampler.labels().copy()

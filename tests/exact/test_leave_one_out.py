@@ -15,6 +15,7 @@ from scipy import integrate, special, stats
 
 from cavity import GaussianMixture, StudentTMixture
 from cavity.estimators.mixture_answers import _log_mean_exp
+from cavity.estimators.recording import within_steps
 from cavity.models.predictive import _spreads, predict
 from cavity.priors import PitmanYor
 
@@ -51,10 +52,15 @@ def fit(kind, prior, collapse="collapsed"):
     return kind(3, collapse=collapse, **tails, **PRIORS[prior], **FIXED).fit(X)
 
 
+def seen(m):
+    """The rows as the model was given them."""
+    return within_steps(m._units.standardise(X))
+
+
 @functools.cache
 def exact(kind, prior):
     """Log p(y_i | the others) of every row in the data's units."""
-    y = fit(kind, prior)._units.standardise(X)
+    y = seen(fit(kind, prior))
     psi = SCALE * (NU - 2.0)
 
     def log_evidence(rows):
@@ -92,7 +98,7 @@ CASES = [
 def test_leave_one_out_is_exact(kind, prior):
     """800 draws of thinned chains, six standard errors and rounding: a false alarm below 1e-6."""
     m = fit(kind, prior)
-    draws = m._left_out(m._units.standardise(X), np.arange(800)) - m._units.log_volume
+    draws = m._left_out(seen(m), np.arange(800)) - m._units.log_volume
     found, error = harmonic(draws)
     print(f"{kind.__name__}, {prior}: {found - exact(kind, prior)} +- {error}")
     assert np.all(np.abs(found - exact(kind, prior)) < 6.0 * error + 1e-3)
@@ -107,7 +113,7 @@ def test_leave_one_out_is_exact(kind, prior):
 def test_drawn_parameters_would_be_optimistic(kind):
     """Negative control: the same identity with parameters that have seen the row far out."""
     m = fit(kind, "dp")
-    drawn = predict(m._packed(np.arange(800)), m._units.standardise(X), m.n_clusters_)[0]
+    drawn = predict(m._packed(np.arange(800)), seen(m), m.n_clusters_)[0]
     found, _ = harmonic(drawn - m._units.log_volume)
     assert found[-1] > exact(kind, "dp")[-1] + 0.5
 
@@ -116,7 +122,7 @@ def test_drawn_parameters_would_be_optimistic(kind):
 def test_every_collapse_has_the_same_answer(collapse):
     """The estimator is that of the draws: exact samplers agree, and ep as well as it can."""
     m = fit(StudentTMixture, "dp", collapse)
-    draws = m._left_out(m._units.standardise(X), np.arange(800)) - m._units.log_volume
+    draws = m._left_out(seen(m), np.arange(800)) - m._units.log_volume
     found, _ = harmonic(draws)
     np.testing.assert_allclose(found, exact(StudentTMixture, "dp"), atol=0.3)
 
@@ -130,7 +136,8 @@ def test_the_predictive_density_integrates_to_one(kind, prior):
     assert integrate.trapezoid(density, t) == pytest.approx(1.0, abs=0.002)
 
 
-@pytest.mark.parametrize(("kind", "prior"), CASES)
+# Three clusters of equal weight are hardly ever empty: there is next to nothing to leave out.
+@pytest.mark.parametrize(("kind", "prior"), [case for case in CASES if case[1] != "fixed"])
 def test_without_the_empty_clusters_it_does_not(kind, prior):
     """Negative control: what is left out is more than the tolerance above."""
     m = fit(kind, prior)
@@ -168,7 +175,7 @@ def test_the_predictive_density_is_exact(prior):
     Within 0.1 at three places, the last between the clusters: 800 draws, errors of 0.02.
     """
     m = fit(GaussianMixture, prior)
-    y = m._units.standardise(X)
+    y = seen(m)
     closed = prior in ("dirichlet", "fixed")
     niw = np.zeros(1), KAPPA, NU, np.array([[SCALE * (NU - 2.0)]])
 

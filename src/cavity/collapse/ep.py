@@ -437,8 +437,9 @@ class EPCollapse(Driver):
         pace = self.state.pace
         pace[SWEEPS] += 1
         n_sweeps = int(pace[SWEEPS])
-        # Sites in single precision are not quite what was added to the sums.
-        if self.state.sites.itemsize < 8 or n_sweeps % REBUILT_EVERY == 0:
+        # Sites in single precision are not quite what was added to the sums. The first sweep is
+        # among those that clean them, so that its kernel is compiled before any chain's clock runs.
+        if self.state.sites.itemsize < 8 or n_sweeps % REBUILT_EVERY == 1:
             self._rebuild(z, counts)
         if self.pass_every and n_sweeps % self.pass_every == 0:
             self._converge(self.state, z, counts, self.pass_tolerance)

@@ -82,7 +82,8 @@ def leave_one_out(
         state.model.alpha[:] = alpha
         state.model.scale[:] = scale
         set_score_rule(state.model)
-    collapse.settle(z, counts)
+    # It needs no random numbers to gather statistics.
+    collapse.start(z, counts, np.random.default_rng(0))
     prior = renew(padded(prior, n_slots), counts)
     out = np.empty(z.size)
     kernel = compiled(log_normalisers, (state, prior))

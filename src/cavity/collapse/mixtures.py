@@ -111,11 +111,15 @@ def _niw(problem: GaussianProblem | StudentTProblem, n_slots: int) -> tuple[Any,
     return family, gaussian_parameters(problem.y.shape[1], n_slots)
 
 
+def _updates(problem: GaussianProblem | StudentTProblem) -> tuple[Update, ...]:
+    return tuple(update.fresh() for update in problem.updates)
+
+
 def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) -> Parts:
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
     driver: Any = collapse
-    parts = Parts(driver(model, *_niw(problem, n_slots)), problem.updates)
+    parts = Parts(driver(model, *_niw(problem, n_slots)), _updates(problem))
     return parts._replace(movable="exactly") if collapse is ConjugateCollapse else parts
 
 
@@ -142,7 +146,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = sampled_student_t(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *problem.updates), movable="exactly")
+    return Parts(driver, (_tails(problem), *_updates(problem)), movable="exactly")
 
 
 @supports("student-t", "ep")
@@ -152,7 +156,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     model = student_t(*_rows_of(problem, n_slots), fraction)
     tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
-    return Parts(driver, (tails, *problem.updates), movable="approximately")
+    return Parts(driver, (tails, *_updates(problem)), movable="approximately")
 
 
 @supports("student-t", "blocked")
@@ -160,7 +164,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *problem.updates))
+    return Parts(driver, (_tails(problem), *_updates(problem)))
 
 
 @supports("student-t", "naive")
@@ -169,7 +173,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     model = marginal_student_t(*_rows_of(problem, n_slots))
     driver = NaiveCollapse(model, *_niw(problem, n_slots))
     # Labels were drawn with the scales integrated out: these come before the parameters.
-    return Parts(driver, (_tails(problem, first=True), *problem.updates))
+    return Parts(driver, (_tails(problem, first=True), *_updates(problem)))
 
 
 def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ once, and read the clusters' parameters once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 
@@ -69,6 +70,16 @@ class ClusterHyperpriors(Update):
         self._kernels = Kernels()
         self.n_drawn = np.zeros(1, dtype=np.int64)
         self._room = common_of(np.concatenate([[1.0, d + 2.0], np.zeros(d * (d + 3) // 2)]), d)
+
+    def fresh(self) -> Self:
+        """One with room of its own."""
+        return type(self)(
+            self.d,
+            None if self.scale.form == FIXED else self.scale,
+            self.typical or None,
+            self.spread if self.spread.shape > 0.0 else None,
+            self.n_held,
+        )
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw it given the occupied clusters' parameters; set the family's prior."""
