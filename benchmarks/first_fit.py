@@ -96,9 +96,9 @@ def main():
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("NUMBA_NUM_THREADS", "as many as processors")
     print(f"{cores} processors, NUMBA_NUM_THREADS: {threads}; seconds, least of {options.repeats}")
-    print(f"{'':22s}{'---------- first fit ----------':>34s}{'------- later process -------':>34s}")
+    print(f"{'':22s}{'---------- first fit ----------':>48s}{'------- later process -------':>36s}")
     names = ("imports", "compile", "wall", "processor", "imports", "first sweep", "processor")
-    print(f"{'':22s}" + "".join(f"{name:>11s}" for name in names))
+    print(f"{'':22s}" + "".join(f"{name:>12s}" for name in names))
     for kind in options.kinds:
         runs = {name: [] for name in checkouts}
         for _ in range(options.repeats):
@@ -114,7 +114,7 @@ def main():
                 least(pairs, 1, "sweep"),
                 least(pairs, 1, "cpu"),
             )
-            print(f"{kind + ', ' + name:22s}" + "".join(f"{x:11.2f}" for x in figures), flush=True)
+            print(f"{kind + ', ' + name:22s}" + "".join(f"{x:12.2f}" for x in figures), flush=True)
 
 
 if __name__ == "__main__":

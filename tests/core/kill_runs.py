@@ -45,7 +45,8 @@ def fit(name: str, checkpoint: Path) -> dict[str, np.ndarray]:
     posterior = model.posterior_
     arrays = {"labels": posterior.labels, "log_joint": posterior.log_joint}
     arrays |= {f"parameter {key}": value for key, value in posterior.parameters.items()}
-    return arrays | {f"event {key}": value for key, value in posterior.events.items()}
+    events = {key: value for key, value in posterior.events.items() if key != "move_seconds"}
+    return arrays | {f"event {key}": value for key, value in events.items()}
 
 
 def all_collapses(checkpoint: Path) -> dict[str, np.ndarray]:
