@@ -10,7 +10,7 @@ import enumeration
 import numpy as np
 import pytest
 import small
-from scipy import stats
+from scipy import special, stats
 
 from cavity.core.compile import compiled
 from cavity.families.common import draw_from, load_from
@@ -25,6 +25,7 @@ from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.covariance_scale import DIAGONAL, FULL, ScalePrior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
+from cavity.sampling.sampler import PartitionSampler
 from cavity.updates import CLUSTER_PRIOR, Update
 
 LEVEL = 1e-4
@@ -113,6 +114,61 @@ def test_distance_of_ep_from_exact(prior, record_property):
     print(f"EP, {prior}: {result}, excess {excess:.3f}, log scale off by {bias:.3f}")
     assert excess < 0.06
     assert abs(bias) < 0.15
+
+
+def df_update(typical=4.0):
+    return ClusterHyperpriors(1, typical=typical)
+
+
+def exact_with_df(prior, typical=4.0):
+    """The Gaussian posterior where nu is learned and the mean variance is one, over a grid."""
+    step = 0.2
+    x = np.arange(math.log(LEAST), math.log(MOST), step) + 0.5 * step
+    log_weight = x - 2.0 * np.log(typical + np.exp(x))
+    states = enumeration.partitions(small.N)
+    log_p = np.empty((len(states), len(x)))
+    for j, spare in enumerate(np.exp(x)):
+        niw = small.NIW._replace(nu=spare + 2.0, psi=np.array([[spare]]))
+        table = enumeration.gaussian_marginals(small.Y, *niw)
+        log_p[:, j] = enumeration.log_joint(states, table, small.log_prior(prior)) + log_weight[j]
+    joint = special.softmax(log_p)
+    return enumeration.Exact(states, joint.sum(axis=1), False), (x, joint.sum(axis=0))
+
+
+def run_df(parts, prior, n_sweeps=N_SWEEPS):
+    rng = np.random.default_rng(21)
+    chain = PartitionSampler(parts, small.partition_prior(prior), np.zeros(small.N, int), rng)
+    labels, found = np.empty((n_sweeps, small.N), dtype=int), np.empty(n_sweeps)
+    for j in range(-50, n_sweeps):
+        chain.sweep(rng)
+        if j >= 0:
+            labels[j] = chain.labels()
+            found[j] = math.log(chain.family.prior[1] - 2.0)
+    return labels, found
+
+
+@pytest.mark.parametrize("kinds", ["both", "collapsed", "given"])
+def test_degrees_of_freedom_with_and_without_the_covariances(kinds):
+    """Each of the two steps alone, and both, follow the enumerated posterior."""
+    exact, grid = exact_with_df("dp")
+    parts = small.collapse("gaussian-collapsed", updates=(df_update(),))
+    extra, plain = parts.updates
+    if kinds == "collapsed":
+        plain.draw = lambda chain, rng: None
+    parts = parts._replace(updates=(plain,) if kinds == "given" else (extra, plain))
+    labels, found = run_df(parts, "dp")
+    result = enumeration.compare(exact, enumeration.lookup(exact, labels))
+    z = score(found, *grid)
+    print(f"{kinds}: {result}, {z:.2f} standard errors off")
+    assert result.p_value > LEVEL
+    assert abs(z) < stats.t.isf(0.5 * LEVEL, 39)
+
+
+def test_a_collapsed_step_without_its_prior_fails():
+    _, grid = exact_with_df("dp")
+    parts = small.collapse("gaussian-collapsed", updates=(df_update(typical=40.0),))
+    _, found = run_df(parts, "dp")
+    assert abs(score(found, *grid)) > stats.t.isf(0.5e-8, 39)
 
 
 # --------------------------------------------------------------------------- updates alone
@@ -303,6 +359,7 @@ def test_empty_slots_of_the_naive_sampler_follow_the_scale():
 def test_chains_share_nothing_of_an_update():
     """Chains are threads: an update with room of its own must not be another chain's too."""
     first, second = (small.collapse("gaussian-collapsed", updates=(FORMS["full"],)) for _ in "ab")
+    assert len(first.updates) == 1
     assert first.updates[0] is not second.updates[0]
     assert not np.shares_memory(first.updates[0].n_drawn, second.updates[0].n_drawn)
     assert first.updates[0].scale.form == FULL

@@ -22,6 +22,7 @@ from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedSca
 from cavity.models.scaled_gaussian import scaled_gaussian
 from cavity.models.student_t import student_t
 from cavity.priors.cluster import NIWPrior
+from cavity.priors.collapsed_df import with_collapsed_df
 from cavity.updates import Update
 
 
@@ -119,8 +120,10 @@ def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) ->
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
     driver: Any = collapse
-    parts = Parts(driver(model, *_niw(problem, n_slots)), _updates(problem))
-    return parts._replace(movable="exactly") if collapse is ConjugateCollapse else parts
+    built, updates = driver(model, *_niw(problem, n_slots)), _updates(problem)
+    if collapse is ConjugateCollapse:
+        return Parts(built, with_collapsed_df(updates), movable="exactly")
+    return Parts(built, updates)
 
 
 @supports("gaussian", "collapsed")
@@ -146,7 +149,8 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = sampled_student_t(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *_updates(problem)), movable="exactly")
+    updates = with_collapsed_df(_updates(problem))
+    return Parts(driver, (_tails(problem), *updates), movable="exactly")
 
 
 @supports("student-t", "ep")
@@ -164,7 +168,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     n_slots = whole_vectors(n_slots)
     model = scaled_gaussian(*_rows_of(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *_updates(problem)))
+    return Parts(driver, (_tails(problem), *with_collapsed_df(_updates(problem))))
 
 
 @supports("student-t", "naive")

@@ -25,6 +25,10 @@ def count_tries(rate, due, begun, out):
         begun[kind] += out[kind]
 
 
+# Sweeps before the first try, if the warm-up is long enough.
+WAITING = 50
+
+
 class Move:
     """Proposals for many labels at once, of one kind or of several that share a kernel.
 
@@ -39,7 +43,9 @@ class Move:
     anchors : Anchors
         Pairs to start from.
     n_adapted : int
-        Sweeps in which the numbers of tries may change.
+        Sweeps in which the numbers of tries may change; none is tried in the first quarter of
+        them, or the first fifty. A move that is accepted while tails and prior are still far from
+        what they come to may lead where none leads back.
     approximate : bool
         Whether the evidence that accepts is an approximation; ``events`` says so.
 
@@ -82,6 +88,9 @@ class Move:
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
         """Try every kind as often as is due, in place."""
+        self.n_sweeps += 1
+        if self.n_sweeps[0] <= min(WAITING, self.n_adapted // 4):
+            return
         state = chain.collapse.state
         n = chain.z.size
         if self._room is None:
@@ -94,7 +103,6 @@ class Move:
             self._room, self._tries, self.tally, rng,
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
-        self.n_sweeps += 1
         if self.n_sweeps[0] <= self.n_adapted:
             shares = np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)

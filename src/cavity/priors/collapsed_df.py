@@ -1,0 +1,151 @@
+"""How much alike the clusters' covariances are, drawn with the covariances integrated out.
+
+Given the covariances, their degrees of freedom hardly move: covariances that were drawn much alike
+call for degrees of freedom that draw them alike again. Where a collapse keeps every cluster's
+posterior NIW(m_k, kappa_k, nu + n_k, c S + C_k), C_k the part of the members, the evidence as a
+function of c = nu - d - 1 alone is
+
+    sum over clusters of  lnGamma_d((nu + n_k) / 2) - lnGamma_d(nu / 2)
+                          + nu / 2 log|c S| - (nu + n_k) / 2 log|c S + C_k|,
+
+and a slice step on log c is quick. It comes before the covariances are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.core.compile import Kernels, jit
+from cavity.core.linear_algebra import cholesky_in_place
+from cavity.core.slices import log_target, slice_step
+from cavity.families.common import load_slot
+from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.updates import Chain, Update
+
+# With more columns the determinants cost more than the sweep.
+MOST_COLUMNS = 40
+
+
+class LogSpareOfAll(NamedTuple):
+    """Density of log(nu - d - 1) given the members of every cluster."""
+
+    scale: np.ndarray  # (d, d), S
+    members: np.ndarray  # (slots, d, d), C_k
+    counts: np.ndarray  # (slots,)
+    typical: float
+    work: np.ndarray  # (d, d)
+
+
+@jit(internal=True)
+def _log_det(density, spare, k):
+    """log|spare S + C_k|, or without the members for k = -1; NaN if it has none."""
+    d = density.scale.shape[0]
+    work = density.work
+    for r in range(d):
+        for c in range(r + 1):
+            work[r, c] = spare * density.scale[r, c]
+            if k >= 0:
+                work[r, c] += density.members[k, r, c]
+    if not cholesky_in_place(work):
+        return math.nan
+    total = 0.0
+    for r in range(d):
+        total += 2.0 * math.log(work[r, r])
+    return total
+
+
+@log_target.register(LogSpareOfAll)
+def _(density, x):
+    spare = math.exp(x)
+    if spare < LEAST or spare > MOST:
+        return -math.inf
+    d = density.scale.shape[0]
+    nu = spare + d + 1.0
+    prior = 0.5 * nu * _log_det(density, spare, -1) - log_multigamma(0.5 * nu, d)
+    total = x - 2.0 * math.log(density.typical + spare)
+    for k in range(density.counts.shape[0]):
+        if density.counts[k] > 0:
+            after = nu + density.counts[k]
+            total += prior + log_multigamma(0.5 * after, d)
+            total -= 0.5 * after * _log_det(density, spare, k)
+    return total if total == total else -math.inf
+
+
+def draw_df_of_all(q, counts, typical, scale, members, work, rng):
+    """Draw nu given the members of every cluster; prior and slots follow. False if it cannot."""
+    d = scale.shape[0]
+    natural = q.prior
+    spare = natural[1] - d - 1.0
+    for k in range(-1, counts.shape[0]):
+        row = natural if k < 0 else q.natural[k]
+        position = 2 + d
+        for r in range(d):
+            for c in range(r + 1):
+                psi = row[position] - row[2 + r] * row[2 + c] / row[0]
+                position += 1
+                if k < 0:
+                    scale[r, c] = psi / spare
+                else:
+                    members[k, r, c] = psi - spare * scale[r, c]
+    density = LogSpareOfAll(scale, members, counts, typical, work)
+    x = math.log(spare)
+    if log_target(density, x) == -math.inf:
+        return False
+    change = math.exp(slice_step(density, x, 1.0, rng)) - spare
+    for k in range(-1, counts.shape[0]):
+        row = natural if k < 0 else q.natural[k]
+        row[1] += change
+        position = 2 + d
+        for r in range(d):
+            for c in range(r + 1):
+                row[position] += change * scale[r, c]
+                position += 1
+        if k >= 0:
+            load_slot(q, k)
+    return True
+
+
+class CollapsedDfUpdate(Update):
+    """Draws the degrees of freedom of the clusters' prior given their members alone.
+
+    Parameters
+    ----------
+    hyperpriors : ClusterHyperpriors
+        The chain's own, which has their prior, shows them, and draws them once more given the
+        covariances.
+    """
+
+    name = "collapsed_df"
+    first = True
+
+    def __init__(self, hyperpriors: ClusterHyperpriors) -> None:
+        self.hyperpriors = hyperpriors
+        self.d = hyperpriors.d
+        self._kernels = Kernels()
+        self._room: tuple[Any, ...] = ()
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw them; where rounding leaves no determinant, the other draw has to do."""
+        if self.hyperpriors.n_drawn[0] < self.hyperpriors.n_held:
+            return
+        d, n_slots = self.d, chain.counts.size
+        if not self._room or len(self._room[1]) != n_slots:
+            self._room = (np.zeros((d, d)), np.zeros((n_slots, d, d)), np.zeros((d, d)))
+        self._kernels.run(
+            draw_df_of_all, chain.family, chain.counts, self.hyperpriors.typical, *self._room, rng
+        )
+
+
+def with_collapsed_df(updates: tuple[Update, ...]) -> tuple[Update, ...]:
+    """The updates, and this one where degrees of freedom are learned and columns are not many."""
+    extra = tuple(
+        CollapsedDfUpdate(u)
+        for u in updates
+        if isinstance(u, ClusterHyperpriors) and u.typical > 0.0 and u.d <= MOST_COLUMNS
+    )
+    return (*extra, *updates)
