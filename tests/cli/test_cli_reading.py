@@ -213,7 +213,8 @@ def test_names_cannot_steer_terminals_or_spreadsheets(cavity, tmp_path):
     table.loc[0, "name"] = "=HYPERLINK(1)"
     table.loc[1, "name"] = "\x1b[2Jgone"
     table.loc[[2, 3], "name"] = ["-5", "@here"]
-    table.loc[[0, 1, 2, 3], "weight"] = 400.0  # all four are named in the summary
+    # All four are named in the summary.
+    table.loc[[0, 1, 2, 3], "weight"] = [400.0, -900.0, 2500.0, -7000.0]
     write(tmp_path / "data.csv", table.rename(columns={"name": "=id"}))
     ran = cavity("fit", "data.csv", "--id-column", "=id", "--clusters", 2, *QUICK)
     assert ran.code == 0, ran.err

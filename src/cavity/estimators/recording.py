@@ -42,5 +42,10 @@ def recording_steps(X: np.ndarray) -> np.ndarray:
 
 def within_steps(X: np.ndarray) -> np.ndarray:
     """Each value of the standardised X somewhere within the step it was recorded with."""
+    rng = np.random.default_rng(_SEED)
     width = np.maximum(recording_steps(X), LEAST_STEP)
-    return X + width * (np.random.default_rng(_SEED).random(X.shape) - 0.5)
+    seen = X + width * (rng.random(X.shape) - 0.5)
+    # A column of one value says nothing, and must not: one Gaussian cluster fits it.
+    constant = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    seen[:, constant] = X[:, constant] + rng.standard_normal((len(X), constant.size))
+    return seen

@@ -28,7 +28,7 @@ from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.core.numerics import fast_log
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8
-from cavity.models.scaled_gaussian import ScaledGaussian
+from cavity.models.scaled_gaussian import ScaledGaussian, first_scales
 from cavity.models.student_t import (
     N_CONSTANTS,
     N_NODES,
@@ -90,8 +90,8 @@ declare(MarginalStudentT, slots={"alpha": 0, "log_norm": 0}, constant=("y", "res
 
 
 def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
-    """Model with every scale at one; alpha has a multiple of eight slots."""
-    n, d = y.shape
+    """Model with its first scales; alpha has a multiple of eight slots."""
+    d = y.shape[1]
     n_slots = alpha.size
     require_whole(n_slots)
     model = SampledStudentT(
@@ -100,7 +100,7 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
         score_grid=np.zeros((n_slots, N_NODES)),
         residual=np.zeros((d, WIDTH)),
-        scale=np.ones(n),
+        scale=first_scales(y, float(alpha[0])),
     )
     set_score_rule(model)
     return model

@@ -48,13 +48,35 @@ class ScaledGaussian(NamedTuple):
 declare(ScaledGaussian, slots={"alpha": 0, "scales": 0}, constant=("y",))
 
 
+def first_scales(y: np.ndarray, alpha: float) -> np.ndarray:
+    """Where the scales of standardised rows start: at one, but for those far out.
+
+    A row that lies far out would otherwise make its first cluster so wide that all others leave it.
+
+    Examples
+    --------
+    >>> first_scales(np.array([[0.5], [1e3]]), 2.0).round(6).tolist()
+    [1.0, 5e-06]
+    """
+    if np.isinf(alpha):
+        return np.ones(len(y))
+    with np.errstate(over="ignore"):
+        far = np.square(y).sum(axis=1)
+    scales = (2.0 * alpha + y.shape[1]) / (2.0 * alpha + far)
+    return np.clip(scales, 1e-280, 1.0)
+
+
 def scaled_gaussian(y: np.ndarray, alpha: np.ndarray) -> ScaledGaussian:
-    """Model with every scale at one; alpha has a multiple of eight slots."""
-    n, d = y.shape
+    """Model with its first scales; alpha has a multiple of eight slots."""
+    d = y.shape[1]
     n_slots = alpha.size
     require_whole(n_slots)
     return ScaledGaussian(
-        y, np.array(alpha, dtype=float), np.ones(n), np.ones(n_slots), np.zeros((d, WIDTH))
+        y,
+        np.array(alpha, dtype=float),
+        first_scales(y, float(alpha[0])),
+        np.ones(n_slots),
+        np.zeros((d, WIDTH)),
     )
 
 

@@ -1,7 +1,7 @@
 """How much alike the clusters' covariances are, learned: degrees of freedom of their prior.
 
 Sigma_k ~ IW(nu, (nu - d - 1) S). With nu just above d + 1 every cluster has a shape of its own; as
-nu grows they come to share S. c = nu - d - 1 has the density t / (t + c)^2, cut to [0.1, 1e5]: its
+nu grows they come to share S. c = nu - d - 1 has the density t / (t + c)^2, cut to [1, 1e5]: its
 median is t, and no order of magnitude is ruled out. It is drawn by a slice step on its logarithm,
 given the covariances of the occupied clusters.
 """
@@ -17,7 +17,7 @@ from cavity.core.slices import log_target, slice_step
 from cavity.families.normal_inverse_wishart import log_multigamma
 from cavity.priors.cluster import Common
 
-LEAST, MOST = 0.1, 1e5
+LEAST, MOST = 1.0, 1e5
 
 
 class LogSpare(NamedTuple):
