@@ -201,7 +201,7 @@ def new_data(sampler, rng) -> None:
     y = s.mean + rng.standard_normal(N) / np.sqrt(s.precision * s.scale)
     sampler.collapse.state.model.y[:, 0] = y
     if isinstance(sampler.collapse, ConjugateCollapse):
-        sampler.collapse.settle(sampler.z, sampler.counts)
+        sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
 
 
 def make_sampler(case: Case, rng) -> PartitionSampler:
