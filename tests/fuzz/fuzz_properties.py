@@ -15,7 +15,13 @@ import numpy as np
 import pandas as pd
 from fuzz_inputs import Case
 
-from cavity import GaussianMixture, NotConvergedWarning, SeriesMixture, StudentTMixture
+from cavity import (
+    CoarseColumnsWarning,
+    GaussianMixture,
+    NotConvergedWarning,
+    SeriesMixture,
+    StudentTMixture,
+)
 from cavity.estimators.base import load
 
 ESTIMATORS = {
@@ -26,6 +32,7 @@ ESTIMATORS = {
 REFUSED_WITHIN, ANSWERED_WITHIN = 2.0, 10.0
 # The package's own warnings that have no category of their own, and what ArviZ says of a
 # leave-one-out estimate, whose user has to know.
+_OURS = (CoarseColumnsWarning, NotConvergedWarning)
 _OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
 
 
@@ -60,7 +67,7 @@ def quietly() -> Iterator[None]:
     unknown: list[str] = []
 
     def show(message: Any, category: type[Warning], *where: Any, **others: Any) -> None:
-        if issubclass(category, NotConvergedWarning) or any(v in str(message) for v in _OWN):
+        if issubclass(category, _OURS) or any(v in str(message) for v in _OWN):
             return
         stack = [f for f in traceback.extract_stack() if "/cavity/" in f.filename]
         place = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else str(where[:2])

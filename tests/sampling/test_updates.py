@@ -65,7 +65,7 @@ def test_a_toy_hyperprior_joins_as_one_class():
         k = sampler.z[0]
         sd = 1.0 / sampler.parameters.whiten[0, 0, k]
         sampler.model.y[0, 0] = sampler.parameters.mean[0, k] + sd * rng.standard_normal()
-        sampler.collapse.settle(sampler.z, sampler.counts)
+        sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
         centres[j] = sampler.record()["centre"]
     thinned = centres[200::20]
     assert stats.kstest(thinned, "norm").pvalue > LEVEL

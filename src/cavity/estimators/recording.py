@@ -47,5 +47,5 @@ def within_steps(X: np.ndarray) -> np.ndarray:
     seen = X + width * (rng.random(X.shape) - 0.5)
     # A column of one value says nothing, and must not: one Gaussian cluster fits it.
     constant = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
-    seen[:, constant] = X[:, constant] + rng.standard_normal((len(X), constant.size))
+    seen[:, constant] = X[:, constant] + 0.1 * rng.standard_normal((len(X), constant.size))
     return seen
