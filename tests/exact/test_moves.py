@@ -64,7 +64,11 @@ class MostlyMoves:
         return self.sampler.labels()
 
 
-@pytest.mark.parametrize("prior", small.PRIORS)
+# The other priors share their verbs with these.
+LONG = {prior: pytest.mark.slow for prior in ("fixed", "shaped", "pitman-yor")}
+
+
+@pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("move", MOVES)
 def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):

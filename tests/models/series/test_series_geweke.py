@@ -217,7 +217,14 @@ def test_prior_and_chain_agree(world, prior_draws, name):
     assert np.abs(scores(chain, prior_draws)).max() < LIMIT
 
 
-@pytest.mark.parametrize("name", ["collapsed", "collapsed by filter", "naive alternating"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "collapsed",
+        pytest.param("collapsed by filter", marks=pytest.mark.slow),
+        pytest.param("naive alternating", marks=pytest.mark.slow),
+    ],
+)
 def test_student_t_noise(name):
     world = World(5, df=10.0)
     prior = from_prior(world, 20_000, np.random.default_rng(1))
