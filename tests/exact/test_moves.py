@@ -65,7 +65,7 @@ class MostlyMoves:
 
 
 # The other priors share their verbs with these.
-LONG = {prior: pytest.mark.slow for prior in ("fixed", "shaped", "pitman-yor")}
+LONG = dict.fromkeys(("fixed", "shaped", "pitman-yor"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
