@@ -62,7 +62,9 @@ def fit_peer(
 def _cavity(X: np.ndarray, k: int, seed: int, X_test: np.ndarray) -> tuple[np.ndarray, float]:
     from cavity import StudentTMixture
 
-    model = StudentTMixture(n_clusters=k, random_state=seed, n_jobs=1, progress=False).fit(X)
+    model = StudentTMixture(
+        n_clusters=k, max_sweeps=1000, random_state=seed, n_jobs=1, progress=False
+    ).fit(X)
     return np.asarray(model.labels_), float(np.mean(model.score_samples(X_test)))
 
 

@@ -72,7 +72,13 @@ def sweeps_were_saved(folder):
     return path.exists() and path.stat().st_size > 5000
 
 
-@pytest.mark.parametrize("length", ["--warmup 10 --draws 50 --thin 150", "--warmup 20 --thin 25"])
+@pytest.mark.parametrize(
+    "length",
+    [
+        pytest.param("--warmup 10 --draws 50 --thin 150", marks=pytest.mark.slow),
+        "--warmup 20 --thin 25",
+    ],
+)
 @pytest.mark.parametrize("again", ["the same command", "--resume alone"])
 def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     options = ["--chains", 2, *length.split(), "--seed", 4]

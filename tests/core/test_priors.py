@@ -84,10 +84,16 @@ def test_probabilities_against_one_observation_after_another():
             "shaped": enumeration.log_dirichlet(z, 0.7 * shape),
             "dp": enumeration.log_restaurant(z, 1.3),
             "pitman-yor": enumeration.log_restaurant(z, 0.4, 0.6),
-            "finite": enumeration.log_finite(z, 0.7),
         }
         for name, twin in twins.items():
             assert log_probability(PRIORS[name], counts) == pytest.approx(twin, abs=1e-9)
+
+
+def test_a_finite_mixture_against_the_sum_over_its_size():
+    for z in enumeration.partitions(4)[::3]:
+        counts = np.bincount(z, minlength=5)
+        twin = enumeration.log_finite(z, 0.7)
+        assert log_probability(PRIORS["finite"], counts) == pytest.approx(twin, abs=1e-9)
 
 
 def test_a_full_house_asks_for_room():

@@ -33,6 +33,7 @@ def test_every_estimator_finds_its_own_length(estimator):
     assert HedonicIndex().n_draws == "auto"
 
 
+@pytest.mark.slow
 def test_easy_data_end_early_and_hard_ones_late():
     easy = GaussianMixture(3, **QUICK, **HELD).fit(blobs(15)[0])
     hard = GaussianMixture(3, **QUICK, **HELD).fit(blobs(1.5)[0])
@@ -58,6 +59,7 @@ def test_the_same_draws_whatever_the_threads():
         assert getattr(one.record, name) == getattr(two.record, name)
 
 
+@pytest.mark.slow
 def test_the_limit_is_told_with_what_to_do(tmp_path):
     X, _ = blobs(1.5)
     with pytest.warns(NotConvergedWarning, match=r"R-hat .* Let it go on: max_sweeps="):
