@@ -6,6 +6,7 @@ as a textbook would.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -76,12 +77,18 @@ def log_restaurant(z: np.ndarray, concentration: float, discount: float = 0.0) -
 
 def log_finite(z: np.ndarray, gamma: float) -> float:
     """Probability of a partition where the number of clusters has a prior: summed over it."""
+    return _log_finite(tuple(sorted(np.bincount(z).tolist(), reverse=True)), gamma)
+
+
+@functools.cache
+def _log_finite(sizes: tuple[int, ...], gamma: float) -> float:
+    z = np.repeat(np.arange(len(sizes)), sizes)
     t = len(set(z.tolist()))
     terms = []
-    for k in range(t, 3000):
+    for k in range(t, 1200):
         # So many labellings with k names are this partition, each as probable as the next.
         names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
-        labelling = log_dirichlet(canonical(z), np.full(k, gamma))
+        labelling = log_dirichlet(z, np.full(k, gamma))
         terms.append(stats.betanbinom.logpmf(k - 1, 1, 4, 3) + names + labelling)
     return float(special.logsumexp(terms))
 
