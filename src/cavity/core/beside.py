@@ -33,11 +33,10 @@ def processors() -> int:
     True
     """
     available = int(numba.config.NUMBA_NUM_THREADS)
-    try:
+    # Where there is no such group, or one without a limit, Numba's number stands.
+    with contextlib.suppress(OSError, ValueError):
         quota, period = _QUOTA.read_text().split()
         available = min(available, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass  # no such group, or one without a limit
     return available
 
 

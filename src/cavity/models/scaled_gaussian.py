@@ -179,19 +179,6 @@ def draw_scales(scale, alpha, distance, z, d, rng):
         scale[i] = rng.standard_gamma(a + 0.5 * d) / (a + 0.5 * distance[i])
 
 
-@jit
-def base_measure(scale, alpha, z, d):
-    """Log density of the scales, and the factor u^(d/2) (2 pi)^(-d/2) of each observation."""
-    total = 0.0
-    for i in range(z.shape[0]):
-        a = alpha[z[i]]
-        u = scale[i]
-        total += 0.5 * d * (math.log(u) - _LOG_2PI)
-        if a < math.inf:
-            total += a * math.log(a) - math.lgamma(a) + (a - 1.0) * math.log(u) - a * u
-    return total
-
-
 @jit(internal=True)
 def total_log_student_t(y, parameters, alpha, z):
     """Log likelihood given cluster parameters, scale variables integrated out."""

@@ -55,21 +55,30 @@ def common_of(natural: np.ndarray, d: int) -> Common:
 
 
 @jit(internal=True)
+def read_psi(natural, out):
+    """Lower triangle of the scale matrix in a row of natural parameters."""
+    d = out.shape[0]
+    position = 2 + d
+    for r in range(d):
+        for c in range(r + 1):
+            out[r, c] = natural[position] - natural[2 + r] * natural[2 + c] / natural[0]
+            position += 1
+
+
+@jit(internal=True)
 def read_common(common, natural, parameters, counts):
     """Take everything from a family's packed prior and the occupied clusters' parameters."""
     d = common.centre.shape[0]
     kappa, nu = natural[0], natural[1]
     common.kappa[0] = kappa
     common.nu[0] = nu
+    read_psi(natural, common.scale)
     for r in range(d):
         common.centre[r] = natural[2 + r] / kappa
-    position = 2 + d
-    for r in range(d):
         common.weighed[r] = 0.0
         for c in range(r + 1):
-            psi = natural[position] - kappa * common.centre[r] * common.centre[c]
-            position += 1
-            common.scale[r, c] = common.scale[c, r] = psi / (nu - d - 1.0)
+            common.scale[r, c] /= nu - d - 1.0
+            common.scale[c, r] = common.scale[r, c]
             common.precision[r, c] = 0.0
     common.log_dets[0] = 0.0
     common.n_clusters[0] = 0

@@ -23,6 +23,7 @@ from cavity.core.linear_algebra import cholesky_in_place
 from cavity.core.slices import log_target, slice_step
 from cavity.families.common import load_slot
 from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity.priors.cluster import read_psi
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.updates import Chain, Update
@@ -81,17 +82,15 @@ def draw_df_of_all(q, counts, typical, scale, members, work, rng):
     d = scale.shape[0]
     natural = q.prior
     spare = natural[1] - d - 1.0
-    for k in range(-1, counts.shape[0]):
-        row = natural if k < 0 else q.natural[k]
-        position = 2 + d
+    read_psi(natural, scale)
+    for k in range(counts.shape[0]):
+        read_psi(q.natural[k], members[k])
         for r in range(d):
             for c in range(r + 1):
-                psi = row[position] - row[2 + r] * row[2 + c] / row[0]
-                position += 1
-                if k < 0:
-                    scale[r, c] = psi / spare
-                else:
-                    members[k, r, c] = psi - spare * scale[r, c]
+                members[k, r, c] -= scale[r, c]
+    for r in range(d):
+        for c in range(r + 1):
+            scale[r, c] /= spare
     density = LogSpareOfAll(scale, members, counts, typical, work)
     x = math.log(spare)
     if log_target(density, x) == -math.inf:
