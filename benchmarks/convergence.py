@@ -1,0 +1,183 @@
+"""Whether default fits of ordinary tables converge, how long they take and how right they are.
+
+    python benchmarks/convergence.py                    # seeds that settings may be chosen on
+    python benchmarks/convergence.py --fresh            # seeds kept for the figures that are told
+    python benchmarks/convergence.py --only wine medium --csv fits.csv
+
+Real sets: iris, wine, breast cancer, digits (ten principal components), banknote, crabs,
+penguins, wine27 and galaxies, each as it is and with 5 and 10 % of outliers; made ones:
+make_student_t (K = 20, N = 600, d = 2, df = 5) at three separations, with K given (and, `--room
+2`, with twice as many). `StudentTMixture(n_clusters)` and nothing else is set but the seed. The
+adjusted Rand index is of the rows with a known group. The oracle knows the parameters that the
+made data were drawn with and gives each row its most probable cluster. Wall seconds are of fits
+with compiled kernels, on as many threads as the machine has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn import datasets
+from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
+
+from cavity import StudentTMixture
+from cavity.datasets import add_outliers, fetch_benchmark, make_student_t
+
+SEPARATIONS = ("hard", "medium", "easy")
+OUTLIERS = (0.0, 0.05, 0.10)
+TUNING, FRESH = 300, 800
+N_MADE = 10
+# Galaxies have no known groups; six is what is usually found.
+N_GALAXIES = 6
+
+
+class Case(NamedTuple):
+    """A data set, its groups where they are known, and the clusters that a user would ask for."""
+
+    kind: str
+    name: str
+    X: np.ndarray
+    truth: np.ndarray | None
+    n_clusters: int
+    oracle: float
+    seed: int
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    X, y = datasets.load_digits(return_X_y=True)
+    return PCA(10, random_state=0).fit_transform(X), y
+
+
+def _of_scikit(load: Callable) -> Callable:
+    return lambda: load(return_X_y=True)
+
+
+def _of_ours(name: str) -> Callable:
+    return lambda: fetch_benchmark(name)
+
+
+REAL: dict[str, Callable] = {
+    "iris": _of_scikit(datasets.load_iris),
+    "wine": _of_scikit(datasets.load_wine),
+    "cancer": _of_scikit(datasets.load_breast_cancer),
+    "digits": _digits,
+    **{name: _of_ours(name) for name in ("banknote", "crabs", "penguins", "wine27", "galaxies")},
+}
+
+
+def oracle(X: np.ndarray, truth: NamedTuple) -> float:
+    """Agreement with the truth of the most probable clusters under the true parameters."""
+    scores = [
+        stats.multivariate_t(mean, scale, truth.df).logpdf(X)
+        for mean, scale in zip(truth.means, truth.scales, strict=True)
+    ]
+    return adjusted_rand_score(truth.labels, np.argmax(scores, axis=0))
+
+
+def cases(first: int, only: list[str], room: float) -> Iterator[Case]:
+    """Every data set asked for."""
+    for name, load in REAL.items():
+        if only and name not in only:
+            continue
+        X, labels = load()
+        X = np.asarray(X, float)
+        known = None if labels is None else np.unique(labels, return_inverse=True)[1]
+        n_clusters = N_GALAXIES if known is None else int(known.max()) + 1
+        for fraction in OUTLIERS:
+            spoiled = add_outliers(X, fraction, random_state=first)[0] if fraction else X
+            kind = f"outliers {fraction:.0%}" if fraction else "real"
+            given = round(room * n_clusters)
+            yield Case(kind, f"{name} {fraction:.0%}", spoiled, known, given, np.nan, first)
+    for separation in SEPARATIONS:
+        if only and separation not in only:
+            continue
+        for seed in range(first, first + N_MADE):
+            X, truth = make_student_t(600, 20, 2, 5.0, separation, random_state=seed)
+            given = round(room * 20)
+            name = f"{separation} {seed}"
+            yield Case(separation, name, X, truth.labels, given, oracle(X, truth), seed)
+
+
+def fit(case: Case) -> dict:
+    """One row of the table."""
+    start, cpu = time.perf_counter(), os.times()
+    model = StudentTMixture(case.n_clusters, random_state=case.seed, progress=False).fit(case.X)
+    seconds, spent = time.perf_counter() - start, os.times()
+    found = model.labels_
+    known = case.truth is not None
+    return {
+        "kind": case.kind,
+        "name": case.name,
+        "n": len(case.X),
+        "d": case.X.shape[1],
+        "given": case.n_clusters,
+        "found": model.n_clusters_,
+        "ari": adjusted_rand_score(case.truth, found[: len(case.truth)]) if known else np.nan,
+        "oracle": case.oracle,
+        "converged": model.converged_,
+        "sweeps": model.posterior_.record.n_sweeps,
+        "aside": len(model.posterior_.record.set_aside),
+        "seconds": seconds,
+        "processor": spent.user + spent.system - cpu.user - cpu.system,
+        "why": "" if model.converged_ else model.posterior_.diagnostics().sentences[0],
+    }
+
+
+def told(rows: pd.DataFrame) -> str:
+    """Shares, times and agreement, kind by kind."""
+    heads = ("fits", "converged", "median s", "longest s", "ARI", "s.e.", "below oracle")
+    widths = (6, 11, 10, 11, 8, 7, 14)
+    cells = (f"{head:>{width}s}" for head, width in zip(heads, widths, strict=True))
+    lines = [" " * 14 + "".join(cells)]
+    parts = [*rows.groupby("kind", sort=False), ("all", rows)]
+    for kind, part in parts:
+        error = part["ari"].std() / np.sqrt(max(part["ari"].count(), 1))
+        below = (part["oracle"] - part["ari"]).mean()
+        lines.append(
+            f"{kind:14s}{len(part):6d}{part['converged'].mean():11.2f}"
+            f"{part['seconds'].median():10.1f}{part['seconds'].max():11.1f}"
+            f"{part['ari'].mean():8.3f}{error:7.3f}{below:14.3f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fresh", action="store_true", help="seeds on which nothing was chosen")
+    parser.add_argument("--only", nargs="*", default=[], help="real sets or separations")
+    parser.add_argument("--room", type=float, default=1.0, help="clusters given over the true ones")
+    parser.add_argument("--csv", type=Path, help="every fit, for a closer look")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    warm = make_student_t(60, 3, 2, 5.0, "easy", random_state=0)[0]
+    StudentTMixture(3, random_state=0, progress=False).fit(warm)  # compiles
+    rows = []
+    print(
+        f"{'':16s}{'n':>6s}{'d':>4s}{'K':>4s}{'found':>6s}{'ARI':>7s}{'oracle':>8s}{'sweeps':>8s}{'aside':>6s}{'s':>7s}"
+    )
+    for case in cases(FRESH if options.fresh else TUNING, options.only, options.room):
+        row = fit(case)
+        rows.append(row)
+        print(
+            f"{row['name']:16s}{row['n']:6d}{row['d']:4d}{row['given']:4d}{row['found']:6d}"
+            f"{row['ari']:7.3f}{row['oracle']:8.3f}{row['sweeps']:8d}{row['aside']:6d}"
+            f"{row['seconds']:7.1f}  {row['why'] or 'converged'}",
+            flush=True,
+        )
+        if options.csv:
+            pd.DataFrame(rows).to_csv(options.csv, index=False)
+    print("\n" + told(pd.DataFrame(rows)))
+
+
+if __name__ == "__main__":
+    main()
