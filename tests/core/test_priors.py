@@ -31,7 +31,7 @@ PRIORS = {
     "shaped": dirichlet(5, 0.7, np.array([1.0, 2.0, 0.5, 3.0, 0.1])),
     "dp": dirichlet_process(5, 1.3),
     "pitman-yor": pitman_yor(5, 0.4, 0.6),
-    "finite": finite(5, 4, 0.7),
+    "finite": finite(5, 4, 0.7, 0.6),
 }
 
 
@@ -89,11 +89,15 @@ def test_probabilities_against_one_observation_after_another():
             assert log_probability(PRIORS[name], counts) == pytest.approx(twin, abs=1e-9)
 
 
-def test_a_finite_mixture_against_the_sum_over_its_size():
-    for z in enumeration.partitions(4)[::3]:
+@pytest.mark.parametrize("ratio", [0.6, 1.0, 3.0])
+def test_a_finite_mixture_against_the_sum_over_its_size(ratio):
+    total = 0.0
+    for z in enumeration.labellings(4, 5):
         counts = np.bincount(z, minlength=5)
-        twin = enumeration.log_finite(z, 0.7)
-        assert log_probability(PRIORS["finite"], counts) == pytest.approx(twin, abs=1e-9)
+        twin = enumeration.log_finite(z, 0.7, ratio, 5)
+        assert log_probability(finite(5, 4, 0.7, ratio), counts) == pytest.approx(twin, abs=1e-9)
+        total += np.exp(twin)
+    assert total == pytest.approx(1.0)
 
 
 def test_a_full_house_asks_for_room():

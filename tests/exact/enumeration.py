@@ -75,21 +75,20 @@ def log_restaurant(z: np.ndarray, concentration: float, discount: float = 0.0) -
     return total
 
 
-def log_finite(z: np.ndarray, gamma: float) -> float:
-    """Probability of a partition where the number of clusters has a prior: summed over it."""
-    return _log_finite(tuple(sorted(np.bincount(z).tolist(), reverse=True)), gamma)
+def log_finite(z: np.ndarray, gamma: float, ratio: float, most: int) -> float:
+    """Probability of a labelling where the number of clusters has a prior: summed over it.
 
-
-@functools.cache
-def _log_finite(sizes: tuple[int, ...], gamma: float) -> float:
-    z = np.repeat(np.arange(len(sizes)), sizes)
-    t = len(set(z.tolist()))
+    Which of the `most` names the K clusters have is left to chance, all sets of K alike.
+    """
+    numbers = np.arange(1, most + 1)
+    prior = ratio**numbers / (ratio**numbers).sum()
+    _, own = np.unique(z, return_inverse=True)
+    t = int(own.max()) + 1
     terms = []
-    for k in range(t, 1200):
-        # So many labellings with k names are this partition, each as probable as the next.
-        names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
-        labelling = log_dirichlet(z, np.full(k, gamma))
-        terms.append(stats.betanbinom.logpmf(k - 1, 1, 4, 3) + names + labelling)
+    for k in range(t, most + 1):
+        sets = special.comb(most - t, k - t) / special.comb(most, k)
+        labelling = log_dirichlet(own, np.full(k, gamma))
+        terms.append(np.log(prior[k - 1] * sets) + labelling)
     return float(special.logsumexp(terms))
 
 

@@ -18,6 +18,7 @@ from cavity.priors.partition import (
     fixed_weights,
     pitman_yor,
 )
+from cavity.priors.partition import padded as padded_slots
 from cavity.sampling.sampler import PartitionSampler
 
 Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
@@ -29,9 +30,9 @@ SLOTS = 8
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 SHAPE = np.array([2.0, 1.0, 0.5])
 OPEN = {"dp": (1.0, 0.0), "pitman-yor": (0.5, 0.4)}
-FINITE = 0.8
-PRIORS = ("fixed", "dirichlet", "shaped", *OPEN, "finite")
-CLOSED = PRIORS[:3]
+FINITE = (0.8, 0.6)
+CLOSED = ("fixed", "dirichlet", "shaped", "finite")
+PRIORS = (*CLOSED, *OPEN)
 EXACT_SAMPLERS = (
     "gaussian-collapsed",
     "gaussian-naive",
@@ -56,7 +57,7 @@ def partition_prior(name):
     if name == "dp":
         return dirichlet_process(SLOTS, OPEN["dp"][0])
     if name == "finite":
-        return finite(SLOTS, N, FINITE)
+        return padded_slots(finite(3, N, *FINITE), SLOTS)
     return pitman_yor(SLOTS, *OPEN["pitman-yor"])
 
 
@@ -68,7 +69,7 @@ def log_prior(name):
     if name == "shaped":
         return lambda z: enumeration.log_dirichlet(z, 0.8 * SHAPE)
     if name == "finite":
-        return lambda z: enumeration.log_finite(z, FINITE)
+        return lambda z: enumeration.log_finite(z, *FINITE, 3)
     return lambda z: enumeration.log_restaurant(z, *OPEN[name])
 
 

@@ -9,7 +9,7 @@ import small
 from builders import scale_mixture_collapse
 
 from cavity.core.compile import compiled
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import WholeClusterMoves
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import evidences
 
@@ -123,10 +123,10 @@ PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
         ("dp", {"pass_every": 1, "max_passes": 5}, 0.05),
         ("dp", {"fraction": 0.5}, 0.09),
         ("dp", {"damping": 0.8}, 0.11),
-        ("dp", {"moves": [StandardMoves]}, 0.065),
-        ("dirichlet", {"moves": [StandardMoves]}, 0.065),
+        ("dp", {"moves": [WholeClusterMoves]}, 0.065),
+        ("dirichlet", {"moves": [WholeClusterMoves]}, 0.065),
         ("dp", PLANE, 0.03),
-        ("dp", {**PLANE, "moves": [StandardMoves]}, 0.03),
+        ("dp", {**PLANE, "moves": [WholeClusterMoves]}, 0.03),
     ],
     ids=[
         "dp",

@@ -12,10 +12,11 @@ import small
 from builders import gaussian_collapse
 
 from cavity.core.compile import jit
-from cavity.moves import allocation, reshuffle, split_merge
+from cavity.moves import allocation, pinch, reshuffle, split_merge
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
 from cavity.moves.exchange import Exchange
 from cavity.moves.move import Move
+from cavity.moves.pinch import Pinch
 from cavity.moves.reshuffle import Reshuffle
 from cavity.moves.split_merge import SplitMerge
 from cavity.moves.standard import StandardMoves
@@ -25,7 +26,12 @@ from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import evidence, observe
 
 LEVEL = 1e-4  # of each test; some forty of them
-MOVES = {"reshuffle": Reshuffle, "split-merge": SplitMerge, "exchange": Exchange}
+MOVES = {
+    "reshuffle": Reshuffle,
+    "split-merge": SplitMerge,
+    "exchange": Exchange,
+    "pinch": Pinch,
+}
 SAMPLERS = ("gaussian-collapsed", "student-t-collapsed")
 
 
@@ -141,6 +147,19 @@ def test_a_split_that_forgets_the_free_slots_is_found():
     rng = np.random.default_rng(13)
     exact = small.exact("gaussian", "dirichlet")
     sampler = chain("gaussian-collapsed", "dirichlet", rng, [careless])
+    visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
+    assert enumeration.compare(exact, visited).p_value < LEVEL
+
+
+def test_a_pinch_that_leaves_members_behind_is_found():
+    """Negative control: a cluster goes back whose other members no way there would reach."""
+    space = vars(pinch)
+    wrong = rewritten(pinch.gather_neighbours, "inside != counts[small]", "False", space)
+    tries = rewritten(pinch.pinches, "WORK", "WORK", {**space, "gather_neighbours": wrong})
+    careless = with_mistake(pinch, Pinch, "pinches", tries)
+    rng = np.random.default_rng(13)
+    exact = small.exact("gaussian", "dp")
+    sampler = chain("gaussian-collapsed", "dp", rng, [careless])
     visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
     assert enumeration.compare(exact, visited).p_value < LEVEL
 

@@ -91,11 +91,11 @@ class Model(StrEnum):
 class Prior(StrEnum):
     """Priors over partitions."""
 
+    finite = "finite"
     dirichlet = "dirichlet"
     fixed = "fixed"
     dp = "dp"
     pitman_yor = "pitman-yor"
-    finite = "finite"
 
 
 class Demo(StrEnum):

@@ -65,7 +65,7 @@ class Model:
     def refuse_few(self, n: int, settings: Mapping[str, Any]) -> None:
         """Refuse more clusters than there are things to cluster."""
         n_clusters = settings.get("n_clusters", 10)
-        if n < n_clusters and settings.get("prior") not in ("dp", "pitman-yor", "finite"):
+        if n < n_clusters and settings.get("prior") not in ("dp", "pitman-yor"):
             noun = self.noun if self.noun == "series" else f"{self.noun}s"
             raise UserError(
                 f"There are {n} {noun}, fewer than --clusters {n_clusters}; lower --clusters, or "

@@ -60,7 +60,7 @@ class Estimator(Fitted, BaseEstimator):
     n_clusters: int = 10
     _: KW_ONLY
     collapse: str = ""
-    prior: Any = "dirichlet"
+    prior: Any = "finite"
     concentration: float | str | None = None
     n_chains: int = 4
     n_warmup: int = 200

@@ -19,7 +19,7 @@ from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import StandardMoves, WholeClusterMoves
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
@@ -194,7 +194,9 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
     """The moves of a chain, where its collapse has evidence to accept them by."""
     if parts.movable == "never":
         return ()
-    return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
+    if parts.movable == "approximately":
+        return (WholeClusterMoves(anchors, n_adapted, approximate=True),)
+    return (StandardMoves(anchors, n_adapted),)
 
 
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:

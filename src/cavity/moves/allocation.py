@@ -81,10 +81,11 @@ def gather_members(state, z, first, second, a, b, room, start, rng):
 
 
 @jit(internal=True)
-def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
+def allocate(state, prior, counts, a, b, room, start, stop, second, forced, rng):
     """Put members `start` to `stop` back; returns the sum of the log normalisers.
 
-    They go where the old labels say, with what was their own (forced), or where the draws do.
+    They go where the old labels say, with what was their own (forced), or where the draws do. The
+    first goes to slot a, and where there is a slot b the one at place `second` to that.
     """
     model, q = state.model, state.family
     n_clusters = 0
@@ -96,7 +97,7 @@ def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
         i = room.members[t]
         in_a = -math.inf
         in_b = -math.inf
-        if t != start + 1 or b < 0:
+        if t != second or b < 0:
             in_a = math.log(seat_weight(prior, counts, n_clusters, a)) + evidence(model, q, a, i)
             room.work[0] += 1
         if b >= 0 and t != start:
@@ -118,6 +119,21 @@ def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
             n_clusters += 1
         counts[k] += 1
     return total
+
+
+@jit(internal=True)
+def take_slot(q, k, out):
+    """Copy a slot's natural parameters."""
+    for p in range(out.shape[0]):
+        out[p] = q.natural[k, p]
+
+
+@jit(internal=True)
+def set_slot(q, k, natural):
+    """Give a slot natural parameters."""
+    for p in range(natural.shape[0]):
+        q.natural[k, p] = natural[p]
+    load_slot(q, k)
 
 
 @jit(internal=True)
@@ -152,14 +168,18 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
     )
     for place in range(3):
         if slots[place] >= 0:
-            for p in range(room.kept.shape[1]):
-                room.kept[place, p] = q.natural[slots[place], p]
+            take_slot(q, slots[place], room.kept[place])
     _clear(state, counts, slots)
-    back = allocate(state, prior, counts, first[0], first[1], room, 0, middle, True, rng)
-    back += allocate(state, prior, counts, second[0], second[1], room, middle, stop, True, rng)
+    back = allocate(state, prior, counts, first[0], first[1], room, 0, middle, 1, True, rng)
+    place = middle + 1
+    back += allocate(
+        state, prior, counts, second[0], second[1], room, middle, stop, place, True, rng
+    )
     _clear(state, counts, slots)
-    there = allocate(state, prior, counts, first[0], first[2], room, 0, middle, False, rng)
-    there += allocate(state, prior, counts, second[0], second[2], room, middle, stop, False, rng)
+    there = allocate(state, prior, counts, first[0], first[2], room, 0, middle, 1, False, rng)
+    there += allocate(
+        state, prior, counts, second[0], second[2], room, middle, stop, place, False, rng
+    )
     tally[TRIES] += 1
     if math.log1p(-rng.random()) < there - back + chance:
         tally[ACCEPTED] += 1
@@ -171,7 +191,5 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
     for place in range(3):
         k = slots[place]
         if k >= 0:
-            for p in range(room.kept.shape[1]):
-                q.natural[k, p] = room.kept[place, p]
-            load_slot(q, k)
+            set_slot(q, k, room.kept[place])
             counts[k] = sizes[place]

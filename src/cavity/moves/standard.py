@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from cavity.moves.exchange import exchanges
 from cavity.moves.move import Move
+from cavity.moves.pinch import pinches
 from cavity.moves.reshuffle import reshuffles
 from cavity.moves.split_merge import splits_and_merges
+
+
+def _of_whole_clusters(state, prior, z, counts, anchors, room, n_tries, tally, rng):
+    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+    reshuffles(state, prior, z, counts, anchors, room, n_tries[1], tally[1], rng)
+    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[2], tally[2], rng)
 
 
 def _all(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
     reshuffles(state, prior, z, counts, anchors, room, n_tries[1], tally[1], rng)
     splits_and_merges(state, prior, z, counts, anchors, room, n_tries[2], tally[2], rng)
+    pinches(state, prior, z, counts, anchors, room, n_tries[3], tally[3], rng)
+
+
+class WholeClusterMoves(Move):
+    """Exchange, reshuffle, split and merge: for collapses whose members cannot leave one by one."""
+
+    name = "whole_clusters"
+    kinds = ("exchange", "reshuffle", "split_merge")
+    shares = (0.2, 0.15, 0.25)
+    kernel = staticmethod(_of_whole_clusters)
 
 
 class StandardMoves(Move):
-    """Exchange, reshuffle, split and merge."""
+    """Exchange, reshuffle, split and merge, pinch."""
 
     name = "standard"
-    kinds = ("exchange", "reshuffle", "split_merge")
-    shares = (0.2, 0.15, 0.25)
+    kinds = ("exchange", "reshuffle", "split_merge", "pinch")
+    shares = (0.2, 0.15, 0.2, 0.25)
     kernel = staticmethod(_all)

@@ -53,15 +53,16 @@ class PitmanYorState(NamedTuple):
 class FiniteState(NamedTuple):
     """A finite mixture whose number of clusters has a prior of its own, summed out.
 
-    K - 1 is beta-negative-binomial, the weights of the K clusters are symmetric Dirichlet, and
-    some of them may be empty.
+    K is from 1 to the number of slots that a cluster may take, each further cluster less likely by
+    a constant factor. Weights of the K clusters are symmetric Dirichlet, some of them may be empty,
+    and which slots they take is left to chance.
     """
 
+    allowed: np.ndarray  # (slots,), one for a slot that a cluster may take, else zero
     concentration: np.ndarray  # (1,), Dirichlet parameter of each cluster
-    free: np.ndarray  # (slots,)
-    n_free: np.ndarray  # (1,)
+    ratio: np.ndarray  # (1,), p(K + 1) / p(K)
     n: np.ndarray  # (1,), observations
-    log_new: np.ndarray  # (slots,), log V(t + 1) - log V(t), filled when asked for
+    log_new: np.ndarray  # (most,), log V(t + 1) - log V(t), filled when asked for
     made_for: np.ndarray  # (1,), the concentration that these are for
 
 
@@ -69,10 +70,11 @@ declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
 declare(DirichletState, slots={"shape": 0}, constant=("shape",))
 declare(DirichletProcessState, slots={"free": 0})
 declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
-declare(FiniteState, slots={"free": 0, "log_new": 0}, constant=("n",))
+declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "ratio", "n"))
 
-OpenPrior = DirichletProcessState | PitmanYorState | FiniteState
-PartitionPrior = FixedWeightsState | DirichletState | OpenPrior
+OpenPrior = DirichletProcessState | PitmanYorState
+ClosedPrior = FixedWeightsState | DirichletState | FiniteState
+PartitionPrior = ClosedPrior | OpenPrior
 
 
 def is_open(prior: PartitionPrior) -> bool:
@@ -106,12 +108,16 @@ def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25)
     return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
 
 
-def finite(n_slots: int, n: int, concentration: float = 1.0) -> FiniteState:
-    """Finite mixture of unknown size for n observations, with room for `n_slots` clusters."""
+def finite(
+    n_clusters: int, n: int, concentration: float = 1.0, ratio: float = 0.5
+) -> FiniteState:
+    """Finite mixture of 1 to `n_clusters` clusters, for n observations."""
     return FiniteState(
-        *dirichlet_process(n_slots, concentration),
+        np.ones(n_clusters),
+        np.array([float(concentration)]),
+        np.array([float(ratio)]),
         np.array([n]),
-        np.full(n_slots, np.nan),
+        np.full(n_clusters, np.nan),
         np.array([np.nan]),
     )
 
@@ -129,6 +135,11 @@ def _(prior):
 
 
 @named_slots.register(DirichletState)
+def _(prior):
+    return True
+
+
+@named_slots.register(FiniteState)
 def _(prior):
     return True
 
@@ -250,101 +261,90 @@ def _(prior, counts):
     return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
 
 
-# Shape of the beta-negative-binomial prior of K - 1 (Fruehwirth-Schnatter, Malsiner-Walli and Gruen
-# 2021): a mean of one, and a tail that falls off as K^-5.
-_BNB = (1.0, 4.0, 3.0)
-_MOST_COMPONENTS = 20_000
-
-
 @jit(internal=True)
-def log_number(k):
-    """Log prior probability of k clusters, occupied or not."""
-    size, a, b = _BNB
-    x = k - 1.0
-    total = math.lgamma(size + x) - math.lgamma(size) - math.lgamma(x + 1.0)
-    total += math.lgamma(size + a) + math.lgamma(x + b) - math.lgamma(size + a + x + b)
-    return total - math.lgamma(a) - math.lgamma(b) + math.lgamma(a + b)
-
-
-@jit(internal=True)
-def log_finite(t, n, gamma):
+def log_finite(t, n, gamma, ratio, most):
     """Log V(t), the sum over K of p(K) K!/(K - t)! Gamma(gamma K) / Gamma(gamma K + n).
 
     The probability of a partition of n observations in t clusters is V(t) times the product of
     Gamma(gamma + size) / Gamma(gamma) over its clusters (Miller and Harrison 2018).
     """
+    step = math.log(ratio)
     top = -math.inf
     total = 0.0
-    for k in range(max(t, 1), max(t, 1) + _MOST_COMPONENTS):
-        term = log_number(k) + math.lgamma(k + 1.0) - math.lgamma(k - t + 1.0)
+    mass = 0.0
+    for k in range(1, most + 1):
+        mass += ratio ** (k - most) if ratio > 1.0 else ratio**k
+    for k in range(max(t, 1), most + 1):
+        term = step * (k - most if ratio > 1.0 else k) - math.log(mass)
+        term += math.lgamma(k + 1.0) - math.lgamma(k - t + 1.0)
         term += math.lgamma(gamma * k) - math.lgamma(gamma * k + n)
         if term > top:
             total = total * math.exp(top - term) + 1.0
             top = term
         else:
-            share = math.exp(term - top)
-            total += share
-            # The terms rise to a single peak and then fall off, at the least as K^-5.
-            if share * k < 1e-14 * total:
-                break
+            total += math.exp(term - top)
     return top + math.log(total)
 
 
 @jit(internal=True)
-def _log_new(prior, t):
-    """Log V(t + 1) - log V(t), from the table or into it."""
-    if prior.made_for[0] != prior.concentration[0]:
-        prior.made_for[0] = prior.concentration[0]
-        for j in range(prior.log_new.shape[0]):
+def _new_seat(prior, n_clusters):
+    """Weight of each empty slot for one more observation."""
+    most = prior.log_new.shape[0]
+    if n_clusters >= most:
+        return 0.0
+    gamma = prior.concentration[0]
+    if prior.made_for[0] != gamma:
+        prior.made_for[0] = gamma
+        for j in range(most):
             prior.log_new[j] = math.nan
-    if math.isnan(prior.log_new[t]):
-        gamma = prior.concentration[0]
-        n = prior.n[0]
-        prior.log_new[t] = log_finite(t + 1, n, gamma) - log_finite(t, n, gamma)
-    return prior.log_new[t]
+    if math.isnan(prior.log_new[n_clusters]):
+        n, ratio = prior.n[0], prior.ratio[0]
+        more = log_finite(n_clusters + 1, n, gamma, ratio, most)
+        prior.log_new[n_clusters] = more - log_finite(n_clusters, n, gamma, ratio, most)
+    return gamma * math.exp(prior.log_new[n_clusters]) / (most - n_clusters)
 
 
 @prior_weights.register(FiniteState)
 def _(prior, counts, k, out):
-    if not _open_weights(prior, counts, k, -prior.concentration[0], out):
-        return False
     n_clusters = 0
     for j in range(counts.shape[0]):
         if counts[j] > 0:
             n_clusters += 1
-    top = prior.free[prior.n_free[0] - 1]
-    out[top] = prior.concentration[0] * math.exp(_log_new(prior, n_clusters))
+    new = _new_seat(prior, n_clusters)
+    gamma = prior.concentration[0]
+    for j in range(out.shape[0]):
+        out[j] = counts[j] + gamma if counts[j] > 0 else new * prior.allowed[j]
     return True
 
 
 @seat_weight.register(FiniteState)
 def _(prior, counts, n_clusters, k):
-    gamma = prior.concentration[0]
     if counts[k] > 0:
-        return counts[k] + gamma
-    return gamma * math.exp(_log_new(prior, n_clusters))
+        return counts[k] + prior.concentration[0]
+    return _new_seat(prior, n_clusters) * prior.allowed[k]
 
 
 @log_prior.register(FiniteState)
 def _(prior, counts):
     gamma = prior.concentration[0]
+    most = prior.log_new.shape[0]
     total = 0.0
     n_clusters = 0
     for k in range(counts.shape[0]):
         if counts[k] > 0:
             total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
             n_clusters += 1
-    return total + log_finite(n_clusters, prior.n[0], gamma)
+    # Of the labellings that name the same partition, this is one.
+    total += math.lgamma(most - n_clusters + 1.0) - math.lgamma(most + 1.0)
+    return total + log_finite(n_clusters, prior.n[0], gamma, prior.ratio[0], most)
 
 
 def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
-    if not isinstance(prior, FixedWeightsState | DirichletState):
+    if not isinstance(prior, ClosedPrior):
         return prior
     extra = (0, n_slots - prior[0].size)
-    if isinstance(prior, FixedWeightsState):
-        return FixedWeightsState(np.pad(prior.weights, extra))
-    return prior._replace(shape=np.pad(prior.shape, extra))
+    return prior._replace(**{prior._fields[0]: np.pad(prior[0], extra)})  # type: ignore[arg-type]
 
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
@@ -354,7 +354,4 @@ def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     empty = np.flatnonzero(counts == 0)[::-1]
     free = np.zeros(counts.size, dtype=np.int64)
     free[: empty.size] = empty
-    prior = prior._replace(free=free, n_free=np.array([empty.size]))
-    if isinstance(prior, FiniteState) and prior.log_new.size != counts.size:
-        return prior._replace(log_new=np.full(counts.size, np.nan))
-    return prior
+    return prior._replace(free=free, n_free=np.array([empty.size]))

@@ -141,18 +141,34 @@ class PitmanYor(_Concentrated):
 class FiniteMixture(_Concentrated):
     """A finite mixture whose number of clusters is unknown and has a prior of its own.
 
-    The number of clusters less one is beta-negative-binomial (1, 4, 3): one on average, with a long
-    tail. Given it the weights are symmetric Dirichlet, and clusters may be empty.
+    The number is at least 1 and at most `n_clusters`, and each further cluster is less likely by
+    the factor `ratio`. Given the number, the weights are symmetric Dirichlet, and clusters may be
+    empty.
 
     Parameters
     ----------
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster, or learn it from the sizes; None is 1.
+        Dirichlet parameter of each cluster, or learn it from the sizes; None is 1, under which all
+        proportions are equally likely.
+    ratio : float
+        How likely K + 1 clusters are beside K; with 1 every number is as likely as any other.
     """
+
+    ratio: float = 0.5
+
+    is_open: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = self.ratio
+        good = isinstance(value, Real) and not isinstance(value, bool)
+        if not good or not 1e-3 <= float(value) <= 1e3:
+            raise ValueError(f"ratio must be a number from 0.001 to 1000, not {value!r}.")
 
     def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
         """The prior of one chain."""
-        return partition.finite(n_slots, n, self.start)
+        prior = partition.finite(n_clusters, n, self.start, float(self.ratio))
+        return partition.padded(prior, n_slots)
 
 
 PartitionSpecification = FixedWeights | Dirichlet | DirichletProcess | PitmanYor | FiniteMixture
@@ -162,11 +178,11 @@ SPECIFICATIONS: dict[str, type] = {
 }
 # The words for them.
 WORDS: dict[str, type] = {
+    "finite": FiniteMixture,
     "dirichlet": Dirichlet,
     "fixed": FixedWeights,
     "dp": DirichletProcess,
     "pitman-yor": PitmanYor,
-    "finite": FiniteMixture,
 }
 
 
