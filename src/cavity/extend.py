@@ -71,7 +71,7 @@ def sample(
     *,
     n: int,
     n_clusters: int,
-    prior: Any = "dirichlet",
+    prior: Any = "finite",
     concentration: float | str | None = None,
     collapse: str = "ep",
     init: Any = None,
@@ -101,8 +101,8 @@ def sample(
     n : int
         Number of observations.
     n_clusters : int
-        Number of clusters; under an open prior, how many to start from.
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
+        The most clusters there may be; under an open prior, how many to start from.
+    prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Partition prior.
     concentration : float, "learn" or None
         Its concentration, as for `StudentTMixture`.

@@ -6,7 +6,6 @@ as a textbook would.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import NamedTuple
 

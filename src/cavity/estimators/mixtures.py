@@ -204,7 +204,8 @@ class StudentTMixture(_Mixture):
     Parameters
     ----------
     n_clusters : int
-        Number of clusters; under an open prior, where to start.
+        The most clusters there may be: a generous number is safe, for those that the data do not
+        need stay empty. Under an open prior, where to start.
     df : "learn", "learn-each" or float
         Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
         ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
@@ -213,8 +214,11 @@ class StudentTMixture(_Mixture):
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
         expectation propagation (``"ep"``), close and not exact; given scale variables that are
         drawn after each sweep (``"blocked"``); or not (``"naive"``).
-    prior : {"dirichlet", "fixed", "dp", "pitman-yor", "finite"} or a prior from `cavity.priors`
-        Prior over partitions; the last three leave the number of clusters open.
+    prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
+        Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
+        ``n_clusters``: each further one is half as likely, and all proportions are equally
+        likely. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty; the
+        last two leave the number open.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
         Pitman-Yor processes. By default it is one over ``n_clusters`` under ``"dirichlet"``, so
@@ -267,9 +271,9 @@ class StudentTMixture(_Mixture):
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
         of a row that stays in its cluster is computed anew every so many sweeps (by default
         warm-up finds how many, by how stale the sites become).
-    loss : {"vi", "binder", "omari"} or Loss
-        What ``labels_`` minimises on average over the posterior: variation of information,
-        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
+    loss : {"omari", "vi", "binder"} or Loss
+        What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
+        index, variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal
         costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes
@@ -327,7 +331,7 @@ class GaussianMixture(_Mixture):
     Parameters
     ----------
     n_clusters : int
-        Number of clusters; under an open prior, where to start.
+        The most clusters there may be; under an open prior, where to start.
     collapse : {"collapsed", "naive"}
         Integrate cluster parameters out, or condition on draws of them.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
@@ -336,7 +340,7 @@ covariance_prior_df, covariance_prior_scale
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.
-    loss : {"vi", "binder", "omari"} or Loss
+    loss : {"omari", "vi", "binder"} or Loss
         As for `StudentTMixture`.
 
     Attributes

@@ -51,7 +51,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
     Parameters
     ----------
     n_clusters : int
-        Number of clusters; under an open prior, where to start.
+        The most clusters there may be; under an open prior, where to start.
     collapse : {"ep", "collapsed", "naive"}
         How factors are dealt with when labels are drawn.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \

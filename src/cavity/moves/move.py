@@ -27,6 +27,10 @@ def count_tries(rate, due, begun, out):
 
 # Sweeps before the first try, if the warm-up is long enough.
 WAITING = 50
+# So many observations' scan takes as long as all else that a sweep does.
+_SMALL = 500
+# What the cheapest try that finds a proposal computes.
+_FEW_EVIDENCES = 20
 
 
 class Move:
@@ -56,7 +60,11 @@ class Move:
     kinds : tuple of str
         For diagnostics.
     shares : tuple of float
-        Of each kind: evidences per sweep and observation.
+        Of each kind: evidences per sweep and observation; of fewer observations more, for there
+        a sweep has other costs.
+    least_cost : float
+        Evidences that a try of any kind is taken to cost, at the least, over the number of
+        observations: warm-up may not have met a state in which a kind has anything to propose.
     least, most : float
         Tries of a kind per sweep, at the least and at the most.
     kernel : callable
@@ -68,6 +76,7 @@ class Move:
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
     shares: ClassVar[tuple[float, ...]]
+    least_cost: ClassVar[tuple[float, ...] | float] = 0.05
     least: ClassVar[float] = 0.02
     most: ClassVar[float] = 1000.0
     kernel: ClassVar[Callable[..., None]]
@@ -104,10 +113,11 @@ class Move:
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
         if self.n_sweeps[0] <= self.n_adapted:
-            shares = np.array(self.shares)
+            shares = np.array(self.shares) * (1.0 + _SMALL / n)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
             cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
+            cost = np.maximum(cost, n * np.array(self.least_cost) + _FEW_EVIDENCES)
             self.rate = np.clip(shares * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:

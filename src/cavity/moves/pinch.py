@@ -1,8 +1,8 @@
 """Pinch: a few neighbours come off a cluster as one of their own, or go back into it.
 
 What is slow about the number of clusters is small ones that come and go beside large ones. A split
-puts every member of the large cluster in again; here only an observation's neighbours are asked, and
-whoever is further away stays where it is.
+puts every member of the large cluster in again; here only an observation's neighbours are asked,
+and whoever is further away stays where it is.
 """
 
 from __future__ import annotations
@@ -147,4 +147,5 @@ class Pinch(Move):
     name = "pinch"
     kinds = ("pinch",)
     shares = (1.0,)
+    least_cost = 0.0
     kernel = staticmethod(_alone)

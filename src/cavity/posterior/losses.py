@@ -25,7 +25,7 @@ from cavity.posterior._draws import as_labels, canonical, iter_canonical, smalle
 
 LOSSES = ("vi", "binder", "omari")
 # Of every estimate, where nothing else is asked for.
-DEFAULT = "vi"
+DEFAULT = "omari"
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def losses_to_draws(labels: Any, draws: Any, loss: Loss) -> np.ndarray:
     return out
 
 
-def expected_loss(labels: Any, draws: Any, *, loss: str | Loss = "vi") -> float:
+def expected_loss(labels: Any, draws: Any, *, loss: str | Loss = DEFAULT) -> float:
     """Posterior expected loss of a partition, from the draws themselves.
 
     Parameters
@@ -201,7 +201,7 @@ def expected_loss(labels: Any, draws: Any, *, loss: str | Loss = "vi") -> float:
         The partition.
     draws : array of int, shape (draw, n) or (chain, draw, n)
         Draws of partitions.
-    loss : {"vi", "binder", "omari"} or Loss
+    loss : {"omari", "vi", "binder"} or Loss
 
     Examples
     --------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.posterior.losses import DEFAULT
 from cavity.posterior.posterior import Posterior
 
 
@@ -22,7 +23,7 @@ def rehearse() -> None:
     """
     labels = np.random.default_rng(0).integers(3, size=(2, 4, 12))
     posterior = Posterior(labels, log_joint=np.zeros(labels.shape[:2]))
-    posterior.view(posterior.partition("vi"))
+    posterior.view(posterior.partition(DEFAULT))
     posterior.diagnostics()
 
 

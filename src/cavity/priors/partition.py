@@ -108,9 +108,7 @@ def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25)
     return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
 
 
-def finite(
-    n_clusters: int, n: int, concentration: float = 1.0, ratio: float = 0.5
-) -> FiniteState:
+def finite(n_clusters: int, n: int, concentration: float = 1.0, ratio: float = 0.5) -> FiniteState:
     """Finite mixture of 1 to `n_clusters` clusters, for n observations."""
     return FiniteState(
         np.ones(n_clusters),

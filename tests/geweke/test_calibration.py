@@ -1,0 +1,138 @@
+"""Simulation-based calibration of the public estimators at their default priors.
+
+Everything is drawn from the priors of the guide with NumPy and SciPy, data last; a fit of the data
+follows; the rank of each true value among the fit's draws is uniform if generator and sampler have
+the same priors and the sampler is right. Units are held: the standardisation of columns would
+make the prior depend on the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cavity import GaussianMixture, StudentTMixture
+from cavity.estimators import mixtures
+from cavity.estimators.cluster_prior import (
+    CENTRE_SPREAD,
+    FULL_SPARE,
+    STRENGTH_RATE,
+    STRENGTH_SHAPE,
+    TYPICAL_SPARE,
+    expected_scale,
+)
+from cavity.models.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
+from cavity.priors.covariance_df import LEAST, MOST
+
+N, D, K = 30, 2, 3
+N_DATA, N_BINS = 120, 10
+DRAWS, THIN = 99, 12
+# Of all statistics of a study together.
+FALSE_ALARM = 1e-3
+
+
+def simulated(kind, rng):
+    """Hyperparameters, clusters, labels and data from their priors."""
+    mean_scale = expected_scale(K, D)
+    strength = D + FULL_SPARE
+    S = stats.wishart(strength, np.eye(D) * mean_scale / strength).rvs(random_state=rng)
+    ends = np.array([LEAST, MOST])
+    share = rng.uniform(*(ends / (ends + TYPICAL_SPARE)))
+    spare = TYPICAL_SPARE * share / (1.0 - share)
+    nu = spare + D + 1.0
+    kappa = rng.gamma(STRENGTH_SHAPE, 1.0 / STRENGTH_RATE)
+    centre = CENTRE_SPREAD * rng.standard_normal(D)
+    df = np.inf
+    while kind is StudentTMixture and not LOWEST <= df <= HIGHEST:
+        df = rng.gamma(DF_PRIOR[0], 1.0 / DF_PRIOR[1])
+    number = rng.integers(1, K + 1)
+    z = rng.choice(number, size=N, p=rng.dirichlet(np.ones(number)))
+    y = np.empty((N, D))
+    for k in np.unique(z):
+        members = z == k
+        covariance = stats.invwishart(nu, spare * S).rvs(random_state=rng)
+        mean = rng.multivariate_normal(centre, covariance / kappa)
+        u = np.ones(members.sum()) if np.isinf(df) else rng.gamma(0.5 * df, 2.0 / df, members.sum())
+        noise = rng.multivariate_normal(np.zeros(D), covariance, members.sum())
+        y[members] = mean + noise / np.sqrt(u)[:, None]
+    truth = {
+        "covariance_prior_df": nu,
+        "mean_prior_strength": kappa,
+        "centre": centre[0],
+        "scale": S[0, 0],
+        "df": df,
+        **of_labels(z[None], rng)[0],
+    }
+    return y, truth
+
+
+def of_labels(z, rng):
+    """What labels say whatever their names; ties are broken at random."""
+    out = []
+    for row in z:
+        sizes = np.bincount(row)
+        shares = sizes[sizes > 0] / N
+        out.append(
+            {
+                "number": len(shares) + rng.uniform(0.0, 1e-6),
+                "entropy": -(shares * np.log(shares)).sum() + rng.uniform(0.0, 1e-6),
+                "first pair": float(row[0] == row[1]) + rng.uniform(0.0, 1e-6),
+                "pairs of five": np.mean(row[:5, None] == row[None, :5]) + rng.uniform(0.0, 1e-6),
+            }
+        )
+    return out
+
+
+def ranks(kind, monkeypatch, n_data, spoil=lambda settings: settings):
+    """Ranks of the true values, from 0 to DRAWS, one row per data set."""
+    monkeypatch.setattr(
+        mixtures, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
+    )
+    monkeypatch.setattr(mixtures, "within_steps", lambda X: X)
+    rng = np.random.default_rng(11)
+    found = []
+    for seed in range(n_data):
+        y, truth = simulated(kind, rng)
+        settings = spoil({"n_clusters": K, "n_chains": 1, "n_warmup": 400, "n_jobs": 1})
+        model = kind(**settings, n_draws=DRAWS, thin=THIN, progress=False, random_state=seed).fit(y)
+        drawn = model.posterior_.drawn
+        labels = of_labels(model.posterior_.flat_labels, rng)
+        values = {name: np.array([row[name] for row in labels]) for name in labels[0]}
+        values |= {
+            name: drawn[name].ravel()
+            for name in ("covariance_prior_df", "mean_prior_strength", "df")
+            if name in drawn
+        }
+        values["centre"] = drawn["mean_prior_centre"][..., 0].ravel()
+        values["scale"] = drawn["covariance_prior_scale"][..., 0].ravel()
+        found.append({name: int((v < truth[name]).sum()) for name, v in values.items()})
+    return {name: np.array([row[name] for row in found]) for name in found[0]}
+
+
+def p_values(found):
+    """Of the uniformity of each statistic's ranks, by chi-squared over bins."""
+    out = {}
+    for name, rank in found.items():
+        counts = np.bincount(rank * N_BINS // (DRAWS + 1), minlength=N_BINS)
+        out[name] = stats.chisquare(counts).pvalue
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [StudentTMixture, GaussianMixture])
+def test_default_fits_are_calibrated(kind, monkeypatch):
+    p = p_values(ranks(kind, monkeypatch, N_DATA))
+    assert min(p.values()) > FALSE_ALARM / len(p), p
+
+
+@pytest.mark.slow
+def test_calibration_notices_another_prior(monkeypatch):
+    """Negative control: a sampler whose clusters have strengths that the generator has not."""
+
+    def spoiled(settings):
+        return {**settings, "covariance_prior_df": D + 40.0, "concentration": 10.0}
+
+    found = ranks(StudentTMixture, monkeypatch, N_DATA // 2, spoiled)
+    p = p_values({name: rank for name, rank in found.items()})
+    assert min(p.values()) < FALSE_ALARM / len(p), p
