@@ -134,5 +134,5 @@ def test_calibration_notices_another_prior(monkeypatch):
         return {**settings, "covariance_prior_df": D + 40.0, "concentration": 10.0}
 
     found = ranks(StudentTMixture, monkeypatch, N_DATA // 2, spoiled)
-    p = p_values({name: rank for name, rank in found.items()})
+    p = p_values(found)
     assert min(p.values()) < FALSE_ALARM / len(p), p

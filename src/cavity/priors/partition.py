@@ -342,7 +342,7 @@ def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     if not isinstance(prior, ClosedPrior):
         return prior
     extra = (0, n_slots - prior[0].size)
-    return prior._replace(**{prior._fields[0]: np.pad(prior[0], extra)})  # type: ignore[arg-type]
+    return prior._replace(**{prior._fields[0]: np.pad(prior[0], extra)})
 
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
