@@ -190,7 +190,7 @@ class TailUpdate(Update):
         if scaled:
             draw_scales(model.scale, model.alpha, distance, z, d, rng)
         if self.learn is not None:
-            self._follow(model)
+            self.follow(model)
 
     def _draw_weighted(
         self, model: UnevenRows, z: np.ndarray, distance: np.ndarray, rng: np.random.Generator
@@ -212,7 +212,7 @@ class TailUpdate(Update):
                 )
         draw_sums_of_scales(model.scale, alpha, distance, model.weight, z, d, rng)
         if self.learn is not None:
-            self._follow(model)
+            self.follow(model)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Degrees of freedom of new slots from their prior, where each cluster has its own."""
@@ -221,7 +221,7 @@ class TailUpdate(Update):
         model = chain.model
         n = model.alpha.size - start
         model.alpha[start:] = 0.5 * draw_df(self.shape, self.rate, n, rng)
-        self._follow(model)
+        self.follow(model)
 
     def log_density(self, chain: Chain) -> float:
         """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
@@ -238,7 +238,7 @@ class TailUpdate(Update):
         """Degrees of freedom per cluster."""
         return {"df": 2.0 * chain.model.alpha}
 
-    def _follow(self, model: Any) -> None:
+    def follow(self, model: Any) -> None:
         """Bring in line what a model keeps ready for its degrees of freedom."""
         if isinstance(model, UnevenRows):
             follow_tails(model)
