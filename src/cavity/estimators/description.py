@@ -7,7 +7,7 @@ import numpy as np
 from cavity.core.compile import compiled
 from cavity.families.normal_inverse_wishart import covariances
 from cavity.models.predictive import CLUSTER_PRIOR
-from cavity.priors.partition import is_open
+from cavity.priors.rows import plain, prior_is_open
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import seat_weight
 
@@ -24,12 +24,13 @@ def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
     What they lack of one is the share of clusters that are empty or still to come.
     """
     # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
-    counts = np.append(sampler.counts, 0) if is_open(sampler.prior) else sampler.counts
+    prior, is_open = plain(sampler.prior), prior_is_open(sampler.prior)
+    counts = np.append(sampler.counts, 0) if is_open else sampler.counts
     occupied = counts > 0
     seats = np.empty(counts.size)
-    kernel = compiled(seat_weights, sampler.prior)
-    kernel(sampler.prior, counts, int(occupied.sum()), seats)
-    if is_open(sampler.prior):
+    kernel = compiled(seat_weights, prior)
+    kernel(prior, counts, int(occupied.sum()), seats)
+    if is_open:
         seats[:-1][~occupied[:-1]] = 0.0
     return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
 
