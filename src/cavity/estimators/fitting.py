@@ -25,6 +25,7 @@ from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
+from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
@@ -83,6 +84,8 @@ class Plan:
         See `cavity.sampling.sampler.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
+    places : RowPlaces, optional
+        Weights and known labels, where not all observations are plain.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Plan:
     marginal: bool = False
     from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
+    places: RowPlaces | None = None
 
     @property
     def n_slots(self) -> int:
@@ -123,7 +127,7 @@ class Plan:
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, z.size),
+            prior_of_rows(self.prior, self.n_clusters, n_slots, z.size, self.places),
             z,
             rng,
             updates=self.prior.updates(),
@@ -187,6 +191,21 @@ class Plan:
                 **record,
             ),
         )
+
+
+def prior_of_rows(
+    prior: PartitionSpecification,
+    n_clusters: int,
+    n_slots: int,
+    n: int,
+    places: RowPlaces | None = None,
+) -> Any:
+    """A chain's prior over partitions of n observations, with what is known of each."""
+    if places is None:
+        return prior.state(n_clusters, n_slots, n)
+    if places.size.size > n:
+        places = places.first(n)
+    return places.around(prior.state(n_clusters, n_slots, places.total), n_slots)
 
 
 def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # Name under which a saved run keeps the digest of its data.
 DATA = "data"
+# And that of the weights of its rows, where these have some.
+WEIGHTS = "sample_weight"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
@@ -70,7 +72,7 @@ class MixtureAnswers(Fitted):
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
 
-    def _own_problem(self, standard: np.ndarray) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
         raise TypeError("an estimator says what its problem is")
 
     def _prior_state(self, n_slots: int) -> Any:
@@ -439,7 +441,8 @@ class MixtureAnswers(Fitted):
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
         seen = within_steps(self._standardised(X))
-        density = self._left_out(seen, chosen.ravel()) - self._units.log_volumes(X)
+        weight = posterior.summaries.get(WEIGHTS, 1.0)
+        density = self._left_out(seen, chosen.ravel()) - weight * self._units.log_volumes(X)
         thinned = Posterior(
             posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )
@@ -450,7 +453,9 @@ class MixtureAnswers(Fitted):
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
         n_slots = max(self.n_clusters, int(labels.max()) + 2)
-        collapse = assemble(self._own_problem(standard), "collapsed", n_slots).collapse
+        collapse = assemble(
+            self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
+        ).collapse
         width = collapse.state.scores.size
         alphas = None
         if "df" in posterior.drawn:

@@ -10,14 +10,22 @@ import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
-from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
+from cavity.collapse.mixtures import GaussianProblem, StudentTProblem, refuse_uneven
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
-from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
-from cavity.estimators.mixture_answers import DATA, MixtureAnswers
+from cavity.estimators.known import (
+    UNKNOWN,
+    KnownLabels,
+    check_known,
+    check_weights,
+    weighted_rows,
+    with_known,
+)
+from cavity.estimators.mixture_answers import DATA, WEIGHTS, MixtureAnswers
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
@@ -32,10 +40,13 @@ from cavity.estimators.validation import (
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
+from cavity.priors.rows import RowPlaces
 from cavity.sampling.fingerprint import data_digest
 
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
+# Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
+KNOWN, KNOWN_NAMES = "known", "known_names"
 # Rows that kernels are compiled with.
 FEW = 4
 
@@ -83,16 +94,19 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     ) -> Any:
         raise TypeError("an estimator says what its problem is")
 
-    def _own_problem(self, seen: np.ndarray) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
         """The problem of data as the model sees them."""
         missing = np.isnan(seen)
-        rows = RowTraits(missing, np.ones(len(seen))) if missing.any() else None
+        rows = None
+        if weight is not None or missing.any():
+            rows = RowTraits(missing, np.ones(len(seen)) if weight is None else weight)
         return self._problem(filled(seen), self._cluster_prior(seen.shape[1]), rows)
 
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
-        n = self.posterior_.n_observations
-        return self._specification().state(self.n_clusters, n_slots, n)
+        n, kept = self.posterior_.n_observations, self.posterior_.summaries
+        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n)
+        return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     # ------------------------------------------------------------------ data
 
@@ -112,23 +126,45 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, X: Any) -> Self:
+    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
         self._check_settings()
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         _row_names(X)
-        other._plan(other._check_data(X, reset=True))
+        other._plan(*other._check_rows(X, y, sample_weight))
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[np.ndarray, KnownLabels | None, np.ndarray | None]:
+        X = self._check_data(X, reset=True)
+        weight = check_weights(sample_weight, len(X))
+        known = check_known(y, len(X), self.n_clusters, self._specification().is_open)
+        gap = np.isnan(X).any(axis=1)
+        if weight is not None and np.any(gap & (weight != 1.0)):
+            row = int(np.flatnonzero(gap & (weight != 1.0))[0])
+            raise ValueError(
+                f"Row {row} of X has gaps and sample_weight {weight[row]:g}: what is missing would "
+                "differ between the rows that it stands for. Repeat the row, or fill it in first."
+            )
+        return X, known, weight
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
             Finite numbers, NaN where one is missing. Columns need no scaling.
-        y : ignored
+        y : array of int, optional
+            Labels that are known, -1 for those that are not. Rows of the same label stay together
+            in every draw, rows of different ones apart. A `y` without any -1 is ignored, as it is
+            by scikit-learn's clusterers.
+        sample_weight : array of float, optional
+            A row of weight w stands for w rows that share their label: whole weights are repeated
+            rows that are never parted. Of others the likelihood is taken to that power, and sizes
+            of clusters are sums of weights. Rows with gaps have weight one.
 
         Returns
         -------
@@ -143,8 +179,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         """
         self._check_settings()
         names = _row_names(X)
-        X = self._check_data(X, reset=True)
-        plan, units = self._plan(X)
+        X, known, weight = self._check_rows(X, y, sample_weight)
+        plan, units = self._plan(X, known, weight)
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
@@ -153,8 +189,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             run,
             names=names,
             units=units,
-            volume=float(units.log_volumes(X).sum()),
-            summaries={DATA: np.array([data_digest(X)])},
+            volume=float((units.log_volumes(X) * (1.0 if weight is None else weight)).sum()),
+            summaries=_kept(X, known, weight),
             settings=self._settings(),
             noun="row",
             columns=columns,
@@ -163,7 +199,9 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         self._finish(posterior)
         return self
 
-    def _plan(self, X: np.ndarray) -> tuple[Plan, ColumnUnits]:
+    def _plan(
+        self, X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
+    ) -> tuple[Plan, ColumnUnits]:
         n = len(X)
         prior = self._specification()
         if n < 2:
@@ -181,27 +219,59 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         names = getattr(self, "feature_names_in_", None)
         refuse_empty_columns(X, names)
-        units = ColumnUnits(*robust_standardiser(X, names))
-        problem = self._own_problem(within_steps(units.standardise(X)))
+        units = ColumnUnits(*robust_standardiser(weighted_rows(X, weight), names))
+        problem = self._own_problem(within_steps(units.standardise(X)), weight)
+        if problem.rows is not None:
+            refuse_uneven(self.collapse)
         few = dataclasses.replace(
             problem,
             y=np.ascontiguousarray(problem.y[:FEW]),
             rows=None if problem.rows is None else problem.rows.first(FEW),
         )
         standard = filled(units.standardise(X))
+        told = [X] + [part for part in (weight, None if known is None else known.home) if part is not None]
+
+        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
+            z = initial_labels(standard, n_start, start, chain, rng)
+            return z if known is None else with_known(z, known.home)
+
         plan = self._planned(
             problem,
             few,
-            data_digest(X),
+            data_digest(*told),
             self._collapse_options(),
-            start=lambda chain, rng: initial_labels(standard, n_start, start, chain, rng),
-            n_start=n_start,
+            start=labels,
+            n_start=n_start if known is None else max(n_start, known.names.size),
+            places=row_places(weight, None if known is None else known.home, n),
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
         return plan, units
+
+
+def row_places(
+    weight: np.ndarray | None, home: np.ndarray | None, n: int
+) -> RowPlaces | None:
+    """What the prior over partitions is told of the rows; None where all are plain."""
+    if weight is None and home is None:
+        return None
+    return RowPlaces(
+        np.ones(n) if weight is None else weight, np.full(n, UNKNOWN) if home is None else home
+    )
+
+
+def _kept(
+    X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """What a fit keeps of its rows."""
+    out = {DATA: np.array([data_digest(X)])}
+    if weight is not None:
+        out[WEIGHTS] = weight
+    if known is not None:
+        out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
+    return out
 
 
 def _row_names(X: Any) -> list[str] | None:
