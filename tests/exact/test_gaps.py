@@ -133,5 +133,3 @@ def test_a_row_without_values_follows_the_prior():
         chain = uneven.chain(name, rows, small.partition_prior("dp"), rng)
         result = enumeration.compare(exact, enumeration.visits(chain, exact, N_SWEEPS, rng))
         assert result.p_value > LEVEL, name
-
-

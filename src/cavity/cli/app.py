@@ -134,7 +134,13 @@ DateFormat = Annotated[
     typer.Option(help="series: how dates are written, such as %d/%m/%Y.", metavar="FORMAT"),
 ]
 Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Leave out rows with gaps, instead of clustering them by what is there.",
+    ),
+]
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")

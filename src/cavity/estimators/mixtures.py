@@ -229,11 +229,12 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             rows=None if problem.rows is None else problem.rows.first(FEW),
         )
         standard = filled(units.standardise(X))
-        told = [X] + [part for part in (weight, None if known is None else known.home) if part is not None]
+        home = None if known is None else known.home
+        told = [X, *(part for part in (weight, home) if part is not None)]
 
         def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
             z = initial_labels(standard, n_start, start, chain, rng)
-            return z if known is None else with_known(z, known.home)
+            return z if home is None else with_known(z, home)
 
         plan = self._planned(
             problem,
@@ -242,7 +243,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             self._collapse_options(),
             start=labels,
             n_start=n_start if known is None else max(n_start, known.names.size),
-            places=row_places(weight, None if known is None else known.home, n),
+            places=row_places(weight, home, n),
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
@@ -251,9 +252,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         return plan, units
 
 
-def row_places(
-    weight: np.ndarray | None, home: np.ndarray | None, n: int
-) -> RowPlaces | None:
+def row_places(weight: np.ndarray | None, home: np.ndarray | None, n: int) -> RowPlaces | None:
     """What the prior over partitions is told of the rows; None where all are plain."""
     if weight is None and home is None:
         return None

@@ -71,7 +71,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 def uneven_rows(base: Any, traits: RowTraits, noise_slot: int = NO_NOISE) -> UnevenRows:
     """A likelihood's rows with what is known of each; the `y` of `base` must be the chain's own."""
-    n, d = base.y.shape
+    d = base.y.shape[1]
     there = d - traits.missing.sum(axis=1)
     kinds, kind = np.unique(
         np.vstack([[[d, 1.0]], np.column_stack([there, traits.weight])]),

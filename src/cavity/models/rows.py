@@ -77,7 +77,7 @@ class RowTraits(NamedTuple):
 
 
 class UnevenRows(NamedTuple):
-    """Rows with their gaps, weights and log densities as noise, around the likelihood of plain ones.
+    """Rows with gaps, weights and log densities as noise, around the likelihood of plain ones.
 
     The rows in ``base`` are the chain's own: their gaps hold the values last drawn.
     """
@@ -130,9 +130,7 @@ class UnevenRows(NamedTuple):
 declare(
     UnevenRows,
     slots={"rule": 2, "constant": 1},
-    constant=tuple(
-        name for name in UnevenRows._fields if name not in ("base", "rule", "constant")
-    ),
+    constant=tuple(name for name in UnevenRows._fields if name not in ("base", "rule", "constant")),
 )
 
 

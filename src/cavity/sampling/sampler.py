@@ -46,7 +46,8 @@ class PartitionSampler:
     parts : Parts
         Likelihood, family and how the two are combined, and the updates that belong to them.
     prior : NamedTuple
-        The partition prior's state, or one around it that knows of every row. Slots of the collapse beyond a closed prior's stay empty.
+        The partition prior's state, or one around it that knows of every row. Slots of the
+        collapse beyond a closed prior's stay empty.
     z : array of int
         Initial assignments.
     rng : numpy.random.Generator
