@@ -36,7 +36,7 @@ def fitted(request):
 
 
 def test_clusters_are_found_and_answers_are_numbers(fitted):
-    X, G, truth = make_rows()
+    _X, G, truth = make_rows()
     assert np.isnan(G).any(axis=1).mean() > 0.3
     assert adjusted_rand_score(truth, fitted.labels_) == 1.0
     assert np.array_equal(fitted.predict(G), fitted.labels_)
@@ -58,7 +58,7 @@ def test_a_row_without_values_is_no_row_in_particular(fitted):
     np.testing.assert_allclose(fitted.predict_proba(nothing)[0], fitted.weights_, atol=0.05)
     assert fitted.score_samples(nothing)[0] == pytest.approx(0.0, abs=1e-9)
     assert fitted.tail_probabilities(nothing)[0] == 1.0
-    X, G, truth = make_rows()
+    _X, G, truth = make_rows()
     G[5] = np.nan
     m = type(fitted)(2, **SMALL).fit(G)
     rest = np.arange(len(G)) != 5
@@ -91,7 +91,7 @@ def test_densities_of_what_is_there(fitted):
 
 
 def test_values_filled_in(fitted):
-    X, G, truth = make_rows()
+    X, G, _truth = make_rows()
     out = fitted.impute(G)
     gap = np.isnan(G)
     for part in out:

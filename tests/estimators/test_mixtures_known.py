@@ -23,7 +23,7 @@ def kind(request):
 
 def test_weights_move_the_estimates_as_repeated_rows_do(kind):
     """Means and shares of clusters: within what two runs of one fit differ by."""
-    X, truth = make_rows()
+    X, _truth = make_rows()
     weight = np.where(np.arange(40) % 4 == 0, 5.0, 1.0)
     settings = {**SMALL, "n_draws": 400}
     tied = kind(2, **settings).fit(X, sample_weight=weight)
@@ -76,7 +76,7 @@ def test_a_weight_for_a_row_with_gaps_is_refused():
 
 def test_known_labels_hold_in_every_draw(kind, tmp_path):
     """Labels against the grain: rows that lie together are known to be apart."""
-    X, truth = make_rows(apart=2.0)
+    X, _truth = make_rows(apart=2.0)
     known = np.full(40, -1)
     known[[0, 2, 4]] = 7
     known[[1, 6]] = 3

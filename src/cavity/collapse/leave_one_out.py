@@ -10,7 +10,8 @@ with drawn cluster parameters, which know the observation.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,8 @@ def log_normalisers(state, prior, z, counts, weights, out):
         insert(state, i, k)
 
 
-class _Draw(NamedTuple):
+@dataclass
+class _Draw:
     """A kept draw, as an update sees a chain."""
 
     model: Any

@@ -182,8 +182,8 @@ def refuse_uneven(collapse: str) -> None:
     """Refuse rows that are not all plain where a collapse has no way with them."""
     if collapse == "ep":
         raise ValueError(
-            "collapse='ep' takes whole rows of weight one: it has no projection for missing values "
-            "or sample_weight. Use collapse='collapsed', which is exact."
+            "collapse='ep' takes whole rows of weight one: it has no projection for missing "
+            "values, sample_weight or noise. Use collapse='collapsed', which is exact."
         )
 
 

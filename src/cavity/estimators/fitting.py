@@ -108,13 +108,18 @@ class Plan:
     def n_slots(self) -> int:
         """Room that a chain begins with."""
         if self.prior.is_open:
-            return slots_for(max(self.n_start, 1), True)
-        return self.n_clusters
+            return slots_for(max(self.n_start, 1) + self.noisy, True)
+        return self.n_clusters + self.noisy
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the first slot is that of observations outside every cluster."""
+        return self.places is not None and self.places.noise is not None
 
     @property
     def max_clusters(self) -> int | None:
-        """Most clusters that the prior allows."""
-        return None if self.prior.is_open else self.n_clusters
+        """Most clusters that the prior allows; noise counts as one."""
+        return None if self.prior.is_open else self.n_clusters + self.noisy
 
     def sampler(
         self,
@@ -181,6 +186,7 @@ class Plan:
             record=RunRecord(
                 model=self.name,
                 max_clusters=self.max_clusters,
+                noise=self.noisy,
                 n_sweeps=run.sweep_seconds.shape[1],
                 n_warmup=int(run.n_warmup),
                 thin=int(run.thin),

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.collapse.leave_one_out import leave_one_out, set_parameters
 from cavity.collapse.registry import assemble
-from cavity.estimators.base import Fitted
+from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.recording import within_steps
 from cavity.estimators.validation import check_count, check_number
@@ -21,10 +21,12 @@ from cavity.models.imputation import impute
 from cavity.models.predictive import (
     CLUSTER_PRIOR,
     MAX_DRAWS,
+    NOISE_WEIGHT,
     MixtureDraws,
     cholesky,
     mixture_draws,
     predict,
+    predict_with_noise,
     replicate,
     spread_draws,
 )
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
 DATA = "data"
 # And that of the weights of its rows, where these have some.
 WEIGHTS = "sample_weight"
+# And the box of noise, in the model's units.
+NOISE_BOX = "noise_box"
+# The label of rows outside every cluster.
+NOISE = -1
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
@@ -87,15 +93,33 @@ class MixtureAnswers(Fitted):
         if record.columns_named:
             self.feature_names_in_ = np.array(record.columns, dtype=object)
 
+    def _told(self, partition: Partition) -> Partition:
+        """The estimate with noise as its last cluster: the rows that most draws have there."""
+        posterior = self.posterior_
+        if not posterior.record.noise:
+            return partition
+        outside = (posterior.flat_labels == 0).mean(axis=0) > 0.5
+        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
+        out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
+        out[~outside] = labels
+        return known_partition(posterior, out)
+
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
+        self._noisy = bool(self.posterior_.record.noise)
+        if self._noisy:
+            self.noise_probability_ = (self.posterior_.flat_labels == 0).mean(axis=0)
+            outside = self.noise_probability_ > 0.5
+            self.labels_ = np.where(outside, NOISE, self.labels_)
+            self.n_clusters_ -= int(outside.any())
         # Filled when first asked for; another estimate makes another mixture.
         self._cache: dict[str, MixtureDraws] = {}
         posterior = self.posterior_
         matched = posterior.relabel(partition)
+        k = self.n_clusters_
         in_model = {
-            name: _mean_over_draws(matched.select(_flat(posterior, name)))
+            name: _mean_over_draws(matched.select(_flat(posterior, name))[:, :k])
             for name in ("weight", "mean", "covariance")
         }
         self.weights_ = in_model["weight"] / in_model["weight"].sum()
@@ -103,7 +127,7 @@ class MixtureAnswers(Fitted):
         self.means_ = self._units.convert("mean", in_model["mean"])
         self.covariances_ = self._units.convert("covariance", in_model["covariance"])
         if "df" in posterior.drawn:
-            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df")))
+            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df"))[:, :k])
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -122,6 +146,8 @@ class MixtureAnswers(Fitted):
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
             out.append(", ".join(words) or "near the median in all columns")
+        if self.partition_.n_clusters > self.n_clusters_:
+            out.append("noise: outside every cluster (label -1)")
         return out
 
     def report(
@@ -172,6 +198,7 @@ class MixtureAnswers(Fitted):
         posterior = self.posterior_
         weight = _flat(posterior, "weight")[chosen]
         targets = posterior.relabel(self.partition_).targets(weight.shape[1])[chosen]
+        targets = np.where(targets < self.n_clusters_, targets, -1)
         return mixture_draws(
             weight,
             _flat(posterior, "mean")[chosen],
@@ -180,6 +207,7 @@ class MixtureAnswers(Fitted):
             targets,
             _flat(posterior, CLUSTER_PRIOR)[chosen],
             self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
+            _flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
         )
 
     def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
@@ -213,25 +241,44 @@ class MixtureAnswers(Fitted):
             return np.clip(self._units.standardise(X), -FARTHEST_NEW, FARTHEST_NEW)
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
+        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).
+
+        Of noise, where there may be some, in the column before the last.
+        """
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        log_density, probability = predict(self._mixtures, self._standardised(X), self.n_clusters_)
+        standard, k = self._standardised(X), self.n_clusters_
+        if self._noisy:
+            log_weight = np.log(_flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
+            log_noise = log_weight[:, None] + self._log_noise(standard)
+            log_density, probability = predict_with_noise(self._mixtures, standard, k, log_noise)
+        else:
+            log_density, probability = predict(self._mixtures, standard, k)
         return log_density - self._units.log_volumes(X), probability
 
+    def _log_noise(self, standard: np.ndarray) -> np.ndarray:
+        """Log density of rows as noise; beyond the box it is taken to go on."""
+        width = self.posterior_.summaries[NOISE_BOX][1]
+        return -np.where(np.isnan(standard), 0.0, np.log(width)).sum(axis=1)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X."""
-        return self.predict_proba(X).argmax(axis=1)
+        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
+        probability = self._evaluate(X)[1]
+        if not self._noisy:
+            return _given_matched(probability[:, :-1]).argmax(axis=1)
+        best = probability[:, :-1].argmax(axis=1)
+        return np.where(best == self.n_clusters_, NOISE, best)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster of the point estimate for each row of X, (n, K).
 
         Averaged over (at most 200, evenly spread) draws. A draw's cluster that matches none of
-        the estimate's is left out and the rest made to sum to one: these are probabilities given
-        that the row is in one of these clusters. `membership` shows what was left out.
+        the estimate's is left out, as is noise, and the rest made to sum to one: these are
+        probabilities given that the row is in one of these clusters. `membership` shows what was
+        left out.
         """
         probability = self._evaluate(X)[1]
-        return _given_matched(probability)
+        return _given_matched(probability[:, : self.n_clusters_])
 
     def membership(self, X: Any) -> pd.DataFrame:
         """Where each row of X belongs, by column of a table.
@@ -240,8 +287,9 @@ class MixtureAnswers(Fitted):
         -------
         DataFrame
             ``cluster``, its ``probability``, ``tail_probability`` and ``log_density`` (see
-            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ... and ``elsewhere``, the
-            probability of a cluster that matches none of the estimate's. The last ones sum to one.
+            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ..., ``noise`` if rows may
+            be noise, and ``elsewhere``, the probability of a cluster that matches none of the
+            estimate's. The last ones sum to one.
         """
         import pandas as pd
 
@@ -249,12 +297,14 @@ class MixtureAnswers(Fitted):
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         cluster = probability[:, :-1].argmax(axis=1)
         table = {
-            "cluster": cluster,
+            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
             "probability": probability[np.arange(len(cluster)), cluster],
             "tail_probability": self.tail_probabilities(X),
             "log_density": _log_mean_exp(log_density),
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        if self._noisy:
+            table["noise"] = probability[:, self.n_clusters_]
         table["elsewhere"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
@@ -385,7 +435,9 @@ class MixtureAnswers(Fitted):
         use = np.isfinite(weight) & (weight > 0.0)
         place = self._mixtures.start[:-1, None] + np.cumsum(use, axis=1) - 1
         labels = self.posterior_.flat_labels[chosen].astype(np.int64)
-        return np.ascontiguousarray(np.take_along_axis(place, labels, axis=1).T)
+        out = np.take_along_axis(place, labels, axis=1)
+        # Noise says nothing of a gap: the row is then as one of which nothing is known.
+        return np.ascontiguousarray(np.where((labels == 0) & self._noisy, -1, out).T)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows from the posterior predictive distribution.
@@ -399,7 +451,8 @@ class MixtureAnswers(Fitted):
         -------
         X : array of shape (n_samples, d)
         labels : array of int
-            The cluster of the point estimate that each came from; -1 for one that matches none.
+            The cluster of the point estimate that each came from; -1 for one that matches none, and
+            for noise.
         """
         check_is_fitted(self)
         check_count("n_samples", n_samples, 1)
@@ -411,6 +464,12 @@ class MixtureAnswers(Fitted):
         for s in np.unique(which):
             here = which == s
             rows[here], labels[here] = replicate(draws, int(s), int(here.sum()), rng)
+        if self._noisy:
+            share = _flat(self.posterior_, NOISE_WEIGHT)[self._chosen][which]
+            outside = rng.random(n_samples) < share
+            low, width = self.posterior_.summaries[NOISE_BOX]
+            rows[outside] = low + width * rng.random((int(outside.sum()), low.size))
+            labels[outside] = NOISE
         return self._units.convert("mean", rows), labels
 
     # ------------------------------------------------------------------ checks
@@ -452,7 +511,7 @@ class MixtureAnswers(Fitted):
         """Log density of each row given the others' part of each chosen draw, (draw, n)."""
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
-        n_slots = max(self.n_clusters, int(labels.max()) + 2)
+        n_slots = max(self.n_clusters + self._noisy, int(labels.max()) + 2)
         collapse = assemble(
             self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
         ).collapse
@@ -560,9 +619,8 @@ def _mean_over_draws(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _given_matched(probability: np.ndarray) -> np.ndarray:
+def _given_matched(inside: np.ndarray) -> np.ndarray:
     """Probabilities of the clusters given that it is one of them; equal where none is."""
-    inside = probability[:, :-1]
     total = inside.sum(axis=1, keepdims=True)
     even = np.full(inside.shape, 1.0 / inside.shape[1])
     return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)

@@ -25,7 +25,7 @@ from cavity.estimators.known import (
     weighted_rows,
     with_known,
 )
-from cavity.estimators.mixture_answers import DATA, WEIGHTS, MixtureAnswers
+from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS, MixtureAnswers
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
@@ -41,10 +41,13 @@ from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.rows import RowPlaces
+from cavity.priors.specifications import FiniteMixture
 from cavity.sampling.fingerprint import data_digest
 
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
+# Beta prior of the share of noise: a twentieth, more or less.
+NOISE_PRIOR = (1.0, 19.0)
 # Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
 KNOWN, KNOWN_NAMES = "known", "known_names"
 # Rows that kernels are compiled with.
@@ -60,6 +63,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     mean_prior_strength: float | str = "learn"
     covariance_prior_df: float | str = "learn"
     covariance_prior_scale: float | str = "full"
+    noise: bool = False
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
@@ -67,6 +71,13 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        if not isinstance(self.noise, bool | np.bool_):
+            raise ValueError(f"noise must be True or False, not {self.noise!r}.")
+        if self.noise and isinstance(self._specification(), FiniteMixture):
+            raise ValueError(
+                "noise=True goes with every prior but 'finite', whose weights depend on how many "
+                "rows are in clusters. Use prior='dirichlet' or 'dp'."
+            )
         for name, low, high, words in (
             ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
             ("covariance_prior_df", 1.0, 1e9, ("learn",)),
@@ -98,14 +109,16 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         """The problem of data as the model sees them."""
         missing = np.isnan(seen)
         rows = None
-        if weight is not None or missing.any():
-            rows = RowTraits(missing, np.ones(len(seen)) if weight is None else weight)
+        if weight is not None or missing.any() or self.noise:
+            one = np.ones(len(seen))
+            box = noise_box(seen) if self.noise else None
+            rows = RowTraits(missing, one if weight is None else weight, box)
         return self._problem(filled(seen), self._cluster_prior(seen.shape[1]), rows)
 
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
         n, kept = self.posterior_.n_observations, self.posterior_.summaries
-        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n)
+        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, self.noise)
         return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     # ------------------------------------------------------------------ data
@@ -180,7 +193,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         self._check_settings()
         names = _row_names(X)
         X, known, weight = self._check_rows(X, y, sample_weight)
-        plan, units = self._plan(X, known, weight)
+        plan, units, box = self._plan(X, known, weight)
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
@@ -190,7 +203,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             names=names,
             units=units,
             volume=float((units.log_volumes(X) * (1.0 if weight is None else weight)).sum()),
-            summaries=_kept(X, known, weight),
+            summaries=_kept(X, known, weight, box),
             settings=self._settings(),
             noun="row",
             columns=columns,
@@ -201,7 +214,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _plan(
         self, X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
-    ) -> tuple[Plan, ColumnUnits]:
+    ) -> tuple[Plan, ColumnUnits, np.ndarray | None]:
         n = len(X)
         prior = self._specification()
         if n < 2:
@@ -234,7 +247,9 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
         def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
             z = initial_labels(standard, n_start, start, chain, rng)
-            return z if home is None else with_known(z, home)
+            z = z if home is None else with_known(z, home)
+            # The first slot is that of noise, and no row starts there.
+            return z + 1 if self.noise else z
 
         plan = self._planned(
             problem,
@@ -243,29 +258,44 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             self._collapse_options(),
             start=labels,
             n_start=n_start if known is None else max(n_start, known.names.size),
-            places=row_places(weight, home, n),
+            places=row_places(weight, home, n, self.noise),
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
-        return plan, units
+        return plan, units, None if problem.rows is None else problem.rows.box
 
 
-def row_places(weight: np.ndarray | None, home: np.ndarray | None, n: int) -> RowPlaces | None:
+def row_places(
+    weight: np.ndarray | None, home: np.ndarray | None, n: int, noise: bool = False
+) -> RowPlaces | None:
     """What the prior over partitions is told of the rows; None where all are plain."""
-    if weight is None and home is None:
+    if weight is None and home is None and not noise:
         return None
-    return RowPlaces(
-        np.ones(n) if weight is None else weight, np.full(n, UNKNOWN) if home is None else home
-    )
+    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
+    return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
+
+
+def noise_box(seen: np.ndarray) -> np.ndarray:
+    """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
+
+    Examples
+    --------
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).tolist()
+    [[-1.0], [12.0]]
+    """
+    low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
+    return np.vstack([low - 0.1 * (high - low), 1.2 * (high - low)])
 
 
 def _kept(
-    X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
+    X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None, box: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     """What a fit keeps of its rows."""
     out = {DATA: np.array([data_digest(X)])}
+    if box is not None:
+        out[NOISE_BOX] = box
     if weight is not None:
         out[WEIGHTS] = weight
     if known is not None:
@@ -350,6 +380,9 @@ class StudentTMixture(_Mixture):
     covariance_prior_scale : {"full", "diagonal"} or float
         Mean of the clusters' covariances: learned as a matrix, or as one variance per column;
         or fixed, as a share of each column's robust variance. The guide has the priors.
+    noise : bool
+        Whether rows may be outside every cluster, uniform over the box of the data, a fifth wider,
+        with a share that has a Beta(1, 19) prior. Their label is -1.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
@@ -363,7 +396,9 @@ class StudentTMixture(_Mixture):
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected loss.
+        The partition that minimises the posterior expected loss; -1 for noise.
+    noise_probability_ : array, shape (n,)
+        Probability of each row that it is noise, with ``noise=True``; rows above a half are.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition
@@ -422,7 +457,7 @@ class GaussianMixture(_Mixture):
         Integrate cluster parameters out, or condition on draws of them.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
-covariance_prior_df, covariance_prior_scale
+covariance_prior_df, covariance_prior_scale, noise
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

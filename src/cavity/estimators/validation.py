@@ -178,7 +178,8 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
         row, column = np.unravel_index(int(np.nanargmax(farthest)), farthest.shape)
         raise ValueError(
             f"X[{int(row)}], {column_words(names, int(column))} is {farthest[row, column]:.1g} "
-            "standard deviations from the rest, beyond what floating point can square. Check that value."
+            "standard deviations from the rest, beyond what floating point can square. Check that "
+            "value."
         )
     for j in np.flatnonzero((size > LARGEST) | (size < SMALLEST)):
         place = column_words(names, int(j))
