@@ -170,6 +170,9 @@ def fit(
     exclude: Exclude = None,
     id_column: IdColumn = None,
     drop_missing: DropMissing = False,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Rows may be outside every cluster: label -1.")
+    ] = False,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -300,6 +303,7 @@ def fit(
         "max_seconds": max_seconds,
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
+        "noise": noise or None,
         "freq": freq,
     }
     choice = Choice(
