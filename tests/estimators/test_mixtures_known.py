@@ -49,7 +49,7 @@ def test_weights_of_one_change_nothing(kind):
 @pytest.mark.parametrize(
     ("weight", "sentence"),
     [
-        ([0.0] + [1.0] * 39, "sample_weight is 0 in row 0: .* Leave rows without weight out of X"),
+        ([0.0] + [1.0] * 39, "sample_weight is zero in row 0: .* Leave rows without weight"),
         ([1.0] * 39 + [-2.0], "sample_weight is -2 in row 39: it must be a number from 0.001"),
         ([1.0, np.nan] + [1.0] * 38, "sample_weight is nan in row 1"),
         ([1.0, np.inf] + [1.0] * 38, "sample_weight is inf in row 1"),

