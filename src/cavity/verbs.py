@@ -10,6 +10,8 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
+import math
+
 from cavity.core.compile import verb
 
 # --------------------------------------------------------------------------- families
@@ -137,13 +139,13 @@ def complete(model, q, k, i, rng):
 
 
 @verb
-def auxiliary(model, i):
-    """The variable of observation i that ``complete`` draws."""
+def auxiliary(model, i, out):
+    """Copy the variables of observation i that ``complete`` draws into `out`."""
 
 
 @verb
-def set_auxiliary(model, i, value):
-    """Put back a variable that ``auxiliary`` gave."""
+def set_auxiliary(model, i, values):
+    """Put back the variables that ``auxiliary`` copied."""
 
 
 @verb
@@ -154,6 +156,56 @@ def visit(model, i, k, rng):
 @verb
 def settle(model, i, k):
     """Keep the auxiliary variables of observation i that belong to its new cluster k."""
+
+
+# --------------------------------------------------------------------------- uneven rows
+# What a likelihood of plain rows does for those of `cavity.models.rows.UnevenRows`: rows with gaps
+# or weights. Each is the verb of its name, with the rows after the likelihood.
+
+
+@verb
+def part_evidence(base, rows, q, k, i):
+    """``evidence`` of an uneven row."""
+
+
+@verb
+def part_evidences(base, rows, q, i, out):
+    """``evidences`` of an uneven row."""
+
+
+@verb
+def part_bounds(base, rows, q, i, most, least):
+    """``bounds`` of an uneven row."""
+
+
+@verb
+def part_pick(base, rows, q, i, weights, scores, mass, visited, rng):
+    """``pick`` of a row of weight one."""
+
+
+@verb
+def part_visit(base, rows, i, k, rng):
+    """``visit``; by default there is nothing to prepare."""
+
+
+@verb
+def part_settle(base, rows, i, k):
+    """``settle``; by default there is nothing to keep."""
+
+
+@verb
+def part_complete(base, rows, q, k, i, rng):
+    """``complete`` of an uneven row."""
+
+
+@verb
+def part_log_density(base, rows, parameters, k, i):
+    """``log_density`` of an uneven row."""
+
+
+@verb
+def part_log_densities(base, rows, parameters, i, out):
+    """``log_densities`` of an uneven row."""
 
 
 # --------------------------------------------------------------------------- collapses
@@ -205,6 +257,41 @@ def seat_weight(prior, counts, n_clusters, k):
 
 
 @verb
+def leave(prior, counts, i, k):
+    """Lower the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def join(prior, counts, i, k):
+    """Raise the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def row_weights(prior, counts, i, k, out):
+    """``prior_weights`` for observation i, which has just left slot k; by default for any."""
+
+
+@verb
+def row_size(prior, i):
+    """How many rows observation i counts for."""
+
+
+@verb
+def seat_power(prior, i):
+    """The power that makes what ``row_weights`` wrote the weights of observation i; mostly one."""
+
+
+@verb
+def log_seat(prior, counts, n_clusters, i, k):
+    """Log of ``seat_weight`` for observation i; by default for any."""
+
+
+@verb
+def is_cluster(prior, k):
+    """Whether moves may touch slot k; by default they may."""
+
+
+@verb
 def named_slots(prior):
     """Whether the prior is over labels, so that which slot a cluster has is part of the state."""
 
@@ -247,6 +334,41 @@ def _(model, parameters, z):
     return total
 
 
+@leave.register(None)
+def _(prior, counts, i, k):
+    counts[k] -= 1
+
+
+@join.register(None)
+def _(prior, counts, i, k):
+    counts[k] += 1
+
+
+@row_weights.register(None)
+def _(prior, counts, i, k, out):
+    return prior_weights(prior, counts, k, out)
+
+
+@row_size.register(None)
+def _(prior, i):
+    return 1.0
+
+
+@seat_power.register(None)
+def _(prior, i):
+    return 1.0
+
+
+@log_seat.register(None)
+def _(prior, counts, n_clusters, i, k):
+    return math.log(seat_weight(prior, counts, n_clusters, k))
+
+
+@is_cluster.register(None)
+def _(prior, k):
+    return True
+
+
 @named_slots.register(None)
 def _(prior):
     return False
@@ -258,12 +380,12 @@ def _(model, q, k, i, rng):
 
 
 @auxiliary.register(None)
-def _(model, i):
-    return 0.0
+def _(model, i, out):
+    return None
 
 
 @set_auxiliary.register(None)
-def _(model, i, value):
+def _(model, i, values):
     return None
 
 
@@ -274,4 +396,14 @@ def _(model, i, k, rng):
 
 @settle.register(None)
 def _(model, i, k):
+    return None
+
+
+@part_settle.register(None)
+def _(base, rows, i, k):
+    return None
+
+
+@part_visit.register(None)
+def _(base, rows, i, k, rng):
     return None

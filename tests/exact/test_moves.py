@@ -154,7 +154,7 @@ def test_a_split_that_forgets_the_free_slots_is_found():
 def test_a_pinch_that_leaves_members_behind_is_found():
     """Negative control: a cluster goes back whose other members no way there would reach."""
     space = vars(pinch)
-    wrong = rewritten(pinch.gather_neighbours, "inside != counts[small]", "False", space)
+    wrong = rewritten(pinch.gather_neighbours, "inside < counts[small] - 1e-6", "False", space)
     tries = rewritten(pinch.pinches, "WORK", "WORK", {**space, "gather_neighbours": wrong})
     careless = with_mistake(pinch, Pinch, "pinches", tries)
     rng = np.random.default_rng(13)

@@ -134,7 +134,13 @@ DateFormat = Annotated[
     typer.Option(help="series: how dates are written, such as %d/%m/%Y.", metavar="FORMAT"),
 ]
 Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Leave out rows with gaps, instead of clustering them by what is there.",
+    ),
+]
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")
@@ -164,6 +170,9 @@ def fit(
     exclude: Exclude = None,
     id_column: IdColumn = None,
     drop_missing: DropMissing = False,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Rows may be outside every cluster: label -1.")
+    ] = False,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -294,6 +303,7 @@ def fit(
         "max_seconds": max_seconds,
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
+        "noise": noise or None,
         "freq": freq,
     }
     choice = Choice(

@@ -248,11 +248,11 @@ class SeriesModel(Model):
 MODELS: dict[str, TableModel | SeriesModel] = {
     "student-t": TableModel(
         "student-t", "StudentTMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--df"),
+        ("--columns", "--id-column", "--drop-missing", "--noise", "--df"),
     ),
     "gaussian": TableModel(
         "gaussian", "GaussianMixture", "row",
-        ("--columns", "--id-column", "--drop-missing"),
+        ("--columns", "--id-column", "--drop-missing", "--noise"),
     ),
     "series": SeriesModel(
         "series", "SeriesMixture", "series",

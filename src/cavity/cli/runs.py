@@ -252,11 +252,14 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     import matplotlib.pyplot as plt
 
     kind, choice = MODELS[run.model], run.data.choice
-    posterior, labels = estimator.posterior_, estimator.labels_
+    posterior, labels = estimator.posterior_, estimator.partition_.labels
     tail = kind.tail(estimator, table)
     # Without the data the tail probabilities of an earlier labels.csv could not be written again.
     if table is not None or not (out / files.LABELS).exists():
         listed_labels = files.labels_table(posterior, labels, run.data.id_name, tail, THRESHOLD)
+        if posterior.record.noise:
+            listed_labels["cluster"] = estimator.labels_
+            listed_labels["noise_probability"] = estimator.noise_probability_
         files.write_table(out / files.LABELS, listed_labels)
     for name, further in kind.tables(estimator, choice).items():
         files.write_table(out / name, further)

@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.collapse.leave_one_out import leave_one_out
+from cavity.collapse.leave_one_out import leave_one_out, set_parameters
 from cavity.collapse.registry import assemble
-from cavity.estimators.base import Fitted
+from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.recording import within_steps
-from cavity.estimators.validation import check_count
+from cavity.estimators.validation import check_count, check_number
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
+from cavity.models.imputation import impute
 from cavity.models.predictive import (
     CLUSTER_PRIOR,
     MAX_DRAWS,
+    NOISE_WEIGHT,
     MixtureDraws,
     cholesky,
     mixture_draws,
     predict,
+    predict_with_noise,
     replicate,
     spread_draws,
 )
@@ -31,13 +34,35 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.chains import seed_entropy
+from cavity.sampling.fingerprint import data_digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+# Name under which a saved run keeps the digest of its data.
+DATA = "data"
+# And that of the weights of its rows, where these have some.
+WEIGHTS = "sample_weight"
+# And the box of noise, in the model's units.
+NOISE_BOX = "noise_box"
+# The label of rows outside every cluster.
+NOISE = -1
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
+
+
+class Imputed(NamedTuple):
+    """A table with values in its gaps.
+
+    Attributes
+    ----------
+    mean, lower, upper : arrays or DataFrames
+    """
+
+    mean: Any
+    lower: Any
+    upper: Any
 
 
 class MixtureAnswers(Fitted):
@@ -53,7 +78,7 @@ class MixtureAnswers(Fitted):
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
 
-    def _own_problem(self, standard: np.ndarray) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
         raise TypeError("an estimator says what its problem is")
 
     def _prior_state(self, n_slots: int) -> Any:
@@ -68,15 +93,33 @@ class MixtureAnswers(Fitted):
         if record.columns_named:
             self.feature_names_in_ = np.array(record.columns, dtype=object)
 
+    def _told(self, partition: Partition) -> Partition:
+        """The estimate with noise as its last cluster: the rows that most draws have there."""
+        posterior = self.posterior_
+        if not posterior.record.noise:
+            return partition
+        outside = (posterior.flat_labels == 0).mean(axis=0) > 0.5
+        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
+        out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
+        out[~outside] = labels
+        return known_partition(posterior, out)
+
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
+        self._noisy = bool(self.posterior_.record.noise)
+        if self._noisy:
+            self.noise_probability_ = (self.posterior_.flat_labels == 0).mean(axis=0)
+            outside = self.noise_probability_ > 0.5
+            self.labels_ = np.where(outside, NOISE, self.labels_)
+            self.n_clusters_ -= int(outside.any())
         # Filled when first asked for; another estimate makes another mixture.
         self._cache: dict[str, MixtureDraws] = {}
         posterior = self.posterior_
         matched = posterior.relabel(partition)
+        k = self.n_clusters_
         in_model = {
-            name: _mean_over_draws(matched.select(_flat(posterior, name)))
+            name: _mean_over_draws(matched.select(_flat(posterior, name))[:, :k])
             for name in ("weight", "mean", "covariance")
         }
         self.weights_ = in_model["weight"] / in_model["weight"].sum()
@@ -84,7 +127,7 @@ class MixtureAnswers(Fitted):
         self.means_ = self._units.convert("mean", in_model["mean"])
         self.covariances_ = self._units.convert("covariance", in_model["covariance"])
         if "df" in posterior.drawn:
-            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df")))
+            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df"))[:, :k])
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -103,6 +146,8 @@ class MixtureAnswers(Fitted):
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
             out.append(", ".join(words) or "near the median in all columns")
+        if self.partition_.n_clusters > self.n_clusters_:
+            out.append("noise: outside every cluster (label -1)")
         return out
 
     def report(
@@ -153,6 +198,7 @@ class MixtureAnswers(Fitted):
         posterior = self.posterior_
         weight = _flat(posterior, "weight")[chosen]
         targets = posterior.relabel(self.partition_).targets(weight.shape[1])[chosen]
+        targets = np.where(targets < self.n_clusters_, targets, -1)
         return mixture_draws(
             weight,
             _flat(posterior, "mean")[chosen],
@@ -161,6 +207,7 @@ class MixtureAnswers(Fitted):
             targets,
             _flat(posterior, CLUSTER_PRIOR)[chosen],
             self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
+            _flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
         )
 
     def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
@@ -178,11 +225,14 @@ class MixtureAnswers(Fitted):
         return df
 
     @property
+    def _chosen(self) -> np.ndarray:
+        """The draws that predictions average over."""
+        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws)
+
+    @property
     def _mixtures(self) -> MixtureDraws:
         if "mixtures" not in self._cache:
-            posterior = self.posterior_
-            chosen = spread_draws(posterior.n_chains * posterior.n_draws)
-            self._cache["mixtures"] = self._packed(chosen)
+            self._cache["mixtures"] = self._packed(self._chosen)
         return self._cache["mixtures"]
 
     def _standardised(self, X: np.ndarray) -> np.ndarray:
@@ -191,26 +241,44 @@ class MixtureAnswers(Fitted):
             return np.clip(self._units.standardise(X), -FARTHEST_NEW, FARTHEST_NEW)
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
+        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).
+
+        Of noise, where there may be some, in the column before the last.
+        """
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        units = self._units
-        log_density, probability = predict(self._mixtures, self._standardised(X), self.n_clusters_)
-        return log_density - units.log_volume, probability
+        standard, k = self._standardised(X), self.n_clusters_
+        if self._noisy:
+            log_weight = np.log(_flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
+            log_noise = log_weight[:, None] + self._log_noise(standard)
+            log_density, probability = predict_with_noise(self._mixtures, standard, k, log_noise)
+        else:
+            log_density, probability = predict(self._mixtures, standard, k)
+        return log_density - self._units.log_volumes(X), probability
+
+    def _log_noise(self, standard: np.ndarray) -> np.ndarray:
+        """Log density of rows as noise; beyond the box it is taken to go on."""
+        width = self.posterior_.summaries[NOISE_BOX][1]
+        return -np.where(np.isnan(standard), 0.0, np.log(width)).sum(axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X."""
-        return self.predict_proba(X).argmax(axis=1)
+        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
+        probability = self._evaluate(X)[1]
+        if not self._noisy:
+            return _given_matched(probability[:, :-1]).argmax(axis=1)
+        best = probability[:, :-1].argmax(axis=1)
+        return np.where(best == self.n_clusters_, NOISE, best)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster of the point estimate for each row of X, (n, K).
 
         Averaged over (at most 200, evenly spread) draws. A draw's cluster that matches none of
-        the estimate's is left out and the rest made to sum to one: these are probabilities given
-        that the row is in one of these clusters. `membership` shows what was left out.
+        the estimate's is left out, as is noise, and the rest made to sum to one: these are
+        probabilities given that the row is in one of these clusters. `membership` shows what was
+        left out.
         """
         probability = self._evaluate(X)[1]
-        return _given_matched(probability)
+        return _given_matched(probability[:, : self.n_clusters_])
 
     def membership(self, X: Any) -> pd.DataFrame:
         """Where each row of X belongs, by column of a table.
@@ -219,8 +287,9 @@ class MixtureAnswers(Fitted):
         -------
         DataFrame
             ``cluster``, its ``probability``, ``tail_probability`` and ``log_density`` (see
-            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ... and ``elsewhere``, the
-            probability of a cluster that matches none of the estimate's. The last ones sum to one.
+            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ..., ``noise`` if rows may
+            be noise, and ``elsewhere``, the probability of a cluster that matches none of the
+            estimate's. The last ones sum to one.
         """
         import pandas as pd
 
@@ -228,17 +297,22 @@ class MixtureAnswers(Fitted):
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         cluster = probability[:, :-1].argmax(axis=1)
         table = {
-            "cluster": cluster,
+            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
             "probability": probability[np.arange(len(cluster)), cluster],
             "tail_probability": self.tail_probabilities(X),
             "log_density": _log_mean_exp(log_density),
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        if self._noisy:
+            table["noise"] = probability[:, self.n_clusters_]
         table["elsewhere"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log posterior predictive density of each row of X, its cluster integrated out."""
+        """Log posterior predictive density of each row of X, its cluster integrated out.
+
+        Of a row with gaps it is the density of the values that are there.
+        """
         return _log_mean_exp(self._evaluate(X)[0])
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -260,7 +334,8 @@ class MixtureAnswers(Fitted):
         -------
         array of shape (n,)
             Under ``means_``, ``covariances_`` and ``df_``: the squared Mahalanobis distance over
-            d is then F(d, df), or chi-squared over d. The largest over the clusters.
+            d is then F(d, df), or chi-squared over d. The largest over the clusters. Of a row with
+            gaps it is that of the values that are there, and 1 where none is.
 
         Examples
         --------
@@ -272,17 +347,29 @@ class MixtureAnswers(Fitted):
         >>> int(m.tail_probabilities(X).argmin())
         7
         """
-        from scipy import stats
-
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
         standard = self._standardised(X)
+        out = np.zeros(len(standard))
+        patterns, at = np.unique(~np.isnan(standard), axis=0, return_inverse=True)
+        at = at.reshape(-1)
+        for number, there in enumerate(patterns):
+            rows = at == number
+            out[rows] = self._tails_of(standard[rows][:, there], there)
+        return out
+
+    def _tails_of(self, standard: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """Tail probabilities of rows with the same columns there."""
+        from scipy import stats
+
         d = standard.shape[1]
         out = np.zeros(len(standard))
+        if d == 0:
+            return out + 1.0
         means, covariances = self._standard
         for k in range(self.n_clusters_):
-            away = standard - means[k]
-            root = cholesky(covariances[k])
+            away = standard - means[k, there]
+            root = cholesky(covariances[k][np.ix_(there, there)])
             with np.errstate(over="ignore", invalid="ignore"):
                 distance = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
             if hasattr(self, "df_"):
@@ -291,6 +378,66 @@ class MixtureAnswers(Fitted):
                 tail = stats.chi2.sf(distance, d)
             out = np.maximum(out, np.nan_to_num(tail))
         return out
+
+    def impute(self, X: Any, level: float = 0.9) -> Imputed:
+        """Values for the missing cells of X: posterior means and intervals.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+            The rows of the fit, or new ones; NaN where a value is missing.
+        level : float
+            Probability of the interval.
+
+        Returns
+        -------
+        Imputed
+            ``mean``, ``lower`` and ``upper``, tables like X. Values that are there are all three.
+            The posterior is that of each cell alone, its row's cluster and the clusters' parameters
+            unknown; rows of the very table of the fit are in the cluster that each draw has them
+            in.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import GaussianMixture
+        >>> x = np.random.default_rng(0).standard_normal((60, 1))
+        >>> X = np.hstack([x, 2.0 * x + 1.0])
+        >>> m = GaussianMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
+        >>> filled = m.impute([[1.5, np.nan]])
+        >>> bool(abs(filled.mean[0, 1] - 4.0) < 0.2), bool(filled.lower[0, 1] < 4.0)
+        (True, True)
+        """
+        check_is_fitted(self)
+        check_number("level", level, 0.0, 1.0 - 1e-9)
+        table = X
+        X = self._check_data(X, reset=False)
+        standard = self._standardised(X)
+        missing = np.isnan(X)
+        rows = missing.any(axis=1)
+        chosen = self._chosen
+        own = np.full((int(rows.sum()), chosen.size), -1)
+        if self.posterior_.summaries.get(DATA, [""])[0] == data_digest(X):
+            own = self._places(chosen)[rows]
+        parts = impute(self._mixtures, standard[rows], own, level)
+        return Imputed(*(_like(table, X, self._filled(X, part)) for part in parts))
+
+    def _filled(self, X: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """X with values, in the model's units, in its gaps."""
+        out = X.copy()
+        _, columns = np.nonzero(np.isnan(X))
+        out[np.isnan(X)] = values * self._units.scale[columns] + self._units.centre[columns]
+        return out
+
+    def _places(self, chosen: np.ndarray) -> np.ndarray:
+        """Where among the clusters of `_mixtures` each row is in each chosen draw, (n, draw)."""
+        weight = _flat(self.posterior_, "weight")[chosen]
+        use = np.isfinite(weight) & (weight > 0.0)
+        place = self._mixtures.start[:-1, None] + np.cumsum(use, axis=1) - 1
+        labels = self.posterior_.flat_labels[chosen].astype(np.int64)
+        out = np.take_along_axis(place, labels, axis=1)
+        # Noise says nothing of a gap: the row is then as one of which nothing is known.
+        return np.ascontiguousarray(np.where((labels == 0) & self._noisy, -1, out).T)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows from the posterior predictive distribution.
@@ -304,7 +451,8 @@ class MixtureAnswers(Fitted):
         -------
         X : array of shape (n_samples, d)
         labels : array of int
-            The cluster of the point estimate that each came from; -1 for one that matches none.
+            The cluster of the point estimate that each came from; -1 for one that matches none, and
+            for noise.
         """
         check_is_fitted(self)
         check_count("n_samples", n_samples, 1)
@@ -316,6 +464,12 @@ class MixtureAnswers(Fitted):
         for s in np.unique(which):
             here = which == s
             rows[here], labels[here] = replicate(draws, int(s), int(here.sum()), rng)
+        if self._noisy:
+            share = _flat(self.posterior_, NOISE_WEIGHT)[self._chosen][which]
+            outside = rng.random(n_samples) < share
+            low, width = self.posterior_.summaries[NOISE_BOX]
+            rows[outside] = low + width * rng.random((int(outside.sum()), low.size))
+            labels[outside] = NOISE
         return self._units.convert("mean", rows), labels
 
     # ------------------------------------------------------------------ checks
@@ -346,7 +500,8 @@ class MixtureAnswers(Fitted):
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
         seen = within_steps(self._standardised(X))
-        density = self._left_out(seen, chosen.ravel()) - self._units.log_volume
+        weight = posterior.summaries.get(WEIGHTS, 1.0)
+        density = self._left_out(seen, chosen.ravel()) - weight * self._units.log_volumes(X)
         thinned = Posterior(
             posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )
@@ -356,44 +511,29 @@ class MixtureAnswers(Fitted):
         """Log density of each row given the others' part of each chosen draw, (draw, n)."""
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
-        n_slots = max(self.n_clusters, int(labels.max()) + 2)
-        collapse = assemble(self._own_problem(standard), "collapsed", n_slots).collapse
+        n_slots = max(self.n_clusters + self._noisy, int(labels.max()) + 2)
+        collapse = assemble(
+            self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
+        ).collapse
         width = collapse.state.scores.size
-        alphas, scales = None, None
+        alphas = None
         if "df" in posterior.drawn:
             n_kept = posterior.drawn["df"].shape[2]
-            df = self._df_of_all_slots(chosen, width - n_kept)
-            alphas, scales = 0.5 * df, self._scales(standard, chosen, labels)
+            alphas = 0.5 * self._df_of_all_slots(chosen, width - n_kept)
         priors = _flat(posterior, CLUSTER_PRIOR)[chosen]
+        mean, covariance = (_flat(posterior, name)[chosen] for name in ("mean", "covariance"))
+        rng = np.random.default_rng(0)
         out = np.empty(labels.shape)
         for s in range(len(out)):
+            set_parameters(collapse.parameters, mean[s], covariance[s])
             out[s] = leave_one_out(
                 collapse,
                 labels[s],
                 self._partition_prior(int(chosen[s]), width),
                 priors[s],
                 None if alphas is None else alphas[s],
-                None if scales is None else scales[s],
+                rng,
             )
-        return out
-
-    def _scales(self, standard: np.ndarray, chosen: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """A draw of each row's scale variable given the draw's cluster parameters, (draw, n)."""
-        posterior = self.posterior_
-        rng = np.random.default_rng(0)
-        n, d = standard.shape
-        mean, covariance, df = (_flat(posterior, k)[chosen] for k in ("mean", "covariance", "df"))
-        out = np.empty(labels.shape)
-        for s, z in enumerate(labels.astype(np.int64)):
-            distance = np.empty(n)
-            for k in np.unique(z):
-                own = z == k
-                away = np.linalg.solve(cholesky(covariance[s, k]), (standard[own] - mean[s, k]).T)
-                with np.errstate(over="ignore"):
-                    distance[own] = np.square(away).sum(axis=0)
-            shape = 0.5 * (df[s, z] + d)
-            # No scale is nought: a row so far out has the smallest number there is.
-            out[s] = np.maximum(rng.gamma(shape) / (0.5 * (df[s, z] + distance)), 1e-300)
         return out
 
     def _partition_prior(self, draw: int, n_slots: int) -> Any:
@@ -445,6 +585,18 @@ class MixtureAnswers(Fitted):
         return table
 
 
+def _like(table: Any, X: np.ndarray, values: np.ndarray) -> Any:
+    """Values as a DataFrame where the table was one."""
+    from cavity.reading.frames import as_pandas, is_frame
+
+    if not is_frame(table):
+        return values
+    import pandas as pd
+
+    frame = as_pandas(table)
+    return pd.DataFrame(values, index=frame.index, columns=frame.columns)
+
+
 def _flat(posterior: Posterior, name: str) -> np.ndarray:
     """Draws of a cluster parameter in the model's units, chains one after the other."""
     values = posterior.drawn[name]
@@ -467,9 +619,8 @@ def _mean_over_draws(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _given_matched(probability: np.ndarray) -> np.ndarray:
+def _given_matched(inside: np.ndarray) -> np.ndarray:
     """Probabilities of the clusters given that it is one of them; equal where none is."""
-    inside = probability[:, :-1]
     total = inside.sum(axis=1, keepdims=True)
     even = np.full(inside.shape, 1.0 / inside.shape[1])
     return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)

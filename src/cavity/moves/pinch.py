@@ -27,7 +27,7 @@ from cavity.moves.allocation import (
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
 from cavity.moves.split_merge import free_slot
-from cavity.verbs import named_slots, note, recall, remove
+from cavity.verbs import is_cluster, leave, named_slots, note, recall, remove, row_size
 
 # Rows of the room where slots are kept: the large cluster, the small one, the large one without
 # the members at hand.
@@ -35,7 +35,7 @@ _LARGE, _SMALL, _REST = 0, 1, 2
 
 
 @jit(internal=True)
-def gather_neighbours(state, z, counts, anchors, at, other, room, rng):
+def gather_neighbours(state, prior, z, counts, anchors, at, other, room, rng):
     """The anchor and those of its neighbours, up to some distance, that are in question.
 
     Together with the anchor's cluster: the neighbours in it. Else: those in the two clusters, if
@@ -46,7 +46,7 @@ def gather_neighbours(state, z, counts, anchors, at, other, room, rng):
     small, large = z[first], z[other]
     members[0] = first
     stop = 1
-    inside = 1
+    inside = row_size(prior, first)  # of the small cluster
     reach = 1 + int(rng.random() * min(anchors.second.shape[1], NEIGHBOURS))
     for place in range(reach):
         i = anchors.second[at, place]
@@ -58,8 +58,8 @@ def gather_neighbours(state, z, counts, anchors, at, other, room, rng):
         elif z[i] == small:
             members[stop] = i
             stop += 1
-            inside += 1
-    if small != large and inside != counts[small]:
+            inside += row_size(prior, i)
+    if small != large and inside < counts[small] - 1e-6:
         return 0
     for last in range(stop - 1, 1, -1):
         place = 1 + int(rng.random() * last)
@@ -83,11 +83,13 @@ def pinches(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         at = int(rng.random() * anchors.second.shape[0])
         other = anchors.second[at, int(rng.random() * anchors.second.shape[1])]
         small, large = np.int64(z[anchors.first[at]]), np.int64(z[other])
+        if not (is_cluster(prior, small) and is_cluster(prior, large)):
+            continue
         leaves = small == large
         free, n_free = free_slot(prior, counts, rng)
         if leaves and free < 0:
             continue
-        stop = gather_neighbours(state, z, counts, anchors, at, other, room, rng)
+        stop = gather_neighbours(state, prior, z, counts, anchors, at, other, room, rng)
         if stop == 0:
             continue
         if leaves:
@@ -102,7 +104,7 @@ def pinches(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         take_slot(q, small, room.kept[_SMALL])
         for t in range(stop):
             i, k = room.members[t], room.labels[OLD, t]
-            counts[k] -= 1
+            leave(prior, counts, i, k)
             z[i] = -1
             remove(state, z, counts, i, k)
         n_rest = counts[large]

@@ -52,6 +52,8 @@ class RunRecord:
         Entropy that all chains were spawned from; with it a run can be repeated.
     versions : mapping of str to str
         Of cavity, NumPy and Python.
+    noise : bool
+        Whether label 0 of the draws is that of rows outside every cluster.
     details : mapping
         What the model wants to say of its data, such as the first and last time of series.
     """
@@ -69,6 +71,7 @@ class RunRecord:
     set_aside: tuple[Mapping[str, Any], ...] = ()
     seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    noise: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -117,6 +120,7 @@ _KINDS: dict[str, Any] = {
     "n_warmup": int,
     "thin": int,
     "stopped": str,
+    "noise": bool,
     "versions": dict,
 }
 

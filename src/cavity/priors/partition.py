@@ -61,16 +61,16 @@ class FiniteState(NamedTuple):
     allowed: np.ndarray  # (slots,), one for a slot that a cluster may take, else zero
     concentration: np.ndarray  # (1,), Dirichlet parameter of each cluster
     ratio: np.ndarray  # (1,), p(K + 1) / p(K)
-    n: np.ndarray  # (1,), observations
+    n: np.ndarray  # (1,), observations in clusters
     log_new: np.ndarray  # (most,), log V(t + 1) - log V(t), filled when asked for
-    made_for: np.ndarray  # (1,), the concentration that these are for
+    made_for: np.ndarray  # (2,), the concentration and the n that these are for
 
 
 declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
 declare(DirichletState, slots={"shape": 0}, constant=("shape",))
 declare(DirichletProcessState, slots={"free": 0})
 declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
-declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "ratio", "n"))
+declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "ratio"))
 
 OpenPrior = DirichletProcessState | PitmanYorState
 ClosedPrior = FixedWeightsState | DirichletState | FiniteState
@@ -108,15 +108,17 @@ def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25)
     return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
 
 
-def finite(n_clusters: int, n: int, concentration: float = 1.0, ratio: float = 0.5) -> FiniteState:
-    """Finite mixture of 1 to `n_clusters` clusters, for n observations."""
+def finite(
+    n_clusters: int, n: float, concentration: float = 1.0, ratio: float = 0.5
+) -> FiniteState:
+    """Finite mixture of 1 to `n_clusters` clusters, for n observations, or weights of this sum."""
     return FiniteState(
         np.ones(n_clusters),
         np.array([float(concentration)]),
         np.array([float(ratio)]),
-        np.array([n]),
+        np.array([float(n)]),
         np.full(n_clusters, np.nan),
-        np.array([np.nan]),
+        np.full(2, np.nan),
     )
 
 
@@ -291,8 +293,9 @@ def _new_seat(prior, n_clusters):
     if n_clusters >= most:
         return 0.0
     gamma = prior.concentration[0]
-    if prior.made_for[0] != gamma:
+    if prior.made_for[0] != gamma or prior.made_for[1] != prior.n[0]:
         prior.made_for[0] = gamma
+        prior.made_for[1] = prior.n[0]
         for j in range(most):
             prior.log_new[j] = math.nan
     if math.isnan(prior.log_new[n_clusters]):
