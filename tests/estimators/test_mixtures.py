@@ -51,7 +51,7 @@ def test_shapes_of_the_draws(fitted):
 
 def test_the_answer_is_not_the_last_draw(data):
     X = np.random.default_rng(0).standard_normal((50, 2))
-    m = StudentTMixture(3, concentration=20.0, **SMALL).fit(X)
+    m = StudentTMixture(3, prior="dirichlet", concentration=20.0, **SMALL).fit(X)
     draws = m.posterior_.flat_labels
     loss = m.partition_.loss
     mine = expected_loss(m.labels_, draws, loss=loss)
@@ -67,7 +67,9 @@ def test_the_loss_is_the_user_s(data, tmp_path):
     checkpoint = {"checkpoint": tmp_path / "run.npz"}
     found, draws = {}, set()
     for loss in ("vi", "binder", "omari", Loss("vi", 0.5), Loss("binder", 1.6)):
-        m = StudentTMixture(3, concentration=20.0, loss=loss, **SMALL, **checkpoint).fit(X)
+        m = StudentTMixture(
+            3, prior="dirichlet", concentration=20.0, loss=loss, **SMALL, **checkpoint
+        ).fit(X)
         p = m.posterior_
         np.testing.assert_array_equal(m.labels_, p.partition(loss).labels)
         np.testing.assert_array_equal(m.labels_, p.view().labels)
@@ -527,7 +529,7 @@ def test_moves_are_tried_counted_and_left_out_on_request(data):
     m = StudentTMixture(3, collapse="collapsed", **SMALL).fit(data[0])
     assert m.posterior_.events["exchange_tries"].sum() > 0
     moves = m.diagnostics().moves
-    assert moves.index.tolist() == ["exchange", "reshuffle", "split and merge"]
+    assert moves.index.tolist() == ["exchange", "reshuffle", "split and merge", "pinch"]
     for part in ("tries", "accepted"):
         total = m.posterior_.events[f"exchange_{part}"].sum()
         assert moves.loc["exchange", part] == total

@@ -173,7 +173,7 @@ def test_integers_and_lists(kind):
         ({"n_clusters": 0}, "n_clusters must be an integer of at least 1, not 0"),
         ({"n_clusters": 2.5}, "n_clusters must be an integer of at least 1, not 2.5"),
         ({"collapse": "guess"}, "collapse must be one of .*, not 'guess'"),
-        ({"prior": "flat"}, "prior must be one of 'dirichlet', .*, not 'flat'"),
+        ({"prior": "flat"}, "prior must be one of 'finite', .*, not 'flat'"),
         ({"prior": None}, "prior must be one of .* or a prior from cavity.priors"),
         ({"init": "best"}, "init must be one of .*, not 'best'"),
         ({"init": [0, 1]}, r"init has shape \(2,\), but X has 40 rows: give one label per row"),
