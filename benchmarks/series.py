@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from cavity.collapse.ep import full_pass, insert_members
 from cavity.collapse.registry import assemble
-from cavity.collapse.series_exact import filter_is_cheaper, gather_clusters
+from cavity.collapse.series_evidence import filter_is_cheaper
+from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
 from cavity.models.series import information, kalman

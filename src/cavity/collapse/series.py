@@ -11,6 +11,7 @@ from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
+from cavity.collapse.series_corrected import CorrectedSeriesCollapse
 from cavity.collapse.series_exact import ExactSeriesCollapse
 from cavity.core.lanes import whole_vectors
 from cavity.models.series.likelihood import factor_family, factor_paths
@@ -43,6 +44,14 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     settings = {"site_type": np.float32, "refresh_every": 1, **options}
     driver = SeriesEP(model, family, paths, n=len(model.cells.y), **settings)
     return Parts(driver, problem.updates(model, exact=False, approximate=True, turn=driver.turn))
+
+
+@supports("series", "corrected")
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model, family, paths = _room(problem, n_slots)
+    driver = CorrectedSeriesCollapse(model, family, paths)
+    updates = problem.updates(model, exact=True, approximate=False)
+    return Parts(driver, updates, movable="exactly")
 
 
 @supports("series", "collapsed")

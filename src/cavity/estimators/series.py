@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cavity.collapse.series_exact import ROUTES
+from cavity.collapse.series_evidence import ROUTES
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers

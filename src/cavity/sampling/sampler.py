@@ -84,7 +84,7 @@ class PartitionSampler:
         self.updates = (*parts.updates, *updates)
         self.moves = tuple(moves)
         self.z = np.array(z, dtype=np.int32)
-        n_slots = self.collapse.state.scores.size
+        n_slots = self.collapse.family.natural.shape[0]
         # Slots that fill up a vector are no cluster's.
         self.n_allowed = n_slots if is_open(prior) else int(prior[0].size)
         self.prior: Any = padded(prior, n_slots)
