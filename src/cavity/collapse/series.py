@@ -15,7 +15,27 @@ from cavity.collapse.series_corrected import CorrectedSeriesCollapse
 from cavity.collapse.series_exact import ExactSeriesCollapse
 from cavity.core.lanes import whole_vectors
 from cavity.models.series.likelihood import factor_family, factor_paths
-from cavity.models.series.problem import SeriesProblem
+from cavity.models.series.problem import LONGEST_JOINT, SeriesProblem
+
+# Moves of whole groups cost little beside the other work of a sweep: more of them than usual.
+EFFORT = 5.0
+# Seconds that a sweep may take if every series is proposed another cluster: beyond, EP.
+AFFORDABLE = 1.0
+
+
+def affordable_collapse(n: int, n_times: int) -> str:
+    """The collapse for so many series of such a length, where the user states none.
+
+    Examples
+    --------
+    >>> affordable_collapse(300, 200), affordable_collapse(10_000, 200)
+    ('corrected', 'ep')
+    """
+    # An exact sampler must draw factors and states as one block.
+    if n_times > LONGEST_JOINT:
+        return "ep"
+    nanoseconds = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
+    return "corrected" if 2e-9 * n * nanoseconds <= AFFORDABLE else "ep"
 
 
 def _room(problem: SeriesProblem, n_slots: int) -> tuple[Any, Any, Any]:
@@ -51,7 +71,7 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     model, family, paths = _room(problem, n_slots)
     driver = CorrectedSeriesCollapse(model, family, paths)
     updates = problem.updates(model, exact=True, approximate=False)
-    return Parts(driver, updates, movable="exactly")
+    return Parts(driver, updates, movable="exactly", effort=EFFORT)
 
 
 @supports("series", "collapsed")

@@ -194,7 +194,8 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
     """The moves of a chain, where its collapse has evidence to accept them by."""
     if parts.movable == "never":
         return ()
-    return (StandardMoves(anchors, n_adapted, approximate=parts.movable == "approximately"),)
+    approximate = parts.movable == "approximately"
+    return (StandardMoves(anchors, n_adapted, approximate=approximate, effort=parts.effort),)
 
 
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from cavity.collapse.series import affordable_collapse
 from cavity.collapse.series_evidence import ROUTES
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
@@ -27,7 +28,9 @@ from cavity.estimators.series_model import (
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.validation import check_labels, check_names
+from cavity.models.series.neighbours import smoothed_paths
 from cavity.models.series.problem import DRAWS
+from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.sampling.fingerprint import data_digest
@@ -117,7 +120,8 @@ progress, checkpoint, keep_warmup
     _starts: ClassVar[tuple[str, ...]] = ("random",)
     _options: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
 
-    collapse: str = "ep"
+    collapse: str = "auto"
+    moves: bool = True
     intercept: bool = True
     priors: SeriesPrior | None = None
     scales: str = "auto"
@@ -132,11 +136,11 @@ progress, checkpoint, keep_warmup
         hold = check_hold(self.hold)
         check_scales(self.scales, hold)
         check_df(self.df)
-        if self.collapse == "collapsed" and options.get("draw") == "alternate":
+        if self.collapse in ("corrected", "collapsed") and options.get("draw") == "alternate":
             raise ValueError(
                 "collapse_options['draw']='alternate' would not leave the posterior unchanged "
-                "under collapse='collapsed', whose label draws integrate factors and states out. "
-                "Use 'auto'."
+                f"under collapse={self.collapse!r}, whose label draws integrate factors and "
+                "states out. Use 'auto'."
             )
         if options.get("refresh_every", 1) != 1:
             raise ValueError(
@@ -145,6 +149,15 @@ progress, checkpoint, keep_warmup
             )
         if self.collapse != "collapsed" and "route" in options:
             raise ValueError("collapse_options['route'] is one of collapse='collapsed' alone.")
+
+    def _collapses(self) -> tuple[str, ...]:
+        return ("auto", *super()._collapses())
+
+    def _collapse_for(self, n: int, n_times: int, draw: str) -> str:
+        """The collapse of these data."""
+        if self.collapse != "auto":
+            return self.collapse
+        return "ep" if draw == "alternate" else affordable_collapse(n, n_times)
 
     # ------------------------------------------------------------------ fitting
 
@@ -246,8 +259,14 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
+            self._collapse_for(*data.y.shape, draw),
             start=labels,
             n_start=n_start,
+            anchors=(
+                (lambda: nearest_anchors(smoothed_paths(data.y, data.count), mirrored=True))
+                if self.moves and n > 1
+                else None
+            ),
         )
         return plan, units
 
