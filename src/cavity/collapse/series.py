@@ -11,6 +11,7 @@ from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
+from cavity.collapse.series_comparison import LONGEST, ExactComparison
 from cavity.collapse.series_corrected import CorrectedSeriesCollapse
 from cavity.collapse.series_exact import ExactSeriesCollapse
 from cavity.core.lanes import whole_vectors
@@ -61,9 +62,14 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     model, family, paths = _room(problem, n_slots)
     # Sites in single precision: half the memory; the clusters' sums stay double. The series'
     # parameters are drawn after every sweep, and every site follows them.
-    settings = {"site_type": np.float32, "refresh_every": 1, **options}
-    driver = SeriesEP(model, family, paths, n=len(model.cells.y), **settings)
-    return Parts(driver, problem.updates(model, exact=False, approximate=True, turn=driver.turn))
+    # What the diagnostics show is the distance from exact, not how stale sites are.
+    settings = {"site_type": np.float32, "refresh_every": 1, "staleness_every": 0, **options}
+    n, n_times = model.cells.y.shape
+    driver = SeriesEP(model, family, paths, n=n, **settings)
+    updates = problem.updates(model, exact=False, approximate=True, turn=driver.turn)
+    if n_times <= LONGEST:
+        updates = (*updates, ExactComparison(driver))
+    return Parts(driver, updates)
 
 
 @supports("series", "corrected")

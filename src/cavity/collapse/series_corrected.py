@@ -40,12 +40,12 @@ from cavity.core.numerics import fast_exp
 from cavity.families.common import load_slot, to_prior
 from cavity.families.diagonal_normal import DiagonalNormal
 from cavity.models.series.information import describe
+from cavity.models.series.signs import sign_pull
 from cavity.models.series.spectral import (
     SpectralSeries,
     find_site,
     score_slot,
     score_slots,
-    sign_pull,
     spectral_series,
     turn_series,
 )
@@ -155,7 +155,7 @@ def _propose(state, i, weights, rng):
     score_slots(m, q, i, mass)
     mass[0, present], mass[1, present] = score_slot(m, q, present, i, True)
     n_sides = 2 if m.series.own.free_signs else 1
-    pull = sign_pull(m, i) if n_sides == 2 else 0.0
+    pull = sign_pull(m.series, i) if n_sides == 2 else 0.0
     top = -math.inf
     n_allowed = 0
     for k in range(n_slots):

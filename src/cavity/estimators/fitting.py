@@ -219,7 +219,7 @@ def _rehearse(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    if hasattr(sampler.collapse, "staleness"):
+    if getattr(sampler.collapse, "staleness_every", 0):
         sampler.collapse.staleness(sampler.z, sampler.counts)
 
 

@@ -245,8 +245,10 @@ class PartitionSampler:
             update.forget()
 
     def events(self) -> dict[str, float]:
-        """Counters of the collapse and of the moves."""
+        """Counters of the collapse, of the updates and of the moves."""
         out = self.collapse.events()
+        for update in self.updates:
+            out |= update.events()
         for move in self.moves:
             out |= move.events()
         return out

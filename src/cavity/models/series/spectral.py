@@ -20,8 +20,8 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.models.series.information import describe_against
-from cavity.models.series.state import DIAGONAL, LOADING_MEAN, LOADING_PRECISION, PHI, SLOPE
-from cavity.models.series.state import FactorSeries as Series
+from cavity.models.series.signs import both_signs, sign_pull
+from cavity.models.series.state import DIAGONAL, PHI, SLOPE, FactorSeries
 from cavity.verbs import complete, evidence
 
 # Variance of the factor against which a site has the right moments: between the prior's, 1, and
@@ -32,7 +32,7 @@ REFERENCE = 0.3
 class SpectralSeries(NamedTuple):
     """The series with their sites, as moves of many labels and the scan's proposals see them."""
 
-    series: Series
+    series: FactorSeries
     basis: np.ndarray  # (T, padded T) cosines, a frequency per column
     sites: np.ndarray  # (n, 2 T) precisions, then shifts, by frequency
     most: np.ndarray  # (n,) largest precision of a site
@@ -41,7 +41,7 @@ class SpectralSeries(NamedTuple):
 declare(SpectralSeries, slots={}, constant=("basis", "sites", "most"))
 
 
-def spectral_series(series: Series) -> SpectralSeries:
+def spectral_series(series: FactorSeries) -> SpectralSeries:
     """Series whose sites are still to be found."""
     n, n_times = series.cells.y.shape
     return SpectralSeries(series, cosines(n_times), np.zeros((n, 2 * n_times)), np.zeros(n))
@@ -185,28 +185,16 @@ def score_slot(m, q, k, i, inside):
     return common + odd, common - odd
 
 
-@jit(internal=True)
-def sign_pull(m, i):
-    """Log prior density of series i's loading as it is over that of it turned, halved."""
-    population = m.series.own.population
-    return population[LOADING_PRECISION] * population[LOADING_MEAN] * m.series.own.loading[i]
-
-
 @evidence.register(SpectralSeries)
 def _(model, q, k, i):
     here, turned = score_slot(model, q, k, i, False)
-    if not model.series.own.free_signs:
-        return here
-    pull = sign_pull(model, i)
-    here += pull
-    turned -= pull
-    return max(here, turned) + math.log1p(math.exp(-abs(here - turned)))
+    return both_signs(model.series, i, here, turned)
 
 
 @complete.register(SpectralSeries)
 def _(model, q, k, i, rng):
     if model.series.own.free_signs:
         here, turned = score_slot(model, q, k, i, False)
-        ratio = math.exp(min(here - turned + 2.0 * sign_pull(model, i), 700.0))
+        ratio = math.exp(min(here - turned + 2.0 * sign_pull(model.series, i), 700.0))
         if rng.random() * (1.0 + ratio) < 1.0:
             turn_series(model, i)
