@@ -60,7 +60,7 @@ def long_fit(wide):
     return s, train, test
 
 
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_clusters_are_recovered(wide, collapse):
     Y, truth = wide
     s = SeriesMixture(3, collapse=collapse, **SHORT).fit(Y)
@@ -111,7 +111,7 @@ def test_scales_that_are_refused(wide):
     with pytest.raises(ValueError, match="var_x is shared by all series"):
         SeriesMixture(3, scales="each", hold={"var_x": 0.1}).check(wide[0])
     with pytest.raises(ValueError, match="refresh_every'] must be 1"):
-        SeriesMixture(3, collapse_options={"refresh_every": 2}).check(wide[0])
+        SeriesMixture(3, collapse="ep", collapse_options={"refresh_every": 2}).check(wide[0])
 
 
 def test_loud_series_do_not_decide():
@@ -270,7 +270,7 @@ def test_a_checkpoint_continues_to_the_same_draws(wide, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (1, 20), (2, 2)])
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_very_little_data(shape, collapse):
     Y = np.random.default_rng(0).standard_normal(shape)
     s = SeriesMixture(2, collapse=collapse, n_chains=1, n_warmup=3, n_draws=5, random_state=0).fit(
@@ -317,11 +317,11 @@ def test_long_gap_and_near_unit_root():
     ("settings", "message"),
     [
         ({"n_clusters": 0}, "n_clusters must be an integer"),
-        ({"collapse": "blocked"}, "collapse must be one of 'ep', 'collapsed', 'naive'"),
+        ({"collapse": "blocked"}, "one of 'auto', 'ep', 'corrected', 'collapsed', 'naive'"),
         ({"collapse_options": {"draw": "both"}}, "draw'. must be one of"),
         ({"collapse_options": {"route": "scenic"}}, "route'. must be one of"),
         ({"collapse_options": {"route": "filter"}}, "collapse='collapsed' alone"),
-        ({"collapse_options": {"speed": 1}}, "is no option of collapse='ep'"),
+        ({"collapse_options": {"speed": 1}}, "is no option of collapse='auto'"),
         ({"collapse_options": "fast"}, "must be a dictionary"),
         (
             {"collapse": "collapsed", "collapse_options": {"draw": "alternate"}},
@@ -340,7 +340,7 @@ def test_long_gap_and_near_unit_root():
         ({"priors": (0.5, 0.1)}, "priors must be a cavity.priors.SeriesPrior"),
         ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),
         ({"prior": PitmanYor(1.0), "concentration": 2.0}, "given twice"),
-        ({"collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
+        ({"collapse": "ep", "collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"random_state": "a"}, "random_state must be"),
         ({"n_draws": 0}, "n_draws must be"),
@@ -379,7 +379,7 @@ def test_the_estimator_is_scikit_learns(wide):
 def test_power_ep_and_passes(wide):
     Y, truth = wide
     options = {"fraction": 0.5, "damping": 0.8, "pass_every": 10}
-    s = SeriesMixture(3, collapse_options=options, **SHORT).fit(Y)
+    s = SeriesMixture(3, collapse="ep", collapse_options=options, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
     assert s.posterior_.events["invalid_cavities"].sum() == 0
 

@@ -235,9 +235,10 @@ def test_scores_by_sites(loud):
                     continue
                 p, pull = others[:n_times], others[n_times:]
                 for side, sign in enumerate((1.0, -1.0)):
-                    wanted = 0.5 * (
-                        (pull + sign * h) ** 2 / (p + d) - pull**2 / p - np.log1p(d / p)
-                    ).sum()
+                    wanted = (
+                        0.5
+                        * ((pull + sign * h) ** 2 / (p + d) - pull**2 / p - np.log1p(d / p)).sum()
+                    )
                     assert found[side] == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
