@@ -30,10 +30,10 @@ def smoothed_paths(y: np.ndarray, count: np.ndarray) -> np.ndarray:
         centred = np.where(seen, filled - filled.sum(axis=1, keepdims=True) / total, 0.0)
         spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / total)
         centred = np.clip(centred, -3.0 * spread, 3.0 * spread)
-    reach = int(np.ceil(3.0 * WIDTH))
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
     above, below = np.zeros(y.shape), np.full(y.shape, SHRINKAGE)
     n_times = y.shape[1]
+    reach = min(int(np.ceil(3.0 * WIDTH)), n_times - 1)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
     for step, weight in zip(range(-reach, reach + 1), kernel, strict=True):
         to = slice(max(step, 0), n_times + min(step, 0))
         of = slice(max(-step, 0), n_times + min(-step, 0))

@@ -21,7 +21,9 @@ from cavity.models.series.moves import (
 )
 from cavity.models.series.refresh import (
     draw_factors_given_states,
+    draw_factorised,
     draw_factors_jointly,
+    factorise_clusters,
     marginal_likelihood,
     refresh_series,
     summarise_trends,
@@ -30,6 +32,7 @@ from cavity.models.series.state import A_MEAN, A_PRECISION, FactorSeries, Series
 from cavity.models.series.tails import draw_tails, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
+_ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
 _TUNED = 150  # tries in which a step size adapts
 _MEASURED = (40, 100)  # tries at which its metric is measured
 
@@ -87,7 +90,7 @@ class SeriesUpdate(Update):
         self.metric = np.diag([0.2, 0.05])
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
-        self.sums: StateSums = state_sums(n_times, model.scratch.lanes.shape[1])
+        self._make_room(model)
         n_covariates = model.cells.covariates.shape[2]
         self.n_kept = 0
         # The mean in double precision: a level far above the trend's own movement would use up
@@ -142,7 +145,7 @@ class SeriesUpdate(Update):
         or factors both hardly move, and neither does without the other.
         """
         n_times = model.cells.y.shape[1]
-        matrix = information_matrix(n_times)
+        matrix = self.matrices[0]
         products = np.empty(matrix.shape[1])
 
         def draw_factors() -> float:
@@ -164,9 +167,16 @@ class SeriesUpdate(Update):
         gain = self._step(own, self.tuning[0] * (self.metric @ step))
         accepted = False
         if gain > -math.inf:
-            gain += marginal_likelihood(model, z, counts, matrix, products) - before
-            accepted = math.log1p(-rng.random()) < gain
-        if accepted:
+            # Matrices of the proposal are kept, if there is room, so that factors can be drawn.
+            roomy = len(self.matrices) == counts.size
+            if roomy:
+                after = factorise_clusters(model, z, counts, self.matrices, products)
+            else:
+                after = marginal_likelihood(model, z, counts, matrix, products)
+            accepted = math.log1p(-rng.random()) < gain + after - before
+        if accepted and roomy:
+            draw_factorised(counts, parameters, self.matrices, np.empty(n_times), rng)
+        elif accepted:
             draw_factors()
         else:
             own.var_x[0], own.a[:], own.population[:] = old
@@ -198,19 +208,20 @@ class SeriesUpdate(Update):
             own.var_x[0], own.a[:], own.population[:] = old
             return value
 
-        top = height(0.0, 0.0)
-        ends = np.array(
-            [[height(s, 0.0) for s in (-1.0, 1.0)], [height(0.0, s) for s in (-1.0, 1.0)]]
-        )
-        curvature = np.diag(2.0 * top - ends.sum(axis=1))
+        ways = [(0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)]
+        ways += [(1.0, 1.0), (-1.0, -1.0)] if len(kinds) == 2 else []
+        found = np.array([height(*way) for way in ways])
+        if not np.isfinite(found).all():
+            return
+        curvature = np.diag(2.0 * found[0] - found[[1, 3]] - found[[2, 4]])
         if len(kinds) == 2:
-            both = height(1.0, 1.0) + height(-1.0, -1.0)
-            curvature[0, 1] = curvature[1, 0] = -0.5 * (both - ends.sum() + 2.0 * top)
+            across = 0.5 * (found[1:5].sum() - found[5:].sum()) - found[0]
+            curvature[0, 1] = curvature[1, 0] = across
         within = curvature[np.ix_(kinds, kinds)]
-        if np.isfinite(within).all() and np.linalg.eigvalsh(within)[0] > 0.0:
-            found = np.zeros((2, 2))
-            found[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(within))
-            self.metric = width[:, None] * found
+        if np.linalg.eigvalsh(within)[0] > 0.0:
+            metric = np.zeros((2, 2))
+            metric[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(within))
+            self.metric = width[:, None] * metric
             self.tuning[0] = 2.4 / math.sqrt(len(kinds))
 
     def _step(self, own: SeriesParameters, step: np.ndarray) -> float:
@@ -270,7 +281,10 @@ class SeriesUpdate(Update):
         self._make_room(chain.model)
 
     def _make_room(self, model: FactorSeries) -> None:
-        self.sums = state_sums(model.cells.y.shape[1], model.scratch.lanes.shape[1])
+        n_times, n_slots = model.cells.y.shape[1], model.scratch.lanes.shape[1]
+        self.sums: StateSums = state_sums(n_times, n_slots)
+        n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
+        self.matrices = information_matrix(n_times if self.joint else 1, n_kept)
 
     # ------------------------------------------------------------------ what a draw says
 
