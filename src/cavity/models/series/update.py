@@ -20,8 +20,8 @@ from cavity.models.series.moves import (
     state_sums,
 )
 from cavity.models.series.refresh import (
-    draw_factors_given_states,
     draw_factorised,
+    draw_factors_given_states,
     draw_factors_jointly,
     factorise_clusters,
     marginal_likelihood,
