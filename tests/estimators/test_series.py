@@ -245,6 +245,22 @@ def test_open_number_of_clusters(wide, prior):
     assert np.isfinite(s.factors_.mean.to_numpy()).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["dp", "finite"])
+@pytest.mark.parametrize("collapse", ["corrected", "ep", "collapsed", "naive"])
+def test_priors_on_the_number_of_clusters_under_every_collapse(wide, collapse, prior):
+    Y, truth = wide
+    s = SeriesMixture(3, prior=prior, collapse=collapse, **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) > (0.8 if collapse != "naive" else 0.4)
+
+
+def test_moves_are_counted_and_can_be_left_out(fitted, wide):
+    assert fitted.posterior_.events["reshuffle_tries"].sum() > 0
+    assert len(fitted.diagnostics().moves) == 3
+    without = SeriesMixture(3, moves=False, **SHORT).fit(wide[0])
+    assert len(without.diagnostics().moves) == 0
+
+
 def test_fixed_weights_and_given_start(wide):
     Y, truth = wide
     s = SeriesMixture(3, prior=FixedWeights([1, 1, 2]), init=truth.labels, **SHORT).fit(Y)
