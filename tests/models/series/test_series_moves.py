@@ -22,7 +22,7 @@ PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE)
 @pytest.fixture(scope="module")
 def stuck():
     """Three clusters, of which one holds two of the true ones and two share the third."""
-    Y, truth = make_series(36, 60, 3, negative=0.5, missing=0.2, random_state=2)
+    Y, truth = make_series(90, 30, 3, negative=0.5, var_y=0.05, random_state=2)
     first = np.flatnonzero(truth.labels == 0)
     labels = np.where(truth.labels == 0, 0, 2)
     labels[first[::2]] = 1
@@ -31,6 +31,7 @@ def stuck():
 
 def agreement(stuck, moves, n_sweeps, seed=0):
     Y, truth, labels = stuck
+    # With so much noise supposed no single series gains by leaving its cluster.
     m = factor_series(Y, a=0.95, loading=truth.loading, var_x=0.01, var_y=1.0, free_signs=True)
     rng = np.random.default_rng(seed)
     sampler = series_chain(m, labels, dirichlet(3), PRIORS, np.zeros((2, 0)), rng,
@@ -45,5 +46,5 @@ def agreement(stuck, moves, n_sweeps, seed=0):
 
 
 def test_groups_move_where_single_labels_do_not(stuck):
-    assert [agreement(stuck, True, 30, seed) for seed in range(3)] == [1.0, 1.0, 1.0]
-    assert max(agreement(stuck, False, 30, seed) for seed in range(3)) < 0.9
+    assert [agreement(stuck, True, 20, seed) for seed in range(3)] == [1.0, 1.0, 1.0]
+    assert max(agreement(stuck, False, 20, seed) for seed in range(3)) < 0.9
