@@ -3,8 +3,9 @@
     python benchmarks/series.py                 # the tables of docs/series.md
     python benchmarks/series.py score sweep     # some of them
 
-Sections: score, sweep, exact, linear, mixing, accuracy, recovery. One thread, compilation apart;
-times are processor seconds, the least of several repetitions.
+Sections: score, sweep, corrected, noise, fits, exact, linear, mixing, accuracy, recovery. One
+thread, compilation apart; times are processor seconds, the least of several repetitions unless a
+mean is said.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from cavity.collapse.ep import full_pass, insert_members
 from cavity.collapse.registry import assemble
-from cavity.collapse.series_exact import filter_is_cheaper, gather_clusters
+from cavity.collapse.series_evidence import filter_is_cheaper
+from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
 from cavity.models.series import information, kalman
@@ -133,6 +135,96 @@ def sweep_times():
         print(f"{collapse:9s}  {scans:7.2f}   {whole:7.2f}")
     s, rng = chain(Y)
     print(f"ep, first scan from random labels: {fastest(lambda: scan(s, rng), 1) * 1e3:.2f} ms")
+
+
+def corrected_times():
+    """Corrected sweeps beside EP's and exact ones, settled: means, taken by turns."""
+    Y, truth = make_series(300, 200, 20, random_state=0)
+    chains = {c: chain(Y, collapse=c, labels=truth.labels) for c in ("ep", "corrected")}
+    times = {name: [] for name in chains}
+    for s, rng in chains.values():
+        for _ in range(160):  # step sizes have settled
+            s.sweep(rng)
+    for _ in range(30):
+        for name, (s, rng) in chains.items():
+            start = time.thread_time()
+            scan(s, rng)
+            middle = time.thread_time()
+            s.follow_up(rng)
+            times[name].append((middle - start, time.thread_time() - start))
+    s, rng = chain(Y, collapse="collapsed", labels=truth.labels)
+    s.sweep(rng)
+    start = time.thread_time()
+    scan(s, rng)
+    middle = time.thread_time()
+    s.follow_up(rng)
+    times["collapsed"] = [(middle - start, time.thread_time() - start)]
+    print("collapse    labels ms   whole sweep ms   (means of 30; collapsed: one)")
+    for name, rows in times.items():
+        labels, whole = np.mean(rows, axis=0) * 1e3
+        print(f"{name:10s} {labels:9.2f}  {whole:9.2f}")
+    print(chains["corrected"][0].events())
+
+
+def noise():
+    """30 times the noise: co-clustering after equal processor time, against long exact chains."""
+    for n_times, n, k in ((50, 60, 4), (50, 120, 12), (200, 60, 4)):
+        Y, truth = make_series(n, n_times, k, var_y=30.0, random_state=11)
+        start = {"a": 0.95, "loading": 1.0, "var_x": 0.01, "var_y": 30.0}
+        settings = {"moving": FIXED, "start": start, "labels": truth.labels, "n_clusters": k}
+
+        def together(collapse, seconds, seed):
+            s, rng = chain(Y, collapse=collapse, seed=seed, **settings)  # noqa: B023
+            s.updates = ()  # labels alone
+            s.sweep(rng)
+            total, n_draws = np.zeros((len(Y), len(Y))), 0  # noqa: B023
+            begun = time.thread_time()
+            while time.thread_time() - begun < seconds:
+                s.sweep(rng)
+                total += s.z[:, None] == s.z[None]
+                n_draws += 1
+            return total / n_draws, n_draws
+
+        upper = np.triu_indices(n, 1)
+        reach = 12.0
+        references = [together("collapsed", reach, seed)[0] for seed in (100, 101)]
+        between = np.abs(references[0] - references[1])[upper].mean()
+        reference = 0.5 * (references[0] + references[1])
+        print(f"T = {n_times}, {n} series, {k} clusters; ", end="")
+        print(f"two exact chains of {reach:.0f} s differ by {between:.4f}")
+        print("collapse    seconds  sweeps   mean distance of co-clustering (3 seeds)")
+        for seconds in (0.2, 1.0):
+            for collapse in ("ep", "corrected", "collapsed"):
+                runs = [together(collapse, seconds, seed) for seed in range(3)]
+                distance = np.mean([np.abs(p - reference)[upper].mean() for p, _ in runs])
+                sweeps = np.mean([n for _, n in runs])
+                print(f"{collapse:10s} {seconds:7.1f} {sweeps:8.0f}   {distance:.4f}", flush=True)
+
+
+def fits():
+    """Default fits: converged or not, and the processor time of all chains."""
+    import warnings
+
+    from sklearn.metrics import adjusted_rand_score
+
+    from cavity import SeriesMixture
+
+    warnings.simplefilter("ignore")
+    cases = {
+        "make_series, 30% missing": (60, 72, 4, 0.3),
+        "make_series, 50% missing": (60, 72, 4, 0.5),
+    }
+    for name, (n, n_times, n_clusters, missing) in cases.items():
+        Y, truth = make_series(n, n_times, n_clusters, missing=missing, random_state=21)
+        SeriesMixture(n_clusters, n_chains=1, n_warmup=2, n_draws=4).fit(Y)
+        begun = time.process_time()
+        s = SeriesMixture(n_clusters, random_state=0).fit(Y)
+        seconds = time.process_time() - begun
+        score = adjusted_rand_score(truth.labels, s.labels_)
+        sweeps = s.posterior_.record.n_sweeps
+        print(
+            f"{name}: converged {s.converged_}, {sweeps} sweeps, {seconds:.1f} s, ARI {score:.2f}"
+        )
 
 
 def exact_times():
@@ -286,6 +378,9 @@ def recovery():
 SECTIONS = {
     "score": score,
     "sweep": sweep_times,
+    "corrected": corrected_times,
+    "noise": noise,
+    "fits": fits,
     "exact": exact_times,
     "linear": linear,
     "mixing": mixing,

@@ -85,6 +85,10 @@ class Update:
     def forget(self) -> None:
         """Begin new running summaries."""
 
+    def events(self) -> dict[str, float]:
+        """Counts and measures for the diagnostics."""
+        return {}
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of what it keeps for itself between sweeps, for a checkpoint."""
         return {}

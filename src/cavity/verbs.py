@@ -236,6 +236,24 @@ def recall(state, i, values):
     """Put back what ``note`` copied."""
 
 
+@verb
+def confirm(state, room, slots, labels, stop, rng):
+    """Decide once more on a move of many labels that was accepted by the evidence of its slots.
+
+    For a collapse whose slots hold an approximation and whose target is exact: a second stage of
+    acceptance, by the ratio of exact to approximate evidence. By default there is none.
+
+    Parameters
+    ----------
+    room : cavity.moves.allocation.Room
+        Members, what was their own before, and the slots' natural parameters before.
+    slots : (int, int, int)
+        Those touched; -1 is none.
+    labels : array
+        Slots of the members after the move, of which there are `stop`.
+    """
+
+
 # --------------------------------------------------------------------------- partition priors
 
 
@@ -366,6 +384,11 @@ def _(prior, counts, n_clusters, i, k):
 
 @is_cluster.register(None)
 def _(prior, k):
+    return True
+
+
+@confirm.register(None)
+def _(state, room, slots, labels, stop, rng):
     return True
 
 

@@ -133,7 +133,10 @@ def test_a_folder_for_data(cavity, tmp_path):
             ["--loss", "rand"],
             "--loss must be one of 'vi', 'binder', 'omari', or a Loss; got 'rand'",
         ),
-        (["--prior", "flat"], "'flat' is not one of 'finite', 'dirichlet', 'fixed', 'dp', 'pitman-yor'"),
+        (
+            ["--prior", "flat"],
+            "'flat' is not one of 'finite', 'dirichlet', 'fixed', 'dp', 'pitman-yor'",
+        ),
         (
             ["--collapse", "guess"],
             "--collapse must be one of 'collapsed', 'ep', 'blocked', 'naive'",

@@ -60,7 +60,7 @@ def long_fit(wide):
     return s, train, test
 
 
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_clusters_are_recovered(wide, collapse):
     Y, truth = wide
     s = SeriesMixture(3, collapse=collapse, **SHORT).fit(Y)
@@ -97,8 +97,8 @@ def test_factors_follow_the_truth_up_to_sign(wide, fitted):
     assert (fitted.series_["loading"].groupby(fitted.labels_).mean() > 0).all()
 
 
-def test_parameters_are_in_the_users_units(fitted):
-    p = fitted.posterior_.parameters
+def test_parameters_are_in_the_users_units(wide):
+    p = SeriesMixture(3, **SHORT | {"n_warmup": 150}).fit(wide[0]).posterior_.parameters
     # In so few observations var_y comes out below 1 and a below 0.95, a little.
     assert np.median(p["var_y"]) == pytest.approx(0.93, abs=four(0.048))
     assert np.median(np.abs(p["loading"])) == pytest.approx(1.09, abs=four(0.081))
@@ -111,7 +111,7 @@ def test_scales_that_are_refused(wide):
     with pytest.raises(ValueError, match="var_x is shared by all series"):
         SeriesMixture(3, scales="each", hold={"var_x": 0.1}).check(wide[0])
     with pytest.raises(ValueError, match="refresh_every'] must be 1"):
-        SeriesMixture(3, collapse_options={"refresh_every": 2}).check(wide[0])
+        SeriesMixture(3, collapse="ep", collapse_options={"refresh_every": 2}).check(wide[0])
 
 
 def test_loud_series_do_not_decide():
@@ -245,6 +245,22 @@ def test_open_number_of_clusters(wide, prior):
     assert np.isfinite(s.factors_.mean.to_numpy()).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["dp", "finite"])
+@pytest.mark.parametrize("collapse", ["corrected", "ep", "collapsed", "naive"])
+def test_priors_on_the_number_of_clusters_under_every_collapse(wide, collapse, prior):
+    Y, truth = wide
+    s = SeriesMixture(3, prior=prior, collapse=collapse, **SHORT).fit(Y)
+    assert adjusted_rand_score(truth.labels, s.labels_) > (0.8 if collapse != "naive" else 0.4)
+
+
+def test_moves_are_counted_and_can_be_left_out(fitted, wide):
+    assert fitted.posterior_.events["reshuffle_tries"].sum() > 0
+    assert len(fitted.diagnostics().moves) == 3
+    without = SeriesMixture(3, moves=False, **SHORT).fit(wide[0])
+    assert len(without.diagnostics().moves) == 0
+
+
 def test_fixed_weights_and_given_start(wide):
     Y, truth = wide
     s = SeriesMixture(3, prior=FixedWeights([1, 1, 2]), init=truth.labels, **SHORT).fit(Y)
@@ -270,7 +286,7 @@ def test_a_checkpoint_continues_to_the_same_draws(wide, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (1, 20), (2, 2)])
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_very_little_data(shape, collapse):
     Y = np.random.default_rng(0).standard_normal(shape)
     s = SeriesMixture(2, collapse=collapse, n_chains=1, n_warmup=3, n_draws=5, random_state=0).fit(
@@ -317,11 +333,11 @@ def test_long_gap_and_near_unit_root():
     ("settings", "message"),
     [
         ({"n_clusters": 0}, "n_clusters must be an integer"),
-        ({"collapse": "blocked"}, "collapse must be one of 'ep', 'collapsed', 'naive'"),
+        ({"collapse": "blocked"}, "one of 'auto', 'ep', 'corrected', 'collapsed', 'naive'"),
         ({"collapse_options": {"draw": "both"}}, "draw'. must be one of"),
         ({"collapse_options": {"route": "scenic"}}, "route'. must be one of"),
         ({"collapse_options": {"route": "filter"}}, "collapse='collapsed' alone"),
-        ({"collapse_options": {"speed": 1}}, "is no option of collapse='ep'"),
+        ({"collapse_options": {"speed": 1}}, "is no option of collapse='auto'"),
         ({"collapse_options": "fast"}, "must be a dictionary"),
         (
             {"collapse": "collapsed", "collapse_options": {"draw": "alternate"}},
@@ -340,7 +356,7 @@ def test_long_gap_and_near_unit_root():
         ({"priors": (0.5, 0.1)}, "priors must be a cavity.priors.SeriesPrior"),
         ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),
         ({"prior": PitmanYor(1.0), "concentration": 2.0}, "given twice"),
-        ({"collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
+        ({"collapse": "ep", "collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"random_state": "a"}, "random_state must be"),
         ({"n_draws": 0}, "n_draws must be"),
@@ -379,7 +395,7 @@ def test_the_estimator_is_scikit_learns(wide):
 def test_power_ep_and_passes(wide):
     Y, truth = wide
     options = {"fraction": 0.5, "damping": 0.8, "pass_every": 10}
-    s = SeriesMixture(3, collapse_options=options, **SHORT).fit(Y)
+    s = SeriesMixture(3, collapse="ep", collapse_options=options, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
     assert s.posterior_.events["invalid_cavities"].sum() == 0
 

@@ -18,7 +18,7 @@ KINDS = ("student-t", "gaussian", "series")
 COLLAPSES = {
     "student-t": ("ep", "blocked", "naive"),
     "gaussian": ("collapsed", "naive"),
-    "series": ("ep", "collapsed", "naive"),
+    "series": ("ep", "corrected", "collapsed", "naive"),
 }
 
 

@@ -123,9 +123,11 @@ class Parts(NamedTuple):
     """A model under one collapse, ready for a chain: its driver and what is drawn beside.
 
     ``movable`` says how moves of many labels are accepted: by evidence that is exact given the
-    state, by an approximation of it, or not at all.
+    state, by an approximation of it that exact evidence of whole clusters confirms, by the
+    approximation alone, or not at all. ``effort`` multiplies the usual tries.
     """
 
     collapse: Driver
     updates: tuple[Update, ...] = ()
-    movable: Literal["exactly", "approximately", "never"] = "never"
+    movable: Literal["exactly", "confirmed", "approximately", "never"] = "never"
+    effort: float = 1.0

@@ -11,10 +11,32 @@ from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
+from cavity.collapse.series_comparison import LONGEST, ExactComparison
+from cavity.collapse.series_corrected import CorrectedSeriesCollapse
 from cavity.collapse.series_exact import ExactSeriesCollapse
 from cavity.core.lanes import whole_vectors
 from cavity.models.series.likelihood import factor_family, factor_paths
-from cavity.models.series.problem import SeriesProblem
+from cavity.models.series.problem import LONGEST_JOINT, SeriesProblem
+
+# Moves of whole groups cost little beside the other work of a sweep: more of them than usual.
+EFFORT = 5.0
+# Seconds that a sweep may take if every series is proposed another cluster: beyond, EP.
+AFFORDABLE = 1.0
+
+
+def affordable_collapse(n: int, n_times: int) -> str:
+    """The collapse for so many series of such a length, where the user states none.
+
+    Examples
+    --------
+    >>> affordable_collapse(300, 200), affordable_collapse(10_000, 200)
+    ('corrected', 'ep')
+    """
+    # An exact sampler must draw factors and states as one block.
+    if n_times > LONGEST_JOINT:
+        return "ep"
+    nanoseconds = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
+    return "corrected" if 2e-9 * n * nanoseconds <= AFFORDABLE else "ep"
 
 
 def _room(problem: SeriesProblem, n_slots: int) -> tuple[Any, Any, Any]:
@@ -40,9 +62,22 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     model, family, paths = _room(problem, n_slots)
     # Sites in single precision: half the memory; the clusters' sums stay double. The series'
     # parameters are drawn after every sweep, and every site follows them.
-    settings = {"site_type": np.float32, "refresh_every": 1, **options}
-    driver = SeriesEP(model, family, paths, n=len(model.cells.y), **settings)
-    return Parts(driver, problem.updates(model, exact=False, approximate=True, turn=driver.turn))
+    # What the diagnostics show is the distance from exact, not how stale sites are.
+    settings = {"site_type": np.float32, "refresh_every": 1, "staleness_every": 0, **options}
+    n, n_times = model.cells.y.shape
+    driver = SeriesEP(model, family, paths, n=n, **settings)
+    updates = problem.updates(model, exact=False, approximate=True, turn=driver.turn)
+    if n_times <= LONGEST:
+        updates = (*updates, ExactComparison(driver))
+    return Parts(driver, updates)
+
+
+@supports("series", "corrected")
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    model, family, paths = _room(problem, n_slots)
+    driver = CorrectedSeriesCollapse(model, family, paths)
+    updates = problem.updates(model, exact=True, approximate=False)
+    return Parts(driver, updates, movable="confirmed", effort=EFFORT)
 
 
 @supports("series", "collapsed")

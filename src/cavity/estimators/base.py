@@ -109,7 +109,7 @@ class Estimator(Fitted, BaseEstimator):
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
         self._run_settings().length(unsettled)
-        check_choice("collapse", self.collapse, collapses_of(self._model))
+        check_choice("collapse", self.collapse, self._collapses())
         prior = self._specification()
         prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):
@@ -118,6 +118,10 @@ class Estimator(Fitted, BaseEstimator):
         check_seed(self.random_state)
         self._collapse_options()
         as_loss(self.loss)
+
+    def _collapses(self) -> tuple[str, ...]:
+        """What `collapse` may be."""
+        return collapses_of(self._model)
 
     def _collapse_options(self) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""
@@ -151,22 +155,26 @@ class Estimator(Fitted, BaseEstimator):
         )
 
     def _planned(
-        self, problem: Any, few: Any, data: str, options: dict[str, Any], **more: Any
+        self,
+        problem: Any,
+        few: Any,
+        data: str,
+        options: dict[str, Any],
+        collapse: str | None = None,
+        **more: Any,
     ) -> Plan:
         """How chains over a problem are made; `few` is the same with few observations.
 
-        `data` is a digest of the data, `options` are those of the collapse, and `more` is what
-        else a `Plan` takes.
+        `data` is a digest of the data, `options` are those of the collapse, which is the one that
+        the user states unless another is given, and `more` is what else a `Plan` takes.
         """
+        chosen = self.collapse if collapse is None else collapse
         return Plan(
             name=type(self).__name__,
             n=problem.n,
             n_clusters=self.n_clusters,
-            assemble=lambda n_slots: assemble(problem, self.collapse, n_slots, options),
-            assemble_few=lambda n_slots: (
-                few.n,
-                assemble(few, self.collapse, n_slots, options),
-            ),
+            assemble=lambda n_slots: assemble(problem, chosen, n_slots, options),
+            assemble_few=lambda n_slots: (few.n, assemble(few, chosen, n_slots, options)),
             prior=self._specification(),
             fingerprint={
                 "model": type(self).__name__,

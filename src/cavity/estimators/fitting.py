@@ -218,9 +218,10 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
     """The moves of a chain, where its collapse has evidence to accept them by."""
     if parts.movable == "never":
         return ()
-    if parts.movable == "approximately":
-        return (WholeClusterMoves(anchors, n_adapted, approximate=True),)
-    return (StandardMoves(anchors, n_adapted),)
+    if parts.movable == "exactly":
+        return (StandardMoves(anchors, n_adapted, effort=parts.effort),)
+    approximate = parts.movable == "approximately"
+    return (WholeClusterMoves(anchors, n_adapted, approximate=approximate, effort=parts.effort),)
 
 
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
@@ -244,7 +245,7 @@ def _rehearse(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    if hasattr(sampler.collapse, "staleness"):
+    if getattr(sampler.collapse, "staleness_every", 0):
         sampler.collapse.staleness(sampler.z, sampler.counts)
 
 

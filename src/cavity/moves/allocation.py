@@ -14,6 +14,9 @@ Under expectation propagation a member is put in by projection, one after anothe
 own is its site, computed anew on either path. The sum of the logarithms of the evidences met is
 then EP's evidence of the partition after a single pass in that order: an approximation, and so is
 the acceptance. Refused, slots and sites are as they were.
+
+A collapse whose slots approximate an exact target has the last word: what is accepted here is
+confirmed there (``confirm``), by the ratio of exact to approximate evidence.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import complete, evidence, insert, join, log_seat, note, recall
+from cavity.verbs import complete, confirm, evidence, insert, join, log_seat, note, recall
 
 
 class Room(NamedTuple):
@@ -182,7 +185,8 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
         state, prior, counts, second[0], second[2], room, middle, stop, place, False, rng
     )
     tally[TRIES] += 1
-    if math.log1p(-rng.random()) < there - back + chance:
+    accepted = math.log1p(-rng.random()) < there - back + chance
+    if accepted and confirm(state, room, slots, room.labels[NEW], stop, rng):
         tally[ACCEPTED] += 1
         for t in range(stop):
             z[room.members[t]] = room.labels[NEW, t]

@@ -25,8 +25,10 @@ class Anchors(NamedTuple):
     second: np.ndarray  # (m, neighbours and others)
 
 
-def nearest_anchors(X: np.ndarray) -> Anchors:
+def nearest_anchors(X: np.ndarray, *, mirrored: bool = False) -> Anchors:
     """Anchors from nearest neighbours in the rows of X, and some rows from anywhere.
+
+    With `mirrored` a row is as near as the nearer of it and its negative.
 
     Examples
     --------
@@ -43,13 +45,30 @@ def nearest_anchors(X: np.ndarray) -> Anchors:
         chosen = np.sort(rng.choice(n, MOST_ANCHORS, replace=False))
     m = chosen.size
     k = min(NEIGHBOURS, m - 1)
-    # Asked for no points in particular, it leaves every row out of its own neighbours.
-    found = NearestNeighbors(n_neighbors=k).fit(X[chosen]).kneighbors(return_distance=False)
+    if mirrored:
+        found = _mirrored_neighbours(X[chosen], k)
+    else:
+        # Asked for no points in particular, it leaves every row out of its own neighbours.
+        found = NearestNeighbors(n_neighbors=k).fit(X[chosen]).kneighbors(return_distance=False)
     if k < m - 1:
         # So many places further on, which is never the row itself.
         steps = rng.integers(1, m, size=(m, ANYWHERE))
         found = np.hstack([found, (np.arange(m)[:, None] + steps) % m])
     return Anchors(chosen.astype(np.int64), np.ascontiguousarray(chosen[found]).astype(np.int64))
+
+
+def _mirrored_neighbours(X: np.ndarray, k: int) -> np.ndarray:
+    """The k rows that are nearest to each, themselves or turned."""
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(X)
+    out = np.empty((n, k), dtype=np.int64)
+    # Each of them may come twice, and so may the row itself.
+    search = NearestNeighbors(n_neighbors=min(2 * k + 2, 2 * n)).fit(np.vstack([X, -X]))
+    for i, row in enumerate(search.kneighbors(X, return_distance=False) % n):
+        nearest = np.array(list(dict.fromkeys(row.tolist())))
+        out[i] = nearest[nearest != i][:k]
+    return out
 
 
 def all_anchors(n: int) -> Anchors:

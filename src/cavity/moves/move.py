@@ -52,6 +52,8 @@ class Move:
         what they come to may lead where none leads back.
     approximate : bool
         Whether the evidence that accepts is an approximation; ``events`` says so.
+    effort : float
+        How many times the shares below are spent.
 
     Attributes
     ----------
@@ -81,10 +83,13 @@ class Move:
     most: ClassVar[float] = 1000.0
     kernel: ClassVar[Callable[..., None]]
 
-    def __init__(self, anchors: Anchors, n_adapted: int, *, approximate: bool = False) -> None:
+    def __init__(
+        self, anchors: Anchors, n_adapted: int, *, approximate: bool = False, effort: float = 1.0
+    ) -> None:
         self.anchors = anchors
         self.n_adapted = n_adapted
         self.approximate = approximate
+        self.effort = effort
         self.tally = np.zeros((len(self.kinds), 3), dtype=np.int64)
         self.rate = np.ones(len(self.kinds))  # tries per sweep
         self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
@@ -113,7 +118,7 @@ class Move:
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
         if self.n_sweeps[0] <= self.n_adapted:
-            shares = np.array(self.shares) * (1.0 + _SMALL / n)
+            shares = self.effort * (1.0 + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
             cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)

@@ -28,6 +28,8 @@ ESS_MIN, ESS_PER_CHAIN = 400, 100
 OWN_RHAT_MAX = 1.1
 INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
+# Mean total variation between EP's and exact probabilities of a label: good, and fair.
+DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
 PAIRS = "pairs together (worst)"
 
 
@@ -404,7 +406,28 @@ def _event_notes(p: Posterior) -> list[str]:
             f"EP approximations were up to {stale:.2g} nats stale when refreshed: refresh more "
             "often."
         )
-    return notes
+    return notes + _distance_notes(p)
+
+
+def _distance_notes(p: Posterior) -> list[str]:
+    """How far EP's label draws are from exact ones, where that was measured."""
+    if "ep_distance" not in p.events:
+        return []
+    number = np.asarray(p.events["labels_compared"], float)
+    mean = float((number * np.asarray(p.events["ep_distance"], float)).sum() / number.sum())
+    worst = float(np.max(p.events["ep_distance_worst"]))
+    text = (
+        f"EP's probabilities of the cluster of a {p.noun} are {mean:.2g} from the exact ones on "
+        f"average (total variation, 0 to 1; {number.sum():.0f} compared, the worst {worst:.2g})"
+    )
+    if mean <= DISTANCE_GOOD:
+        return [f"{text}: as good as exact."]
+    if mean <= DISTANCE_FAIR:
+        return [f"{text}: clusters are right, how sure they are is not quite."]
+    return [
+        f"{text}: too far to trust who is with whom; fit again with collapse='corrected', which is "
+        "exact."
+    ]
 
 
 def _run_notes(p: Posterior) -> list[str]:

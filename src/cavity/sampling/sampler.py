@@ -86,7 +86,7 @@ class PartitionSampler:
         self.updates = (*parts.updates, *updates)
         self.moves = tuple(moves)
         self.z = np.array(z, dtype=np.int32)
-        n_slots = self.collapse.state.scores.size
+        n_slots = self.collapse.family.natural.shape[0]
         # Slots that fill up a vector are no cluster's.
         self.n_allowed = n_slots if prior_is_open(prior) else int(plain(prior)[0].size)
         self.prior: Any = prior if isinstance(prior, RowPrior) else padded(prior, n_slots)
@@ -250,8 +250,10 @@ class PartitionSampler:
             update.forget()
 
     def events(self) -> dict[str, float]:
-        """Counters of the collapse and of the moves."""
+        """Counters of the collapse, of the updates and of the moves."""
         out = self.collapse.events()
+        for update in self.updates:
+            out |= update.events()
         for move in self.moves:
             out |= move.events()
         return out

@@ -14,12 +14,15 @@ import pytest
 from builders import series_chain
 
 from cavity.collapse.ep import insert_members
+from cavity.collapse.series_corrected import gather_sites
 from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.models.series.draws import Hyperprior, SeriesPriors, truncated_normal
 from cavity.models.series.state import factor_series
 from cavity.models.series.tails import RATE, SHAPE
+from cavity.moves.anchors import all_anchors
+from cavity.moves.standard import StandardMoves
 from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
@@ -161,12 +164,16 @@ def labels_from_the_prior(sampler):
 
 
 def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
+    settings = dict(settings)
+    moves = settings.pop("moves", False)
     world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
     hyper = np.array([PRIORS.beta_mean, ONE])
     priors = PRIORS if broken is None else PRIORS._replace(**broken)
     sampler = series_chain(
         world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, rng, **settings
     )
+    if moves:
+        sampler.moves = (StandardMoves(all_anchors(N), 0),)
     if blind:
         sampler._scan = labels_from_the_prior(sampler)
     out = []
@@ -175,6 +182,8 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
         world.fill(m, sampler.z, sampler.parameters.value, rng)
         if settings["collapse"] == "collapsed":
             gather_clusters(sampler.collapse.state, sampler.z)
+        elif settings["collapse"] == "corrected":
+            gather_sites(sampler.collapse.state, sampler.z)
         elif settings["collapse"] == "ep":
             state = sampler.collapse.state
             every = np.ones(sampler.counts.size, dtype=bool)
@@ -203,6 +212,7 @@ def prior_draws(world):
 
 
 CHAINS = {
+    "corrected": {"collapse": "corrected", "moves": True},
     "collapsed": {"collapse": "collapsed"},
     "collapsed by filter": {"collapse": "collapsed", "route": "filter"},
     "naive joint": {"collapse": "naive", "draw": "joint"},
@@ -220,7 +230,8 @@ def test_prior_and_chain_agree(world, prior_draws, name):
 @pytest.mark.parametrize(
     "name",
     [
-        "collapsed",
+        "corrected",
+        pytest.param("collapsed", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
         pytest.param("naive alternating", marks=pytest.mark.slow),
     ],

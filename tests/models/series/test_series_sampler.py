@@ -211,7 +211,7 @@ def test_ep_score_is_exact_for_a_cluster_without_members(small):
         assert out[1] == pytest.approx(alone, rel=1e-10)
 
 
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["ep", "corrected", "collapsed", "naive"])
 def test_a_restored_chain_continues_bit_for_bit(small, collapse):
     m, _ = small
     moving = EVERYTHING
@@ -236,7 +236,7 @@ def test_a_restored_chain_continues_bit_for_bit(small, collapse):
         np.testing.assert_array_equal(value, other.state()[name], err_msg=name)
 
 
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize("collapse", ["ep", "corrected", "collapsed", "naive"])
 def test_open_priors_find_room_for_more_clusters(collapse):
     rng = np.random.default_rng(4)
     m, _ = oracle.model_of(rng, n=40, n_times=5)

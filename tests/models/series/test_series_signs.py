@@ -105,6 +105,7 @@ def visits(m, posterior, collapse, n_draws=4000, thin=3, broken=None, **settings
 EXACT = {
     "information": {"collapse": "collapsed", "route": "information"},
     "filter": {"collapse": "collapsed", "route": "filter"},
+    "corrected": {"collapse": "corrected"},
     "naive joint": {"collapse": "naive", "draw": "joint", "thin": 6},
     "naive alternating": {"collapse": "naive", "draw": "alternate", "thin": 10},
 }
@@ -153,7 +154,9 @@ def agreement(m, truth, collapse, seed, n_sweeps):
     return adjusted_rand_score(truth.labels, sampler.z)
 
 
-@pytest.mark.parametrize(("collapse", "n_sweeps"), [("ep", 5), ("collapsed", 5), ("naive", 30)])
+@pytest.mark.parametrize(
+    ("collapse", "n_sweeps"), [("ep", 5), ("corrected", 5), ("collapsed", 5), ("naive", 30)]
+)
 def test_clusters_of_mixed_signs_are_found_in_a_few_sweeps(collapse, n_sweeps):
     found = [agreement(*mixed(seed), collapse, seed, n_sweeps) for seed in range(4)]
     assert np.median(found) == 1.0

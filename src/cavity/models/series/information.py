@@ -33,6 +33,15 @@ def describe(m, row, i):
 
     Leaves in the scratch rows: PHI phi_t, DIAGONAL that of J, SLOPE h.
     """
+    return describe_against(m, row, i, 0.0)
+
+
+@jit
+def describe_against(m, row, i, variance):
+    """The same with independent eta_t ~ N(0, variance): J and h are then those of a deviation.
+
+    With positive variance v the posterior of eta has covariance v I - v^2 J and mean v h.
+    """
     prepare(m, row, i)
     a = m.own.a[i]
     b = m.own.loading[i]
@@ -44,6 +53,7 @@ def describe(m, row, i):
     diagonal = row[DIAGONAL]
     h = row[SLOPE]
     n_times = m.cells.y.shape[1]
+    process = m.own.var_x[0] + b * b * variance
     x = 0.0
     p = m.own.var_x0[0]
     log_det = 0.0
@@ -51,7 +61,7 @@ def describe(m, row, i):
     product = 1.0
     for t in range(n_times):
         x = a * x - drift[t]
-        p = a * a * p + m.own.var_x[0]
+        p = a * a * p + process
         w = weight[t]
         d = 1.0 + w * p
         inverse = 1.0 / d

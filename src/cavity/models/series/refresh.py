@@ -82,6 +82,27 @@ def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
 
 
 @jit
+def factorise_clusters(m, z, counts, matrices, products):
+    """``marginal_likelihood``, with the factor of every cluster's matrix left in `matrices`."""
+    total = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            total += cluster_information(m, z, k, matrices[k], products)
+            total += factorise(matrices[k])[0]
+    return total
+
+
+@jit
+def draw_factorised(counts, paths, matrices, eta, rng):
+    """Draw the factor of every cluster that ``factorise_clusters`` left."""
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            draw_factor(matrices[k], eta, rng)
+            for t in range(eta.shape[0]):
+                paths.value[t, k] = eta[t]
+
+
+@jit
 def draw_factors_given_states(var_x, paths, sums, rng):
     """Draw every factor given the sums over its members' states."""
     noise = 1.0 / var_x

@@ -19,6 +19,28 @@ from cavity.updates import LIKELIHOOD, Chain, Update
 
 
 @jit(internal=True)
+def sign_pull(m, i):
+    """Half the log prior density of series i's loading as it is over that of it turned."""
+    population = m.own.population
+    return population[LOADING_PRECISION] * population[LOADING_MEAN] * m.own.loading[i]
+
+
+@jit(internal=True)
+def both_signs(m, i, here, turned):
+    """Log likelihood of series i with its sign integrated out where it is free.
+
+    `here` and `turned` are those with the loading as it is and turned; what the two densities of
+    the prior share is left out.
+    """
+    if not m.own.free_signs:
+        return here
+    pull = sign_pull(m, i)
+    here += pull
+    turned -= pull
+    return max(here, turned) + math.log1p(math.exp(-abs(here - turned)))
+
+
+@jit(internal=True)
 def draw_label_and_sign(m, i, weights, scores, mass, rng):
     """Draw a slot for series i, and the sign of its loading with it where signs are free.
 
@@ -32,16 +54,11 @@ def draw_label_and_sign(m, i, weights, scores, mass, rng):
         for k in range(n_slots):
             scores[k] = signed[0, k]
         return draw_from_scores(weights, scores, mass, rng)
-    population = m.own.population
-    pull = population[LOADING_PRECISION] * population[LOADING_MEAN] * m.own.loading[i]
-    # Log prior densities of the two signs, up to what they share.
     for k in range(n_slots):
-        here = signed[0, k] + pull
-        turned = signed[1, k] - pull
-        scores[k] = max(here, turned) + math.log1p(math.exp(-abs(here - turned)))
+        scores[k] = both_signs(m, i, signed[0, k], signed[1, k])
     k = draw_from_scores(weights, scores, mass, rng)
     if k >= 0:
-        ratio = math.exp(min(signed[0, k] - signed[1, k] + 2.0 * pull, 700.0))
+        ratio = math.exp(min(signed[0, k] - signed[1, k] + 2.0 * sign_pull(m, i), 700.0))
         if rng.random() * (1.0 + ratio) < 1.0:
             m.own.loading[i] = -m.own.loading[i]
     return k

@@ -20,8 +20,10 @@ from cavity.models.series.moves import (
     state_sums,
 )
 from cavity.models.series.refresh import (
+    draw_factorised,
     draw_factors_given_states,
     draw_factors_jointly,
+    factorise_clusters,
     marginal_likelihood,
     refresh_series,
     summarise_trends,
@@ -30,7 +32,9 @@ from cavity.models.series.state import A_MEAN, A_PRECISION, FactorSeries, Series
 from cavity.models.series.tails import draw_tails, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
-_TUNED = 50  # tries in which a step size adapts
+_ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
+_TUNED = 150  # tries in which a step size adapts
+_MEASURED = (40, 100)  # tries at which its metric is measured
 
 
 class SeriesUpdate(Update):
@@ -81,11 +85,12 @@ class SeriesUpdate(Update):
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.started = False
-        # Step sizes of log var_x and of the shift of all a_i, and how often each was tried.
-        self.tuning = np.array([[0.2, 0.0], [0.05, 0.0]])
+        # Steps of log var_x and of the shift of all a_i: scale and number of tries, directions.
+        self.tuning = np.array([1.0, 0.0])
+        self.metric = np.diag([0.2, 0.05])
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
-        self.sums: StateSums = state_sums(n_times, model.scratch.lanes.shape[1])
+        self._make_room(model)
         n_covariates = model.cells.covariates.shape[2]
         self.n_kept = 0
         # The mean in double precision: a level far above the trend's own movement would use up
@@ -134,13 +139,13 @@ class SeriesUpdate(Update):
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        """Move var_x or all a_i with factors and states integrated out; draw the factors.
+        """Move var_x and all a_i with factors and states integrated out; draw the factors.
 
-        One Metropolis step on the logarithm of var_x, or of a shift that all a_i share, by turns:
-        given states or factors both hardly move.
+        One Metropolis step on the logarithm of var_x and a shift that all a_i share: given states
+        or factors both hardly move, and neither does without the other.
         """
         n_times = model.cells.y.shape[1]
-        matrix = information_matrix(n_times)
+        matrix = self.matrices[0]
         products = np.empty(matrix.shape[1])
 
         def draw_factors() -> float:
@@ -152,23 +157,79 @@ class SeriesUpdate(Update):
         kinds = [kind for kind, moves in ((0, moving.var_x), (1, moving.a)) if moves]
         if not kinds:
             return
-        kind = kinds[int(self.tuning[:, 1].sum()) % len(kinds)]
         own = model.own
+        tries = int(self.tuning[1])
+        if tries in _MEASURED:
+            self._measure(model, z, counts, kinds, matrix, products)
+        step = np.zeros(2)
+        step[kinds] = rng.standard_normal(len(kinds))
         old = own.var_x[0], own.a.copy(), own.population.copy()
-        step = self.tuning[kind, 0] * rng.standard_normal()
-        gain = self._step_var_x(own, step) if kind == 0 else self._step_autoregressions(own, step)
+        gain = self._step(own, self.tuning[0] * (self.metric @ step))
         accepted = False
         if gain > -math.inf:
-            gain += marginal_likelihood(model, z, counts, matrix, products) - before
-            accepted = math.log1p(-rng.random()) < gain
-        if accepted:
+            # Matrices of the proposal are kept, if there is room, so that factors can be drawn.
+            roomy = len(self.matrices) == counts.size
+            if roomy:
+                after = factorise_clusters(model, z, counts, self.matrices, products)
+            else:
+                after = marginal_likelihood(model, z, counts, matrix, products)
+            accepted = math.log1p(-rng.random()) < gain + after - before
+        if accepted and roomy:
+            draw_factorised(counts, parameters, self.matrices, np.empty(n_times), rng)
+        elif accepted:
             draw_factors()
         else:
             own.var_x[0], own.a[:], own.population[:] = old
-        # Step size towards an acceptance of 0.44; fixed once the chain has warmed up.
-        self.tuning[kind, 1] += 1.0
-        if self.tuning[kind, 1] <= _TUNED:
-            self.tuning[kind, 0] *= math.exp((accepted - 0.44) / math.sqrt(self.tuning[kind, 1]))
+        # Step size towards the best acceptance; fixed once the chain has warmed up.
+        self.tuning[1] += 1.0
+        if tries < _TUNED:
+            wanted = 0.44 if len(kinds) == 1 else 0.35
+            since = tries - max(begun for begun in (0, *_MEASURED) if begun <= tries)
+            self.tuning[0] *= math.exp((accepted - wanted) / math.sqrt(since + 1.0))
+
+    def _measure(
+        self,
+        model: FactorSeries,
+        z: np.ndarray,
+        counts: np.ndarray,
+        kinds: list[int],
+        matrix: np.ndarray,
+        products: np.ndarray,
+    ) -> None:
+        """Set the metric of the steps by the curvature of the log posterior here."""
+        own = model.own
+        old = own.var_x[0], own.a.copy(), own.population.copy()
+        width = 0.5 * np.sqrt((self.metric**2).sum(axis=1))
+
+        def height(first: float, second: float) -> float:
+            value = self._step(own, np.array([first, second]) * width)
+            if value > -math.inf:
+                value += marginal_likelihood(model, z, counts, matrix, products)
+            own.var_x[0], own.a[:], own.population[:] = old
+            return value
+
+        ways = [(0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)]
+        ways += [(1.0, 1.0), (-1.0, -1.0)] if len(kinds) == 2 else []
+        found = np.array([height(*way) for way in ways])
+        if not np.isfinite(found).all():
+            return
+        curvature = np.diag(2.0 * found[0] - found[[1, 3]] - found[[2, 4]])
+        if len(kinds) == 2:
+            across = 0.5 * (found[1:5].sum() - found[5:].sum()) - found[0]
+            curvature[0, 1] = curvature[1, 0] = across
+        within = curvature[np.ix_(kinds, kinds)]
+        if np.linalg.eigvalsh(within)[0] > 0.0:
+            metric = np.zeros((2, 2))
+            metric[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(within))
+            self.metric = width[:, None] * metric
+            self.tuning[0] = 2.4 / math.sqrt(len(kinds))
+
+    def _step(self, own: SeriesParameters, step: np.ndarray) -> float:
+        """Change var_x and all a_i by a step; log ratio of priors."""
+        gain = self._step_var_x(own, step[0]) if step[0] else 0.0
+        if step[1] and gain > -math.inf:
+            gain += self._step_autoregressions(own, step[1])
+        return gain
 
     def _step_var_x(self, own: SeriesParameters, step: float) -> float:
         """Multiply var_x by exp(step); returns the log ratio of priors, Jacobian included."""
@@ -220,7 +281,10 @@ class SeriesUpdate(Update):
         self._make_room(chain.model)
 
     def _make_room(self, model: FactorSeries) -> None:
-        self.sums = state_sums(model.cells.y.shape[1], model.scratch.lanes.shape[1])
+        n_times, n_slots = model.cells.y.shape[1], model.scratch.lanes.shape[1]
+        self.sums: StateSums = state_sums(n_times, n_slots)
+        n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
+        self.matrices = information_matrix(n_times if self.joint else 1, n_kept)
 
     # ------------------------------------------------------------------ what a draw says
 
@@ -300,6 +364,7 @@ class SeriesUpdate(Update):
 _CHANGING = (
     "hyper",
     "tuning",
+    "metric",
     "last",
     "states",
     "trend_mean",
