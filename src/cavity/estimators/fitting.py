@@ -245,8 +245,9 @@ def _rehearse(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    if getattr(sampler.collapse, "staleness_every", 0):
-        sampler.collapse.staleness(sampler.z, sampler.counts)
+    collapse: Any = sampler.collapse
+    if getattr(collapse, "staleness_every", 0):
+        collapse.staleness(sampler.z, sampler.counts)
 
 
 def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:

@@ -25,7 +25,7 @@ from cavity.models.series.draws import NOTHING, SeriesPriors
 from cavity.models.series.likelihood import factor_family
 from cavity.models.series.spectral import REFERENCE, spectral_series, turn_series
 from cavity.moves.anchors import all_anchors
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet, dirichlet_process, finite
 from cavity.verbs import choose, confirm, evidences, insert, note, recall, remove
 
@@ -106,10 +106,10 @@ def log_prior(z, kind):
         return names + (special.gammaln(sizes + ALPHA) - special.gammaln(ALPHA)).sum()
     if kind == "dp":
         return t * math.log(1.2) + special.gammaln(sizes).sum()
-    k = np.arange(t, 1200)
+    k = np.arange(t, 9)
     names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
     whole = special.gammaln(k) - special.gammaln(k + len(z))
-    number = stats.betanbinom.logpmf(k - 1, 1, 4, 3)
+    number = k * math.log(0.6)
     return float(special.logsumexp(number + names + whole) + special.gammaln(sizes + 1.0).sum())
 
 
@@ -117,7 +117,7 @@ def prior_of(kind, n):
     return {
         "dirichlet": dirichlet(CLUSTERS, ALPHA),
         "dp": dirichlet_process(8, 1.2),
-        "finite": finite(8, n, 1.0),
+        "finite": finite(8, n, 1.0, 0.6),
     }[kind]
 
 
@@ -146,7 +146,7 @@ def chain_of(m, kind="dirichlet", seed=0, moves=False, collapse="corrected"):
         made.model.own.tails[:] = m.own.tails
         made.collapse.renew(made.z, made.counts, frozenset(), rng)
     if moves:
-        made.moves = (StandardMoves(all_anchors(n), 0),)
+        made.moves = (WholeClusterMoves(all_anchors(n), 0),)
         made.moves[0].rate[:] = 2.0
     return made, rng
 

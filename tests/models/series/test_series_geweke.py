@@ -22,7 +22,7 @@ from cavity.models.series.draws import Hyperprior, SeriesPriors, truncated_norma
 from cavity.models.series.state import factor_series
 from cavity.models.series.tails import RATE, SHAPE
 from cavity.moves.anchors import all_anchors
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
 
 N, T, K = 4, 4, 2
@@ -173,7 +173,7 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
         world.model, rng.integers(0, K, N), dirichlet(K), priors, hyper, rng, **settings
     )
     if moves:
-        sampler.moves = (StandardMoves(all_anchors(N), 0),)
+        sampler.moves = (WholeClusterMoves(all_anchors(N), 0),)
     if blind:
         sampler._scan = labels_from_the_prior(sampler)
     out = []

@@ -12,7 +12,7 @@ from cavity.models.series.draws import NOTHING, SeriesPriors
 from cavity.models.series.neighbours import smoothed_paths
 from cavity.models.series.state import factor_series
 from cavity.moves.anchors import nearest_anchors
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
 
 NONE = np.zeros(0)
@@ -38,7 +38,7 @@ def agreement(stuck, moves, n_sweeps, seed=0):
                            collapse="corrected", moving=NOTHING)  # fmt: skip
     if moves:
         anchors = nearest_anchors(smoothed_paths(Y, np.isfinite(Y)), mirrored=True)
-        sampler.moves = (StandardMoves(anchors, 0),)
+        sampler.moves = (WholeClusterMoves(anchors, 0),)
         sampler.moves[0].rate[:] = 10.0
     for _ in range(n_sweeps):
         sampler.sweep(rng)
