@@ -39,11 +39,11 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
 
-        x_it  = a_i x_i,t-1 + loading_i eta_kt + N(0, var_x),   k = z_i,  eta_kt ~ N(0, 1)
+        x_it  = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),   k = z_i
         y_itl = offset_itl + beta_i' u_itl + x_it + N(0, var_y_i)
-        x_i0  ~ N(0, var_x0)
+        x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
-    with any number of observations l per series and time: none, one or many. Cluster labels,
+    (g on request, see `common_factor`) with any number of observations l per series and time: none, one or many. Cluster labels,
     factors, states and all parameters are drawn by MCMC; states are always integrated out of the
     label draws, and the factors exactly (``"collapsed"``), by expectation propagation (``"ep"``),
     or not (``"naive"``).
@@ -75,9 +75,12 @@ progress, checkpoint, keep_warmup
     df : float, "learn" or None
         Degrees of freedom of the observations' noise: Student-t, so that single wild values make
         no clusters, with known or learned degrees (a Gamma(2, 0.1) prior); None is Gaussian.
+    common_factor : bool
+        Let all series share a factor g beside those of their clusters: the market of stock returns,
+        the economy, the season. Clusters are then of what it does not explain.
     hold : dict, optional
-        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading`` and
-        ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number), ``beta`` (p
+        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading``,
+        ``common`` and ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number), ``beta`` (p
         numbers, or a row per series, the intercept first).
     keep_trends : bool
         Keep every draw of every state (``posterior_.parameters["trend"]``), rather than their
@@ -122,6 +125,7 @@ progress, checkpoint, keep_warmup
     priors: SeriesPrior | None = None
     scales: str = "auto"
     df: float | str | None = None
+    common_factor: bool = False
     hold: Any = None
     keep_trends: bool = False
 
@@ -234,6 +238,7 @@ progress, checkpoint, keep_warmup
             check_priors(self.priors),
             hold,
             df=self.df,
+            common=bool(self.common_factor),
             draw=draw,
             keep_trends=bool(self.keep_trends),
         )

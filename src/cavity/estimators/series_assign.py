@@ -11,6 +11,7 @@ from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import (
     build_priors,
+    common_population_of,
     own_spreads,
     population_of,
     start_df,
@@ -109,7 +110,9 @@ class SeriesAssignment(Fitted):
             sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
             paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
             hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
-            new.set_draw(paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper)
+            new.set_draw(
+                paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper, self._common(s)
+            )
             steps = BURN_IN if place == 0 else PER_DRAW
             z = visit_draw(new, steps, rng)
             # The last column is elsewhere, where targets have -1.
@@ -123,6 +126,17 @@ class SeriesAssignment(Fitted):
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
         return pd.DataFrame(table, index=data.series)
+
+    def _common(self, s: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The common factor of draw s, and mean and precision of its loadings."""
+        drawn = self.posterior_.drawn
+        if "common" not in drawn:
+            return None
+        factor = drawn["common_factor"]
+        known = common_population_of(SeriesPrior() if self.priors is None else self.priors)
+        if "common_mean" in drawn:
+            known = drawn["common_mean"].ravel()[s], drawn["common_sd"].ravel()[s] ** -2.0
+        return factor.reshape(-1, factor.shape[-1])[s], np.array(known)
 
     def _populations(self) -> np.ndarray:
         """Mean and precision of the a_i and of the loadings in every draw."""
@@ -192,6 +206,7 @@ class SeriesAssignment(Fitted):
             var_y=0.2,
             population=population_of(prior),
             df=start_df(self.df),
+            common=0.4 if "common" in self.posterior_.drawn else None,
             free_signs=True,
             beta=levels if units.intercept else None,
             centre=units.centre,

@@ -122,13 +122,14 @@ def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
 _RANGES = {
     "a": (-1.0, 1.0),
     "loading": (-1e4, 1e4),
+    "common": (-1e4, 1e4),
     "var_y": (1e-12, 1e8),
     "var_x": (1e-12, 1e8),
     "var_x0": (1e-12, 1e8),
     "beta": (-1e6, 1e6),
 }
 # Where chains start, in the model's units.
-_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0}
+_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0, "common": 0.4}
 _SHARED = ("var_x", "var_x0")
 SCALES = ("auto", "each", "all")
 HOLDABLE = (*Moving._fields,)
@@ -210,6 +211,13 @@ def population_of(prior: SeriesPrior) -> tuple[float, float, float, float]:
     return values[0], values[1], values[2], values[3]
 
 
+def common_population_of(prior: SeriesPrior) -> tuple[float, float]:
+    """Mean and precision of the common factor's loadings: known, or where chains start."""
+    if len(prior.common) == 2:
+        return prior.common[0], prior.common[1] ** -2.0
+    return 0.0, prior.common[1] / prior.common[2]
+
+
 def _hyperprior(numbers: tuple[float, ...]) -> Hyperprior:
     if len(numbers) == 2:
         return KNOWN
@@ -222,12 +230,16 @@ def build_model(
     hold: dict[str, Any],
     prior: SeriesPrior,
     df: float = np.inf,
+    *,
+    common: bool = False,
 ) -> FactorSeries:
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
     start: dict[str, Any] = dict(_START)
-    unit = {"a": np.ones(n), "loading": units.scale}
+    if not common:
+        start["common"] = None
+    unit = {"a": np.ones(n), "loading": units.scale, "common": units.scale}
     for name in start:
         if name in hold:
             # What all series share is held only where they have one scale: `check_scales`.
@@ -248,6 +260,7 @@ def build_model(
         **start,
         beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else beta,
         population=population_of(prior),
+        common_population=common_population_of(prior),
         df=df,
         free_signs="loading" not in hold,
         centre=units.centre,
@@ -291,11 +304,13 @@ def check_priors(priors: Any) -> SeriesPrior:
     if not isinstance(priors, SeriesPrior):
         raise ValueError(f"priors must be a cavity.priors.SeriesPrior or None, not {priors!r}.")
     most = _RANGES["loading"][1]
-    if max(abs(v) for v in priors.loading) > most:
-        raise ValueError(
-            f"priors: the mean and standard deviation of loading, {priors.loading!r}, must be at "
-            f"most {most:g}, in standard deviations of the data."
-        )
+    for name in ("loading", "common"):
+        numbers = getattr(priors, name)
+        if max(abs(v) for v in numbers) > most:
+            raise ValueError(
+                f"priors: the mean and standard deviation of {name}, {numbers!r}, must be at "
+                f"most {most:g}, in standard deviations of the data."
+            )
     return priors
 
 
@@ -316,6 +331,7 @@ def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
         var_x0_scale=prior.var_x0[1],
         a=_hyperprior(prior.a),
         loading=_hyperprior(prior.loading),
+        common=_hyperprior(prior.common),
     )
 
 
@@ -326,11 +342,12 @@ def series_problem(
     hold: dict[str, Any],
     *,
     df: float | str | None,
+    common: bool,
     draw: str,
     keep_trends: bool,
 ) -> SeriesProblem:
     """The problem that chains sample, from data and settings."""
-    model = build_model(data, units, hold, prior, start_df(df))
+    model = build_model(data, units, hold, prior, start_df(df), common=common)
     p = model.own.beta.shape[1]
     priors = build_priors(prior, p, units.intercept)
     level = model.own.beta.mean(0)

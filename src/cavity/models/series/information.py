@@ -21,7 +21,12 @@ import numpy as np
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.models.series.kalman import cell_precision, observation_constant, prepare
+from cavity.models.series.kalman import (
+    cell_precision,
+    dynamics,
+    observation_constant,
+    prepare,
+)
 from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
@@ -34,8 +39,14 @@ def describe(m, row, i):
     Leaves in the scratch rows: PHI phi_t, DIAGONAL that of J, SLOPE h.
     """
     prepare(m, row, i)
-    a = m.own.a[i]
-    b = m.own.loading[i]
+    return describe_prepared(row, dynamics(m, i)) + observation_constant(m, i)
+
+
+@jit
+def describe_prepared(row, dyn):
+    """The same for scratch rows that are prepared, less ``observation_constant``."""
+    a = dyn.a
+    b = dyn.loading
     weight = row[WEIGHT]
     drift = row[DRIFT]
     shrink = row[SHRINK]
@@ -43,15 +54,15 @@ def describe(m, row, i):
     phi = row[PHI]
     diagonal = row[DIAGONAL]
     h = row[SLOPE]
-    n_times = m.cells.y.shape[1]
+    n_times = row.shape[1]
     x = 0.0
-    p = m.own.var_x0[0]
+    p = dyn.var_x0
     log_det = 0.0
     quad = 0.0
     product = 1.0
     for t in range(n_times):
         x = a * x - drift[t]
-        p = a * a * p + m.own.var_x[0]
+        p = a * a * p + dyn.var_x
         w = weight[t]
         d = 1.0 + w * p
         inverse = 1.0 / d
@@ -76,7 +87,7 @@ def describe(m, row, i):
         phi[t] = a * g
         r *= a
         info *= a * a
-    return observation_constant(m, i) - 0.5 * (log_det + quad)
+    return -0.5 * (log_det + quad)
 
 
 def information_matrix(n_times: int, *slots: int) -> np.ndarray:

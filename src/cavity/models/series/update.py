@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
+from cavity.models.series.common import draw_common_given_states, draw_common_jointly
 from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
@@ -85,7 +86,7 @@ class SeriesUpdate(Update):
         self.tuning = np.array([[0.2, 0.0], [0.05, 0.0]])
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
-        self.sums: StateSums = state_sums(n_times, model.scratch.lanes.shape[1])
+        self._make_room(model)
         n_covariates = model.cells.covariates.shape[2]
         self.n_kept = 0
         # The mean in double precision: a level far above the trend's own movement would use up
@@ -111,7 +112,7 @@ class SeriesUpdate(Update):
             self._draw_jointly(model, parameters, z, counts, moving, rng)
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
-            draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
+            self._draw_given_states(model, parameters, rng)
         if moving.var_x:
             x = np.empty(model.cells.y.shape[1] + 1)
             rescale_own_noise(model, z, parameters, self.priors, x, rng)
@@ -121,7 +122,7 @@ class SeriesUpdate(Update):
             shift_autoregressions(
                 own.a, own.var_x[0], z, self.sums, own.population, self.priors.a, per_slot, rng
             )
-        draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
+        self._draw_given_states(model, parameters, rng)
         if moving.loading:
             rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
 
@@ -149,6 +150,10 @@ class SeriesUpdate(Update):
             )
 
         before = draw_factors()
+        if model.own.common.size:
+            # Labels were drawn with the clusters' factors integrated out: these come first.
+            draw_common_jointly(model, z, parameters, matrix, products, rng)
+            before = draw_factors()
         kinds = [kind for kind, moves in ((0, moving.var_x), (1, moving.a)) if moves]
         if not kinds:
             return
@@ -198,6 +203,14 @@ class SeriesUpdate(Update):
         before, after = (log_mass((-1.0 - m) * root, (1.0 - m) * root) for m in (mean, mean + step))
         return float(own.a.size * (before - after) - hyper.precision * step * (mean + 0.5 * step))
 
+    def _draw_given_states(
+        self, model: FactorSeries, parameters: FactorPaths, rng: np.random.Generator
+    ) -> None:
+        """Draw all factors given the states: the common one without those of the clusters first."""
+        if model.own.common.size:
+            draw_common_given_states(model, self.sums, rng)
+        draw_factors_given_states(model.own.var_x[0], parameters, self.sums, rng)
+
     def _refresh(
         self,
         model: FactorSeries,
@@ -220,7 +233,9 @@ class SeriesUpdate(Update):
         self._make_room(chain.model)
 
     def _make_room(self, model: FactorSeries) -> None:
-        self.sums = state_sums(model.cells.y.shape[1], model.scratch.lanes.shape[1])
+        n_times, n_slots = model.cells.y.shape[1], model.scratch.lanes.shape[1]
+        common = bool(model.own.common.size)
+        self.sums: StateSums = state_sums(n_times, n_slots, common=common)
 
     # ------------------------------------------------------------------ what a draw says
 
