@@ -193,7 +193,7 @@ class SeriesModel(Model):
         return {
             files.TRENDS: long_band(estimator.trends_, key, time),
             files.FACTORS: long_band(estimator.factors_, "cluster", time),
-            files.FORECAST: long_band(estimator.forecast(AHEAD), key, time),
+            files.FORECAST: long_band(estimator.forecast(AHEAD, of="trend"), key, time),
         }
 
     def report(self, path: Path, estimator: Any, table: Any, **words: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from cavity.estimators.series_model import (
     common_population_of,
     own_spreads,
     population_of,
+    scatter_in_units,
     start_df,
     starting_levels,
 )
+from cavity.estimators.series_season import with_season
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
@@ -151,7 +154,7 @@ class SeriesAssignment(Fitted):
 
     def _new_series(self, Y: Any, series: Any, time: Any, value: Any) -> SeriesData:
         fitted = self._data
-        if fitted.covariate_names or fitted.offset_column is not None:
+        if fitted.given_covariates or fitted.offset_column is not None:
             raise ValueError(
                 "assign takes series of values alone, and this model was fitted with covariates "
                 "or an offset. Fit the new series together with the others."
@@ -165,7 +168,7 @@ class SeriesAssignment(Fitted):
                         f"Y has {data.y.shape[1]} times, the fit had {size}: an array must cover "
                         "the same times. Use NaN where nothing was observed."
                     )
-                return data
+                return with_season(data, fitted.season)
             data = from_wide(Y)
             position = fitted.axis.locate(Y.columns)
         else:
@@ -183,23 +186,25 @@ class SeriesAssignment(Fitted):
         y[:, position] = data.y[:, : position.size]
         count[:, position] = data.count[:, : position.size]
         empty = np.zeros((len(y), size, 0))
-        return SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
+        own = SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
+        return with_season(own, fitted.season)
 
     def _start(self, data: SeriesData, units: SeriesUnits) -> NewSeries:
         prior = SeriesPrior() if self.priors is None else self.priors
-        priors = build_priors(prior, int(units.intercept), units.intercept)
+        p = data.covariates.shape[2] + units.intercept
+        priors = build_priors(prior, p, units.intercept)
         # New series are measured as the fit's were: by themselves, or as all of those.
         scale = np.full(len(data.y), np.median(units.scale))
         if np.ptp(units.scale) > 0:
             scale = own_spreads(data, 1.0, float(scale[0]))
-        levels = starting_levels(data.y, data.count, units.centre, scale)[:, None]
-        scatter = data.scatter / (scale**2)[:, None, None]
+        beta = np.zeros((len(data.y), p))
         if units.intercept:
-            scatter = np.pad(scatter, ((0, 0), (1, 0), (1, 0)))
+            beta[:, 0] = starting_levels(data.y, data.count, units.centre, scale)
         model = factor_series(
             data.y,
             data.count,
-            scatter=scatter,
+            (data.covariates - units.covariate_centre) / units.covariate_scale,
+            scatter_in_units(data, replace(units, scale=scale)),
             a=0.8,
             loading=0.4,
             var_x=0.05,
@@ -208,7 +213,7 @@ class SeriesAssignment(Fitted):
             df=start_df(self.df),
             common=0.4 if "common" in self.posterior_.drawn else None,
             free_signs=True,
-            beta=levels if units.intercept else None,
+            beta=beta,
             centre=units.centre,
             scale=scale,
             intercept=units.intercept,

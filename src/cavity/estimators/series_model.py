@@ -108,6 +108,49 @@ def starting_levels(
     return np.nan_to_num((medians(y, count) - centre) / scale)
 
 
+def starting_autoregression(
+    y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
+) -> float:
+    """Where the a_i start: from how the series resemble themselves one and two times before.
+
+    Noise of the observations makes both less alike by the same factor, so that the quotient of the
+    two is a; where series hardly resemble themselves at all it says nothing, and a is small.
+    Wild values are drawn in.
+    """
+    with np.errstate(invalid="ignore"):
+        e = (y - levels[:, None]) / scale[:, None]
+    e = np.clip(np.where(count > 0, e, np.nan), -3.0, 3.0)
+
+    def alike(lag: int) -> float:
+        products = e[:, lag:] * e[:, : e.shape[1] - lag]
+        known = np.isfinite(products)
+        return float(products[known].mean()) if known.any() else 0.0
+
+    now, one, two = alike(0), alike(1), alike(2)
+    if not now > 0.0:
+        return 0.0
+    quotient = two / one if one > 0.1 * now else one / now
+    return float(np.clip(quotient, 0.0, 0.95))
+
+
+def starting_waves(
+    data: SeriesData, levels: np.ndarray, scale: np.ndarray, waves: np.ndarray, a: float
+) -> np.ndarray:
+    """Where coefficients of a season start: least squares on the series' steps, drawn to zero.
+
+    Factors that had taken up the season first would keep it.
+    """
+    n, _, more = waves.shape
+    with np.errstate(invalid="ignore"):
+        e = np.clip((data.y - levels[:, None]) / scale[:, None], -3.0, 3.0)
+    known = (data.count[:, 1:] > 0) & (data.count[:, :-1] > 0)
+    steps = np.where(known, e[:, 1:] - a * e[:, :-1], 0.0)
+    moved = (waves[:, 1:] - a * waves[:, :-1]) * known[..., None]
+    square = np.einsum("itc,itd->icd", moved, moved) + np.eye(more)
+    pull = np.einsum("itc,it->ic", moved, steps)
+    return np.linalg.solve(square, pull[..., None])[..., 0].reshape(n, more)
+
+
 def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
     """Cross-products within cells in the model's units, with a row of zeros for an intercept."""
     n = len(data.y)
@@ -129,7 +172,7 @@ _RANGES = {
     "beta": (-1e6, 1e6),
 }
 # Where chains start, in the model's units.
-_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0, "common": 0.4}
+_START = {"loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0, "common": 0.4}
 _SHARED = ("var_x", "var_x0")
 SCALES = ("auto", "each", "all")
 HOLDABLE = (*Moving._fields,)
@@ -165,7 +208,7 @@ def own_scales(scales: str, data: SeriesData, hold: dict[str, Any]) -> bool:
     """Whether each series has a scale of its own."""
     if scales != "auto":
         return scales == "each"
-    return data.covariates.shape[2] == 0 and not set(hold) & set(_SHARED)
+    return not data.given_covariates and not set(hold) & set(_SHARED)
 
 
 def check_hold(hold: Any) -> dict[str, Any]:
@@ -200,10 +243,10 @@ def _held(name: str, value: Any, n: int, unit: np.ndarray) -> np.ndarray:
     return inside
 
 
-def population_of(prior: SeriesPrior) -> tuple[float, float, float, float]:
+def population_of(prior: SeriesPrior, a: float = 0.8) -> tuple[float, float, float, float]:
     """Mean and precision of the a_i, then of the loadings: known, or where chains start."""
     values: list[float] = []
-    for numbers, start in ((prior.a, _START["a"]), (prior.loading, 0.0)):
+    for numbers, start in ((prior.a, a), (prior.loading, 0.0)):
         if len(numbers) == 2:
             values += [numbers[0], 0.0 if np.isinf(numbers[1]) else numbers[1] ** -2.0]
         else:
@@ -236,7 +279,11 @@ def build_model(
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
-    start: dict[str, Any] = dict(_START)
+    levels = starting_levels(data.y, data.count, units.centre, units.scale)
+    typical = starting_autoregression(
+        data.y, data.count, units.centre + levels * units.scale, units.scale
+    )
+    start: dict[str, Any] = {"a": typical, **_START}
     if not common:
         start["common"] = None
     unit = {"a": np.ones(n), "loading": units.scale, "common": units.scale}
@@ -250,8 +297,18 @@ def build_model(
                 start[name] = float(start[name][0])
     beta = np.zeros((n, data.covariates.shape[2] + units.intercept))
     if units.intercept:
-        beta[:, 0] = starting_levels(data.y, data.count, units.centre, units.scale)
+        beta[:, 0] = levels
     covariates = (data.covariates - units.covariate_centre) / units.covariate_scale
+    n_given = len(data.given_covariates)
+    if n_given < covariates.shape[2]:
+        first = n_given + units.intercept
+        beta[:, first:] = starting_waves(
+            data,
+            units.centre + levels * units.scale,
+            units.scale,
+            covariates[..., n_given:],
+            typical,
+        )
     return factor_series(
         data.y,
         data.count,
@@ -259,7 +316,7 @@ def build_model(
         scatter_in_units(data, units),
         **start,
         beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else beta,
-        population=population_of(prior),
+        population=population_of(prior, typical),
         common_population=common_population_of(prior),
         df=df,
         free_signs="loading" not in hold,

@@ -30,10 +30,10 @@ class SeriesPrior:
     ----------
     a, loading, common : (float, float, float) or (float, float)
         Three numbers: mean and variance of the series' values, a_i ~ N(m, v) truncated to (-1, 1),
-        loading_i ~ N(m, v) and common_i ~ N(m, v), are learned: standard deviation of m's normal prior around zero
-        (truncated likewise), then shape and scale of v's inverse gamma prior. Two numbers: mean
-        and standard deviation are known; for a, a standard deviation of infinity makes it
-        uniform. Loadings in units of the data's standard deviation.
+        loading_i ~ N(m, v) and common_i ~ N(m, v), are learned: standard deviation of m's normal
+        prior around zero (truncated likewise), then shape and scale of v's inverse gamma prior.
+        Two numbers: mean and standard deviation are known; for a, a standard deviation of infinity
+        makes it uniform. Loadings in units of the data's standard deviation.
     var_x, var_y, var_x0 : (float, float)
         Shape and scale of inverse gamma distributions, in units of the data's variance. var_x0 is
         that of the states before the first time.

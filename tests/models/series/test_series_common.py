@@ -30,9 +30,7 @@ from cavity.models.series.state import factor_series
 def with_common(m, loadings):
     """The same series with a common factor, at zero."""
     n_times = m.cells.y.shape[1]
-    own = m.own._replace(
-        common=np.array(loadings, dtype=float), common_factor=np.zeros(n_times)
-    )
+    own = m.own._replace(common=np.array(loadings, dtype=float), common_factor=np.zeros(n_times))
     return m._replace(own=own)
 
 

@@ -3,10 +3,10 @@
     x_it = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),   g_t ~ N(0, 1)
     common_i ~ N(m, v), m and v learned
 
-Its loadings are drawn with the series' autoregression and loading (``draws.draw_dynamics``), g itself
-twice in a sweep: given the clusters' factors with the states integrated out, and given the states
-with the clusters' factors integrated out, so that what all clusters share can pass from theirs
-to it. Three moves leave the likelihood as it is, and are drawn exactly:
+Its loadings are drawn with the series' autoregression and loading (``draws.draw_dynamics``), g
+itself twice in a sweep: given the clusters' factors with the states integrated out, and given the
+states with the clusters' factors integrated out, so that what all clusters share can pass from
+theirs to it. Three moves leave the likelihood as it is, and are drawn exactly:
 
 * ``tilt_clusters``: common_i -> common_i + d loading_i, eta_k -> eta_k - d g, for a whole cluster;
 * ``rescale_common``: the scale of g against its loadings, their population with them;
@@ -43,6 +43,10 @@ from cavity.models.series.moves import COMMON_SQUARE, LOADING_COMMON, LOADING_SQ
 from cavity.models.series.population import draw_normal_population
 from cavity.models.series.state import DRIFT, FactorSeries
 from cavity.updates import LIKELIHOOD, Chain, Update
+
+# Sweeps in which all series have the same loading of g. A factor whose loadings are free before the
+# labels have settled becomes that of one cluster, and two others are merged for good.
+SETTLING = 40
 
 
 @jit
@@ -194,14 +198,12 @@ class CommonFactorUpdate(Update):
         self.moves = moving.common and self.there
         self.hyper: Hyperprior = priors.common
         self.learned = self.moves and priors.common.learned
-        self.started = False
+        self.n_done = 0
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw population, scale, tilts and sign; not before the loadings have moved once."""
-        if not self.moves:
-            return
-        if not self.started:
-            self.started = True
+        self.n_done += 1
+        if not self.moves or self.n_done <= SETTLING:
             return
         model, own = chain.model, chain.model.own
         room = np.empty(chain.counts.size)
@@ -243,10 +245,10 @@ class CommonFactorUpdate(Update):
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Whether it has begun; all else is among the model's parameters."""
-        return {"started": np.array([self.started], dtype=int)}
+        """How far it is; all else is among the model's parameters."""
+        return {"progress": np.array([self.n_done], dtype=int)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
-        started = fitting(saved_array(arrays, "started"), np.zeros(1, dtype=int), "started")
-        self.started = bool(started[0])
+        progress = fitting(saved_array(arrays, "progress"), np.zeros(1, dtype=int), "progress")
+        self.n_done = int(progress[0])

@@ -127,8 +127,8 @@ def draw_dynamics(m, i, x, mean, k, moving, rng):
 
     Returns the sum of squares that remains.
 
-    A regression of x_t on (x_{t-1}, eta_t, g_t) with a truncated to (-1, 1): the marginal of `a` is a
-    truncated normal, the loading given `a` is normal, and so is that of the common factor given
+    A regression of x_t on (x_{t-1}, eta_t, g_t) with a truncated to (-1, 1): the marginal of `a` is
+    a truncated normal, the loading given `a` is normal, and so is that of the common factor given
     both.
     """
     own = m.own

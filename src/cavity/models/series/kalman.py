@@ -2,8 +2,8 @@
 
 Coordinates. The state is measured from the data: with c_t the observed cell mean (or a c_{t-1}
 where nothing is observed), the filter follows x_t - c_t, whose observations are all zero and
-whose drift is ``loading * mu_t - (c_t - a c_{t-1} - common * g_t)``. Nothing large is then subtracted from
-something large, whatever the level of the series.
+whose drift is ``loading * mu_t - (c_t - a c_{t-1} - common * g_t)``. Nothing large is then
+subtracted from something large, whatever the level of the series.
 
 Division-free filter. Writing the filtered variance as n/d and mean as M/d, and adding the two
 further quantities E and U, the whole recursion is linear::

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.models.series.common import draw_common_given_states, draw_common_jointly
+from cavity.models.series.common import (
+    SETTLING,
+    draw_common_given_states,
+    draw_common_jointly,
+)
 from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
@@ -81,7 +85,7 @@ class SeriesUpdate(Update):
         self.joint = joint
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
-        self.started = False
+        self.n_done = 0
         # Step sizes of log var_x and of the shift of all a_i, and how often each was tried.
         self.tuning = np.array([[0.2, 0.0], [0.05, 0.0]])
         self.last = np.zeros(n)
@@ -104,8 +108,10 @@ class SeriesUpdate(Update):
         Parameters that moved before the assignments first had would fit the starting labels,
         at random perhaps, and loadings near zero would hold the chain there.
         """
-        moving = self.moving if self.started else NOTHING
-        self.started = True
+        moving = self.moving if self.n_done else NOTHING
+        if self.n_done < SETTLING:
+            moving = moving._replace(common=False)
+        self.n_done += 1
         model, parameters, z, counts = chain.model, chain.parameters, chain.z, chain.counts
         own = model.own
         if self.joint:
@@ -300,7 +306,7 @@ class SeriesUpdate(Update):
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
-            "progress": np.array([self.n_kept, self.started])
+            "progress": np.array([self.n_kept, self.n_done])
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
@@ -308,7 +314,7 @@ class SeriesUpdate(Update):
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
-        self.n_kept, self.started = int(progress[0]), bool(progress[1])
+        self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
 
 
