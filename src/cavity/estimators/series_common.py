@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
-from cavity.estimators.series_model import starting_autoregression, starting_levels
+from cavity.estimators.series_model import (
+    starting_dynamics,
+    starting_levels,
+    starting_waves,
+)
 from cavity.posterior.units import SeriesUnits
 
 # Series looked at, spread evenly; times that a pair must have in common, on average.
@@ -27,10 +33,16 @@ def move_together(data: SeriesData, units: SeriesUnits) -> bool:
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_SERIES)).astype(int))
     y, count = data.y[chosen], data.count[chosen]
     scale = units.scale[chosen]
+    n_given = len(data.given_covariates)
     levels = units.centre + starting_levels(y, count, units.centre, scale) * scale
-    a = starting_autoregression(y, count, levels, scale)
+    a = starting_dynamics(y, count, levels, scale)["a"]
     with np.errstate(invalid="ignore"):
         e = np.clip((y - levels[:, None]) / scale[:, None], -3.0, 3.0)
+    if n_given < data.covariates.shape[2]:
+        # A season that is in the model already is no common factor.
+        waves = data.covariates[chosen][..., n_given:] - units.covariate_centre[n_given:]
+        part = replace(data, y=y, count=count)
+        e -= np.einsum("itc,ic->it", waves, starting_waves(part, levels, scale, waves, a))
     steps = e[:, 1:] - a * e[:, :-1]
     known = (count[:, 1:] > 0) & (count[:, :-1] > 0)
     shared = known.astype(float) @ known.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,14 +109,15 @@ def starting_levels(
     return np.nan_to_num((medians(y, count) - centre) / scale)
 
 
-def starting_autoregression(
+def starting_dynamics(
     y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
-) -> float:
-    """Where the a_i start: from how the series resemble themselves one and two times before.
+) -> dict[str, float]:
+    """Where a, loadings and variances start: from how series resemble themselves a time or two on.
 
-    Noise of the observations makes both less alike by the same factor, so that the quotient of the
-    two is a; where series hardly resemble themselves at all it says nothing, and a is small.
-    Wild values are drawn in.
+    Noise of the observations makes series less like themselves at every lag by the same factor,
+    so that the quotient of two lags is a, and the factor says how much of them is noise. Where
+    they hardly resemble themselves at all, a is small and half is taken for noise. Wild
+    values are drawn in. In the model's units.
     """
     with np.errstate(invalid="ignore"):
         e = (y - levels[:, None]) / scale[:, None]
@@ -128,9 +130,20 @@ def starting_autoregression(
 
     now, one, two = alike(0), alike(1), alike(2)
     if not now > 0.0:
-        return 0.0
-    quotient = two / one if one > 0.1 * now else one / now
-    return float(np.clip(quotient, 0.0, 0.95))
+        return {"a": 0.0, "loading": 0.4, "common": 0.4, "var_x": 0.05, "var_y": 0.2}
+    if one > 0.1 * now:
+        a = float(np.clip(two / one, 0.1, 0.95))
+        share = float(np.clip(one / (a * now), 0.1, 0.95))
+    else:
+        a, share = float(np.clip(one / now, 0.0, 0.1)), 0.5
+    step = share * now * (1.0 - a * a)
+    return {
+        "a": a,
+        "loading": math.sqrt(0.8 * step),
+        "common": math.sqrt(0.8 * step),
+        "var_x": 0.2 * step,
+        "var_y": (1.0 - share) * now,
+    }
 
 
 def starting_waves(
@@ -171,8 +184,6 @@ _RANGES = {
     "var_x0": (1e-12, 1e8),
     "beta": (-1e6, 1e6),
 }
-# Where chains start, in the model's units.
-_START = {"loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0, "common": 0.4}
 _SHARED = ("var_x", "var_x0")
 SCALES = ("auto", "each", "all")
 HOLDABLE = (*Moving._fields,)
@@ -280,10 +291,10 @@ def build_model(
     n = len(data.y)
     square = units.scale**2
     levels = starting_levels(data.y, data.count, units.centre, units.scale)
-    typical = starting_autoregression(
-        data.y, data.count, units.centre + levels * units.scale, units.scale
-    )
-    start: dict[str, Any] = {"a": typical, **_START}
+    middle = units.centre + levels * units.scale
+    start: dict[str, Any] = starting_dynamics(data.y, data.count, middle, units.scale)
+    start["var_x0"] = 1.0
+    typical = start["a"]
     if not common:
         start["common"] = None
     unit = {"a": np.ones(n), "loading": units.scale, "common": units.scale}
@@ -303,11 +314,7 @@ def build_model(
     if n_given < covariates.shape[2]:
         first = n_given + units.intercept
         beta[:, first:] = starting_waves(
-            data,
-            units.centre + levels * units.scale,
-            units.scale,
-            covariates[..., n_given:],
-            typical,
+            data, middle, units.scale, covariates[..., n_given:], typical
         )
     return factor_series(
         data.y,
