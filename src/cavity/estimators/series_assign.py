@@ -170,7 +170,7 @@ class SeriesAssignment(Fitted):
                     )
                 return with_season(data, fitted.season)
             data = from_wide(Y)
-            position = fitted.axis.locate(Y.columns)
+            position = fitted.axis.locate(data.axis.labels())
         else:
             if series is None or time is None or value is None:
                 raise ValueError("a long frame needs series=, time= and value=.")
@@ -183,8 +183,8 @@ class SeriesAssignment(Fitted):
             )
         y = np.full((len(data.y), size), np.nan)
         count = np.zeros((len(data.y), size), dtype=data.count.dtype)
-        y[:, position] = data.y[:, : position.size]
-        count[:, position] = data.count[:, : position.size]
+        y[:, position] = data.y
+        count[:, position] = data.count
         empty = np.zeros((len(y), size, 0))
         own = SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
         return with_season(own, fitted.season)

@@ -149,7 +149,7 @@ class SeriesExtension(Fitted):
             position = size + np.arange(wide.y.shape[1])
             order = np.arange(n)
             if hasattr(Y, "columns"):
-                position = old.axis.locate(Y.columns)
+                position = old.axis.locate(wide.axis.labels())
                 order = wide.series.get_indexer(old.series)
                 unknown = wide.series[~wide.series.isin(old.series)]
                 if len(unknown):
@@ -162,7 +162,7 @@ class SeriesExtension(Fitted):
             _refuse_earlier(position, size, old)
             y = np.full((n, int(position.max()) - size + 1), np.nan)
             present = order >= 0
-            y[np.ix_(present, position - size)] = wide.y[order[present]][:, : position.size]
+            y[np.ix_(present, position - size)] = wide.y[order[present]]
             return y, np.isfinite(y).astype(float), np.zeros((*y.shape, c))
         code, position, u, shift, value = locate_rows(Y, old, with_value=True)
         _refuse_earlier(position, size, old)
