@@ -1,12 +1,13 @@
 """What the series model is worth by default: intervals, wild values, a market, sectors of stocks.
 
-    python benchmarks/series_model.py                 # everything; docs/series.md has the tables
-    python benchmarks/series_model.py coverage 200 16 # one part, its first seed and number of data sets
+    python benchmarks/series_model.py                  # everything; docs/series.md has the tables
+    python benchmarks/series_model.py coverage 200 16  # one part, its first seed, and how many
 
-Parts: coverage (90% intervals of held-out observations), seattle (the same of sales by tract and month; CAVITY_DATA
-names their folder), start (the first months of the same), wild (one cell in a hundred times 20), common (a
-factor of all series, with and without one in the data), stocks (weekly returns against sectors: a path
-to pyhuge's stockdata.npz follows). One chain of 250 sweeps each, but for the last.
+Parts: coverage (90% intervals of held-out observations), seattle (the same of sales by tract and
+month; CAVITY_DATA names their folder), start (the first months of the same), wild (one cell in a
+hundred times 20), common (a factor of all series, with and without one in the data), stocks
+(weekly returns against sectors: a path to pyhuge's stockdata.npz follows). One chain of 250 sweeps
+each, but for the last. Seeds from 100 on were used to choose settings, from 200 on to report.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def seattle(first=200, n=3, **settings):
 
 
 def start(first=200, n=2, **settings):
-    """The first months of the tracts' trends: how far they are from the third quarter's."""
+    """How much the tracts' trends change in their first months, and later."""
     sales = _sales()
     for seed in range(first, first + n):
         s = SeriesMixture(10, random_state=seed, **QUICK | settings)
@@ -116,8 +117,8 @@ def start(first=200, n=2, **settings):
         print(f"seed {seed}: mean change of months 1-2, 2-3, 3-4, later "
               f"{steps[:, 0].mean():.4f} {steps[:, 1].mean():.4f} {steps[:, 2].mean():.4f} "
               f"{steps[:, 3:].mean():.4f}; largest in the first three {steps[:, :3].max():.3f}, "
-              f"later {steps[:, 3:].max():.3f}; s.d. {sd[:, 0].mean():.3f}, {sd[:, 12:-12].mean():.3f}",
-              flush=True)  # fmt: skip
+              f"later {steps[:, 3:].max():.3f}; s.d. of the first trend {sd[:, 0].mean():.3f}, "
+              f"later {sd[:, 12:-12].mean():.3f}", flush=True)  # fmt: skip
 
 
 def spoilt(Y, seed):
@@ -128,9 +129,7 @@ def spoilt(Y, seed):
 
 def wild(first=200, n=8):
     """Agreement with the truth (ARI) with and without wild values."""
-    print(
-        f"{'data':20s} {'without':>17s} {'with':>17s}   (seeds {first} to {first + n - 1}; Gaussian, learned df)"
-    )
+    print(f"seeds {first} to {first + n - 1}; without wild values, then with; Gaussian, Student-t")
     for name, noise in (("the paper's noise", 1.0), ("10 times the noise", 10.0)):
         rows = []
         for seed in range(first, first + n):
@@ -200,8 +199,9 @@ def stocks(path):
             s = SeriesMixture(n_clusters, n_warmup=150, n_draws=100, n_jobs=1, random_state=1,
                               progress=False, **settings).fit(returns)  # fmt: skip
             each = [adjusted_rand_score(sector, chain[-1]) for chain in s.posterior_.labels]
-            print(f"n_clusters={n_clusters}, {settings or 'default'}: ARI {adjusted_rand_score(sector, s.labels_):.2f}, "
-                  f"chains {np.round(each, 2)}, {s.n_clusters_} clusters", flush=True)  # fmt: skip
+            found = adjusted_rand_score(sector, s.labels_)
+            print(f"n_clusters={n_clusters}, {settings or 'default'}: ARI {found:.2f}, chains "
+                  f"{np.round(each, 2)}, {s.n_clusters_} clusters", flush=True)  # fmt: skip
 
 
 PARTS = {f.__name__: f for f in (coverage, seattle, start, wild, common, stocks)}
