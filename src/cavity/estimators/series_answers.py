@@ -101,6 +101,15 @@ class SeriesAnswers(SeriesPredictions):
         """The factor that all series share, with 90% intervals."""
         return self.common_factor_band()
 
+    def all_factors(self, level: float = 0.9) -> Band:
+        """Factors of the clusters and, in a last row ``"common"``, the one that all share."""
+        import pandas as pd
+
+        own = self.factors(level)
+        if not self._shares:
+            return own
+        return Band(*map(pd.concat, zip(own, self.common_factor_band(level), strict=True)))
+
     def _align(self) -> AlignedFactors:
         check_is_fitted(self)
         if self._aligned is None:
