@@ -17,9 +17,9 @@ from cavity.estimators.series_model import (
     population_of,
     scatter_in_units,
     start_df,
-    starting_levels,
 )
 from cavity.estimators.series_season import with_season
+from cavity.estimators.series_start import starting_levels
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
-from cavity.estimators.series_model import (
+from cavity.estimators.series_start import (
     starting_dynamics,
     starting_levels,
     starting_waves,
