@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sktime
+pytestmark = [pytest.mark.sktime, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,9 @@ def exact_posterior(m, rows, kind):
     ("kind", "collapse", "settings"),
     [
         ("dirichlet", "collapsed", {"route": "information"}),
-        ("dp", "collapsed", {"route": "filter"}),
-        ("dirichlet", "naive", {"draw": "joint"}),
-        ("dp", "naive", {"draw": "alternate"}),
+        pytest.param("dp", "collapsed", {"route": "filter"}, marks=pytest.mark.slow),
+        ("dp", "naive", {"draw": "joint"}),
+        pytest.param("dirichlet", "naive", {"draw": "alternate"}, marks=pytest.mark.slow),
     ],
     ids=["information", "filter", "naive joint", "naive alternating"],
 )

@@ -276,7 +276,7 @@ def shared_draws(shared_world):
     "name",
     [
         "collapsed",
-        "naive joint",
+        pytest.param("naive joint", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
         pytest.param("naive alternating", marks=pytest.mark.slow),
         pytest.param("ep", marks=pytest.mark.slow),
