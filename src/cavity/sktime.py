@@ -39,6 +39,16 @@ class SeriesMixtureClusterer(BaseClusterer):
     Notes
     -----
     New series (``predict``, ``predict_proba``) cover the times of the fit; NaN is not observed.
+
+    Examples
+    --------
+    >>> from cavity.datasets import make_series
+    >>> from cavity.sktime import SeriesMixtureClusterer
+    >>> Y, truth = make_series(30, 60, n_clusters=3, random_state=1)
+    >>> short = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "progress": False}
+    >>> clusterer = SeriesMixtureClusterer(3, random_state=0, settings=short)
+    >>> clusterer.fit(Y[:, None, :]).predict(Y[:2, None, :]).shape
+    (2,)
     """
 
     _tags = {  # noqa: RUF012  (sktime's own form)

@@ -15,6 +15,16 @@ def clusterer():
     return SeriesMixtureClusterer
 
 
+def test_its_examples_run():
+    import doctest
+
+    from cavity import sktime
+
+    results = doctest.testmod(sktime)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
 def test_it_passes_the_checks_of_sktime(clusterer):
     from sktime.utils.estimator_checks import check_estimator
 

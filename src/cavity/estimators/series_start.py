@@ -47,8 +47,10 @@ def starting_dynamics(
     if not now > 0.0:
         return {"a": 0.0, "loading": 0.4, "common": 0.4, "var_x": 0.05, "var_y": 0.2}
     if one > 0.1 * now:
-        a = float(np.clip(two / one, 0.1, 0.95))
-        share = float(np.clip(one / (a * now), 0.1, 0.95))
+        quotient = max(two / one, 0.1)
+        share = float(np.clip(one / (quotient * now), 0.1, 0.95))
+        # A level that is estimated too takes about this much off, of few times most.
+        a = float(np.clip(quotient + (1.0 + 4.0 * quotient) / y.shape[1], 0.1, 0.95))
     else:
         a, share = float(np.clip(one / now, 0.0, 0.1)), 0.5
     step = share * now * (1.0 - a * a)
