@@ -60,6 +60,7 @@ class SeriesMixtureClusterer(BaseClusterer):
         "capability:out_of_sample": True,
         "capability:predict": True,
         "capability:predict_proba": True,
+        "capability:random_state": True,
     }
 
     def __init__(
@@ -84,13 +85,16 @@ class SeriesMixtureClusterer(BaseClusterer):
         return self._assigned(X)
 
     def _assigned(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities of the estimate's clusters, as shares of what is not elsewhere."""
+        """Probabilities of the estimate's clusters, as shares of what is not elsewhere.
+
+        Clusters that stayed empty have columns of zeros.
+        """
+        found = self.mixture_.n_clusters_
         table = self.mixture_.assign(X[:, 0, :])
-        columns = [f"p_{k}" for k in range(self.mixture_.n_clusters_)]
-        p = table[columns].to_numpy(dtype=float)
+        p = table[[f"p_{k}" for k in range(found)]].to_numpy(dtype=float)
         total = p.sum(axis=1, keepdims=True)
-        even = np.full_like(p, 1.0 / len(columns))
-        return np.divide(p, total, out=even, where=total > 0)
+        p = np.divide(p, total, out=np.full_like(p, 1.0 / found), where=total > 0)
+        return np.pad(p, ((0, 0), (0, max(self.n_clusters - found, 0))))
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
