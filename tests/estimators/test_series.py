@@ -178,7 +178,7 @@ def test_predictions_beyond_the_data_are_forecasts(long_fit):
     rows = pd.DataFrame({"store": ["s03"] * 2, "month": ["2020-01", "2020-06"], "size": [0.0, 1.0]})
     rows["month"] = pd.PeriodIndex(rows["month"], freq="M")
     out = s.predict(rows)
-    ahead = s.forecast(6, noise=True)
+    ahead = s.forecast(6)
     centre = s._units.covariate_centre[0]
     slope = s.series_.loc["s03", "beta[size]"]
     expected = ahead.mean.loc["s03"].iloc[[0, 5]].to_numpy() + slope * (
@@ -192,7 +192,7 @@ def test_predictions_beyond_the_data_are_forecasts(long_fit):
 def test_forecasts_cover_what_came():
     Y, _ = make_series(60, 70, 3, random_state=8)
     s = SeriesMixture(3, **SHORT).fit(Y[:, :65])
-    band = s.forecast(5, noise=True)
+    band = s.forecast(5)
     inside = (band.lower.to_numpy() < Y[:, 65:]) & (Y[:, 65:] < band.upper.to_numpy())
     # 90% intervals of 300 values that three factors move together: far fewer are independent.
     assert inside.mean() > 0.9 - four(0.069)

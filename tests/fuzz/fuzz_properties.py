@@ -217,7 +217,7 @@ def check_series(model: Any, case: Case) -> None:
     check_band(model.factors_, "factors_")
     finite(model.series_, "series_")
     check_band(model.forecast(3), "forecast")
-    check_band(model.forecast(2, noise=True, level=0.99), "forecast with noise")
+    check_band(model.forecast(2, of="trend", level=0.99), "forecast of trends")
     expect(len(model.typical_series(2)) == model.n_clusters_, "typical_series")
     rows = _rows(model, case)
     table = model.predict(rows)

@@ -192,8 +192,8 @@ class SeriesModel(Model):
         key, time = str(choice.series), str(choice.time)
         return {
             files.TRENDS: long_band(estimator.trends_, key, time),
-            files.FACTORS: long_band(estimator.factors_, "cluster", time),
-            files.FORECAST: long_band(estimator.forecast(AHEAD), key, time),
+            files.FACTORS: long_band(estimator.all_factors(), "cluster", time),
+            files.FORECAST: long_band(estimator.forecast(AHEAD, of="trend"), key, time),
         }
 
     def report(self, path: Path, estimator: Any, table: Any, **words: Any) -> None:
@@ -240,7 +240,10 @@ class SeriesModel(Model):
             (files.LABELS, "each series' cluster, probabilities and certainty"),
             (files.TRENDS, "each series' trend: mean and 90% interval at every time"),
             (files.FORECAST, f"the same for the next {AHEAD} times"),
-            (files.FACTORS, "what the series of a cluster share: mean and 90% interval"),
+            (
+                files.FACTORS,
+                "what the series of a cluster, or of all, share: mean and 90% interval",
+            ),
             (files.PICTURE, "the trends, cluster by cluster"),
         ]
 

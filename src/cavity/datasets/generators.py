@@ -66,6 +66,10 @@ class SeriesTruth(NamedTuple):
         eta_kt, shared by the series of a cluster.
     states : ndarray of shape (n_series, n_times)
         x_it, the trend of each series without observation noise.
+    common : ndarray of shape (n_series,)
+        Loadings of the factor that all series share; zero where there is none.
+    common_factor : ndarray of shape (n_times,)
+        g_t, likewise.
     """
 
     labels: np.ndarray
@@ -76,6 +80,8 @@ class SeriesTruth(NamedTuple):
     var_x0: float
     factors: np.ndarray
     states: np.ndarray
+    common: np.ndarray
+    common_factor: np.ndarray
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.labels, dtype=dtype)
@@ -205,16 +211,17 @@ def make_series(
     var_x0: float = INITIAL_VARIANCE,
     weights: ArrayLike | None = None,
     negative: float = 0.0,
+    common: ArrayLike = 0.0,
 ) -> tuple[np.ndarray, SeriesTruth]:
     """Time series whose clusters share a latent factor, observed with noise and gaps.
 
     ::
 
         x_i0 ~ N(0, var_x0)
-        x_it = a_i x_i,t-1 + loading_i eta_kt + eps_it,   k = z_i,  t = 1..n_times
+        x_it = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + eps_it,   k = z_i,  t = 1..n_times
         y_it = x_it + nu_it
 
-    with eta_kt ~ N(0, 1), eps_it ~ N(0, var_x) and nu_it ~ N(0, var_y_i).
+    with eta_kt ~ N(0, 1), g_t ~ N(0, 1), eps_it ~ N(0, var_x) and nu_it ~ N(0, var_y_i).
 
     Parameters
     ----------
@@ -232,6 +239,8 @@ def make_series(
         Draw each label with these weights. By default cluster sizes are as equal as possible.
     negative : float
         Each series moves against its cluster's factor, its loading negated, with this probability.
+    common : float or array of n_series
+        Loadings of a factor that all series share.
 
     Returns
     -------
@@ -255,6 +264,7 @@ def make_series(
         bad = int(np.argmax(np.abs(a) >= 1))
         raise ValueError(f"a must lie in (-1, 1); a[{bad}] is {a[bad]!r}.")
     loading = as_vector("loading", loading, n_series, "series")
+    common = as_vector("common", common, n_series, "series")
     var_y = as_vector("var_y", var_y, n_series, "series")
     if (var_y < 0).any():
         bad = int(np.argmax(var_y < 0))
@@ -269,6 +279,8 @@ def make_series(
         loading = np.where(rng.random(n_series) < negative, -loading, loading)
     drive = loading[:, None] * factors[labels]
     drive += np.sqrt(var_x) * rng.standard_normal((n_series, n_times))
+    common_factor = rng.standard_normal(n_times) if common.any() else np.zeros(n_times)
+    drive += common[:, None] * common_factor
     states = np.empty((n_series, n_times))
     x = np.sqrt(var_x0) * rng.standard_normal(n_series)
     for t in range(n_times):
@@ -276,7 +288,9 @@ def make_series(
         states[:, t] = x
     Y = states + np.sqrt(var_y)[:, None] * rng.standard_normal((n_series, n_times))
     Y[rng.random((n_series, n_times)) < missing] = np.nan
-    return Y, SeriesTruth(labels, a, loading, var_x, var_y, var_x0, factors, states)
+    return Y, SeriesTruth(
+        labels, a, loading, var_x, var_y, var_x0, factors, states, common, common_factor
+    )
 
 
 def make_scale_mixture(

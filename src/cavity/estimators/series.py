@@ -15,7 +15,9 @@ from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_assign import SeriesAssignment
+from cavity.estimators.series_common import move_together
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
+from cavity.estimators.series_extend import SeriesExtension
 from cavity.estimators.series_model import (
     check_df,
     check_hold,
@@ -27,6 +29,7 @@ from cavity.estimators.series_model import (
 )
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
+from cavity.estimators.series_season import check_season, with_season
 from cavity.estimators.validation import check_labels, check_names
 from cavity.models.series.neighbours import smoothed_paths
 from cavity.models.series.problem import DRAWS
@@ -37,19 +40,20 @@ from cavity.sampling.fingerprint import data_digest
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
+class SeriesMixture(SeriesAnswers, SeriesAssignment, SeriesExtension, Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
 
-        x_it  = a_i x_i,t-1 + loading_i eta_kt + N(0, var_x),   k = z_i,  eta_kt ~ N(0, 1)
+        x_it  = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),   k = z_i
         y_itl = offset_itl + beta_i' u_itl + x_it + N(0, var_y_i)
-        x_i0  ~ N(0, var_x0)
+        x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
-    with any number of observations l per series and time: none, one or many. Cluster labels,
-    factors, states and all parameters are drawn by MCMC; states are always integrated out of the
-    label draws, and the factors exactly (``"corrected"``, ``"collapsed"``), by expectation
-    propagation (``"ep"``), or not (``"naive"``).
+    with any number of observations l per series and time: none, one or many; g is there where all
+    series move together (`common_factor`). Cluster labels, factors, states and all parameters are
+    drawn by MCMC; states are always integrated out of the label draws, and the clusters' factors
+    exactly (``"corrected"``, ``"collapsed"``), by expectation propagation (``"ep"``), or not
+    (``"naive"``).
 
     Parameters
     ----------
@@ -83,13 +87,21 @@ progress, checkpoint, keep_warmup
         series nor wild values decide, or all by their standard deviation. By default each, but
         for models with covariates, whose coefficients are alike in the data's units, or with a
         variance in `hold` that all series share.
-    df : float, "learn" or None
+    df : "learn", float or None
         Degrees of freedom of the observations' noise: Student-t, so that single wild values make
-        no clusters, with known or learned degrees (a Gamma(2, 0.1) prior); None is Gaussian.
+        no clusters, with learned (a Gamma(2, 0.1) prior) or known degrees; None is Gaussian.
+    common_factor : bool or "auto"
+        Let all series share a factor g beside those of their clusters: the market of stock returns,
+        the economy. Clusters are then of what it does not explain. By default where one movement
+        of nearly all series stands out of their correlations.
+    season : int, optional
+        Number of times in a season, such as 12 for months: each series has a seasonal pattern of
+        its own, of up to three waves, shrunk towards what all have in common. Trends are
+        without it; predictions and forecasts of observations include it.
     hold : dict, optional
-        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading`` and
-        ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number), ``beta`` (p
-        numbers, or a row per series, the intercept first).
+        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading``,
+        ``common`` and ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number),
+        ``beta`` (p numbers, or a row per series, the intercept first).
     keep_trends : bool
         Keep every draw of every state (``posterior_.parameters["trend"]``), rather than their
         means and variances only.
@@ -106,9 +118,10 @@ progress, checkpoint, keep_warmup
     ----------
     labels_, n_clusters_, partition_, converged_, posterior_
         As for `StudentTMixture`, of series; parameters are in the data's units.
-    trends_, factors_ : Band
-        Posterior mean and 90% interval of each series' trend (state plus level) and of each
-        cluster's factor, as tables indexed by the user's series and times.
+    trends_, factors_, common_factor_, seasons_ : Band
+        Posterior mean and 90% interval of each series' trend (state plus level), of each
+        cluster's factor, of the factor that all share and of each series' season (where the model
+        has them), as tables indexed by the user's series and times.
     series_ : pandas.DataFrame
         Per series: cluster, observations, posterior means of its parameters.
 
@@ -133,7 +146,9 @@ progress, checkpoint, keep_warmup
     intercept: bool = True
     priors: SeriesPrior | None = None
     scales: str = "auto"
-    df: float | str | None = None
+    df: float | str | None = "learn"
+    common_factor: bool | str = "auto"
+    season: int | None = None
     hold: Any = None
     keep_trends: bool = False
 
@@ -144,6 +159,13 @@ progress, checkpoint, keep_warmup
         hold = check_hold(self.hold)
         check_scales(self.scales, hold)
         check_df(self.df)
+        check_season(self.season)
+        if not (self.common_factor == "auto" or isinstance(self.common_factor, bool | np.bool_)):
+            raise ValueError(
+                f"common_factor must be True, False or 'auto', not {self.common_factor!r}."
+            )
+        if "common" in hold and self.common_factor is not True:
+            raise ValueError("hold: loadings 'common' are there with common_factor=True alone.")
         if self.collapse in ("corrected", "collapsed") and options.get("draw") == "alternate":
             raise ValueError(
                 "collapse_options['draw']='alternate' would not leave the posterior unchanged "
@@ -179,7 +201,7 @@ progress, checkpoint, keep_warmup
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
         """
         self._check_settings()
-        data = self._read(Y, **names)
+        data = with_season(self._read(Y, **names), self.season)
         check_names(data.series, "series")
         self._plan(data)
         return self
@@ -218,7 +240,9 @@ progress, checkpoint, keep_warmup
         self
         """
         self._check_settings()
-        data = self._read(Y, series, time, value, covariates, offset, freq)
+        data = with_season(
+            self._read(Y, series, time, value, covariates, offset, freq), self.season
+        )
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
@@ -255,6 +279,7 @@ progress, checkpoint, keep_warmup
             check_priors(self.priors),
             hold,
             df=self.df,
+            common=self._has_common_factor(data, units),
             draw=draw,
             keep_trends=bool(self.keep_trends),
         )
@@ -277,6 +302,11 @@ progress, checkpoint, keep_warmup
             ),
         )
         return plan, units
+
+    def _has_common_factor(self, data: SeriesData, units: SeriesUnits) -> bool:
+        if self.common_factor == "auto":
+            return move_together(data, units)
+        return bool(self.common_factor)
 
     def _read(
         self,

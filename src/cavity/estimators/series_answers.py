@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import Fitted
-from cavity.estimators.series_data import SeriesData, locate_rows
-from cavity.estimators.series_model import start_df
+from cavity.estimators.series_data import SeriesData
+from cavity.estimators.series_predictions import SeriesPredictions
 from cavity.estimators.series_results import (
     AlignedFactors,
     Band,
     TrendMoments,
     align_factors,
-    forecast_moments,
-    normal_quantile,
     typical_members,
 )
 from cavity.estimators.series_saved import data_from
-from cavity.estimators.validation import check_count
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
-from cavity.reading.frames import as_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +30,10 @@ if TYPE_CHECKING:
     from cavity.posterior.partition import Partition
 
 
-class SeriesAnswers(Fitted):
+class SeriesAnswers(SeriesPredictions):
     """Methods of a fitted `SeriesMixture`."""
 
     # Set by ``fit`` or ``load``.
-    df: float | str | None
     _data: SeriesData
     _moments: TrendMoments
     _aligned: AlignedFactors | None = None
@@ -52,23 +46,6 @@ class SeriesAnswers(Fitted):
     def _settle(self, partition: Partition) -> None:
         super()._settle(partition)  # type: ignore[misc]
         self._aligned = None
-
-    def _flat(self, name: str) -> np.ndarray:
-        values = self.posterior_.parameters[name]
-        return values.reshape(-1, *values.shape[2:])
-
-    def _band(
-        self, mean: np.ndarray, sd: np.ndarray, index: Any, columns: Any, level: float
-    ) -> Band:
-        import pandas as pd
-
-        half = normal_quantile(level) * sd
-        return Band(
-            *(
-                pd.DataFrame(v, index=index, columns=columns)
-                for v in (mean, mean - half, mean + half)
-            )
-        )
 
     def trends(self, level: float = 0.9) -> Band:
         """Posterior mean and interval of each series' trend: state plus level, without noise."""
@@ -96,6 +73,43 @@ class SeriesAnswers(Fitted):
         """Factors with 90% intervals."""
         return self.factors()
 
+    @property
+    def seasons_(self) -> Band:
+        """Each series' season with 90% intervals, from the first time's place in it on."""
+        check_is_fitted(self)
+        season = self._data.season
+        if season is None:
+            raise AttributeError(
+                "there is no season in this fit: SeriesMixture(season=12) has one."
+            )
+        draws = self._season_at(np.arange(season))
+        return self._band(draws.mean(0), draws.std(0), self._data.series, np.arange(season), 0.9)
+
+    def common_factor_band(self, level: float = 0.9) -> Band:
+        """Posterior mean and interval of the factor that all series share, in one row."""
+        check_is_fitted(self)
+        if "common_factor" not in self.posterior_.drawn:
+            raise AttributeError(
+                "there is no common factor in this fit: SeriesMixture(common_factor=True) has one."
+            )
+        draws = self._flat("common_factor").astype(float)
+        mean, sd = draws.mean(0)[None], draws.std(0)[None]
+        return self._band(mean, sd, ["common"], self._data.axis.labels(), level)
+
+    @property
+    def common_factor_(self) -> Band:
+        """The factor that all series share, with 90% intervals."""
+        return self.common_factor_band()
+
+    def all_factors(self, level: float = 0.9) -> Band:
+        """Factors of the clusters and, in a last row ``"common"``, the one that all share."""
+        import pandas as pd
+
+        own = self.factors(level)
+        if not self._shares:
+            return own
+        return Band(*map(pd.concat, zip(own, self.common_factor_band(level), strict=True)))
+
     def _align(self) -> AlignedFactors:
         check_is_fitted(self)
         if self._aligned is None:
@@ -120,6 +134,7 @@ class SeriesAnswers(Fitted):
             "a": self._flat("a").mean(0),
             "loading": aligned.loading,
             "loading_sd": aligned.loading_sd,
+            **({"common": self._flat("common").mean(0)} if self._shares else {}),
             "var_y": self._flat("var_y").mean(0),
         }
         if "beta" in self.posterior_.parameters:
@@ -155,6 +170,17 @@ class SeriesAnswers(Fitted):
 
         return plot_factors(self._picture(), **options)
 
+    def plot_common_factor(self, **options: Any) -> Any:
+        """Draw the factor that all series share; see `cavity.pictures.series`."""
+        from cavity.pictures.series import plot_common_factor
+
+        return plot_common_factor(self._picture(), **options)
+
+    def plot_dendrogram(self, **options: Any) -> Any:
+        """Show which series join first, by name; see `Posterior.plot_dendrogram`."""
+        check_is_fitted(self)
+        return self.posterior_.plot_dendrogram(self.partition_, **options)
+
     def plot_series(self, name: Any, *, steps: int = 0, **options: Any) -> Any:
         """Draw one series with data, trend, interval, gaps and a forecast of `steps` times."""
         from cavity.pictures.series import plot_series
@@ -179,7 +205,8 @@ class SeriesAnswers(Fitted):
             factors=self.factors_,
             signs=np.sign(self._align().loading),
             observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
-            forecast=self.forecast(steps) if steps else None,
+            common=self.common_factor_ if self._shares else None,
+            forecast=self.forecast(steps, of="trend") if steps else None,
             value_name=data.columns[2],
             time_name=data.columns[1],
         )
@@ -221,120 +248,3 @@ class SeriesAnswers(Fitted):
             settings=settings,
             partition=self.partition_,
         )
-
-    # ------------------------------------------------------------------ prediction
-
-    def forecast(self, steps: int = 1, *, level: float = 0.9, noise: bool = False) -> Band:
-        """Trends beyond the data: mean and interval for the next `steps` times.
-
-        Parameters
-        ----------
-        steps : int
-        level : float
-            Probability of the interval.
-        noise : bool
-            Of one new observation (without covariates' part) instead of the trend.
-        """
-        check_is_fitted(self)
-        check_count("steps", steps, 1)
-        mean, variance = self._ahead(np.arange(1, steps + 1))
-        if noise:
-            variance = variance + self._noise()[:, None]
-        labels = self._data.axis.labels(self._data.axis.size, steps)
-        return self._band(mean, np.sqrt(variance), self._data.series, labels, level)
-
-    def _ahead(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of all trends some steps beyond the data, in the user's units."""
-        last = self._flat("state_last").astype(float)
-        level: Any = np.zeros_like(last)
-        if self._units.intercept:
-            # At the covariates' centre, as the trends are.
-            beta = self._flat("beta")
-            level = beta[..., 0] + beta[..., 1:] @ self._units.covariate_centre
-        return forecast_moments(
-            steps, self._flat("a"), self._flat("loading"), self._flat("var_x"), last, level
-        )
-
-    def _predictive(self, rows: Any, with_value: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance (noise included) of each new row, and its value."""
-        check_is_fitted(self)
-        rows = as_pandas(rows)
-        if not hasattr(rows, "columns"):
-            raise ValueError(
-                "rows must be a DataFrame with columns "
-                f"{', '.join(repr(c) for c in self._data.columns[:2])} and the covariates."
-            )
-        i, t, u, shift, y = locate_rows(rows, self._data, with_value=with_value)
-        units, moments = self._units, self._moments
-        size = self._data.axis.size
-        inside = t < size
-        at = np.minimum(t, size - 1)
-        mean = moments.mean[i, at].astype(float) * units.scale[i] + units.centre
-        variance = moments.variance[i, at].astype(float) * units.scale[i] ** 2
-        if not inside.all():
-            steps, which = np.unique(t[~inside] - size + 1, return_inverse=True)
-            ahead_mean, ahead_variance = self._ahead(steps)
-            mean[~inside] = ahead_mean[i[~inside], which]
-            variance[~inside] = ahead_variance[i[~inside], which]
-        if u.shape[1]:
-            apart = u - units.covariate_centre
-            slopes = self._flat("beta")[:, :, int(units.intercept) :]
-            in_units = apart / units.covariate_scale
-            cross = moments.cross[i, at].astype(float) * inside[:, None]
-            variance += 2.0 * units.scale[i] ** 2 * (cross * in_units).sum(1)
-            for s in np.unique(i):
-                own = i == s
-                draws = slopes[:, s] @ apart[own].T
-                mean[own] += draws.mean(0)
-                variance[own] += draws.var(0)
-        return mean + shift, np.maximum(variance, 0.0) + self._noise()[i], y
-
-    def _noise(self) -> np.ndarray:
-        """Variance of one observation's noise per series.
-
-        Student-t noise, whose variance may be infinite, counts as the normal noise with the same
-        central 90%.
-        """
-        variance = self._flat("var_y")
-        drawn = self.posterior_.drawn
-        df = drawn["df"].reshape(-1, 1) if "df" in drawn else start_df(self.df)
-        if np.all(np.isinf(df)):
-            return variance.mean(0)
-        from scipy.special import stdtrit
-
-        return (variance * (stdtrit(df, 0.95) / normal_quantile(0.9)) ** 2).mean(0)
-
-    def predict(self, rows: Any, *, level: float = 0.9) -> pd.DataFrame:
-        """Predict observations: mean and interval per row, observation noise included.
-
-        Parameters
-        ----------
-        rows : DataFrame
-            The columns of series and time (``"series"`` and ``"time"`` after a wide fit), and
-            the covariates and offset of the fit. Times may lie beyond the data.
-        level : float
-            Probability of the interval.
-        """
-        import pandas as pd
-
-        mean, variance, _ = self._predictive(rows, False)
-        # Other libraries' tables name no rows; an Arrow table's `index` is a method.
-        index = rows.index if isinstance(rows, pd.DataFrame) else None
-        sd = np.sqrt(variance)
-        half = normal_quantile(level) * sd
-        return pd.DataFrame(
-            {"mean": mean, "lower": mean - half, "upper": mean + half, "sd": sd}, index=index
-        )
-
-    def score_samples(self, rows: Any) -> np.ndarray:
-        """Log predictive density of held-out rows (with their values).
-
-        The predictive distribution of a row is taken as normal with its exact posterior mean and
-        variance.
-        """
-        mean, variance, y = self._predictive(rows, True)
-        return -0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)
-
-    def score(self, rows: Any, y: Any = None) -> float:
-        """Mean log predictive density of held-out rows: a held-out log score."""
-        return float(self.score_samples(rows).mean())

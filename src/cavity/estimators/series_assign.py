@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from cavity.estimators.base import Fitted
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_model import (
     build_priors,
+    common_population_of,
     own_spreads,
     population_of,
+    scatter_in_units,
     start_df,
-    starting_levels,
 )
+from cavity.estimators.series_season import with_season
+from cavity.estimators.series_start import starting_levels
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
@@ -109,7 +113,9 @@ class SeriesAssignment(Fitted):
             sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
             paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
             hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
-            new.set_draw(paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper)
+            new.set_draw(
+                paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper, self._common(s)
+            )
             steps = BURN_IN if place == 0 else PER_DRAW
             z = visit_draw(new, steps, rng)
             # The last column is elsewhere, where targets have -1.
@@ -124,6 +130,17 @@ class SeriesAssignment(Fitted):
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
         return pd.DataFrame(table, index=data.series)
 
+    def _common(self, s: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The common factor of draw s, and mean and precision of its loadings."""
+        drawn = self.posterior_.drawn
+        if "common" not in drawn:
+            return None
+        factor = drawn["common_factor"]
+        known = common_population_of(SeriesPrior() if self.priors is None else self.priors)
+        if "common_mean" in drawn:
+            known = drawn["common_mean"].ravel()[s], drawn["common_sd"].ravel()[s] ** -2.0
+        return factor.reshape(-1, factor.shape[-1])[s], np.array(known)
+
     def _populations(self) -> np.ndarray:
         """Mean and precision of the a_i and of the loadings in every draw."""
         drawn = self.posterior_.drawn
@@ -137,7 +154,7 @@ class SeriesAssignment(Fitted):
 
     def _new_series(self, Y: Any, series: Any, time: Any, value: Any) -> SeriesData:
         fitted = self._data
-        if fitted.covariate_names or fitted.offset_column is not None:
+        if fitted.given_covariates or fitted.offset_column is not None:
             raise ValueError(
                 "assign takes series of values alone, and this model was fitted with covariates "
                 "or an offset. Fit the new series together with the others."
@@ -151,9 +168,9 @@ class SeriesAssignment(Fitted):
                         f"Y has {data.y.shape[1]} times, the fit had {size}: an array must cover "
                         "the same times. Use NaN where nothing was observed."
                     )
-                return data
+                return with_season(data, fitted.season)
             data = from_wide(Y)
-            position = fitted.axis.locate(Y.columns)
+            position = fitted.axis.locate(data.axis.labels())
         else:
             if series is None or time is None or value is None:
                 raise ValueError("a long frame needs series=, time= and value=.")
@@ -166,34 +183,37 @@ class SeriesAssignment(Fitted):
             )
         y = np.full((len(data.y), size), np.nan)
         count = np.zeros((len(data.y), size), dtype=data.count.dtype)
-        y[:, position] = data.y[:, : position.size]
-        count[:, position] = data.count[:, : position.size]
+        y[:, position] = data.y
+        count[:, position] = data.count
         empty = np.zeros((len(y), size, 0))
-        return SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
+        own = SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
+        return with_season(own, fitted.season)
 
     def _start(self, data: SeriesData, units: SeriesUnits) -> NewSeries:
         prior = SeriesPrior() if self.priors is None else self.priors
-        priors = build_priors(prior, int(units.intercept), units.intercept)
+        p = data.covariates.shape[2] + units.intercept
+        priors = build_priors(prior, p, units.intercept)
         # New series are measured as the fit's were: by themselves, or as all of those.
         scale = np.full(len(data.y), np.median(units.scale))
         if np.ptp(units.scale) > 0:
             scale = own_spreads(data, 1.0, float(scale[0]))
-        levels = starting_levels(data.y, data.count, units.centre, scale)[:, None]
-        scatter = data.scatter / (scale**2)[:, None, None]
+        beta = np.zeros((len(data.y), p))
         if units.intercept:
-            scatter = np.pad(scatter, ((0, 0), (1, 0), (1, 0)))
+            beta[:, 0] = starting_levels(data.y, data.count, units.centre, scale)
         model = factor_series(
             data.y,
             data.count,
-            scatter=scatter,
+            (data.covariates - units.covariate_centre) / units.covariate_scale,
+            scatter_in_units(data, replace(units, scale=scale)),
             a=0.8,
             loading=0.4,
             var_x=0.05,
             var_y=0.2,
             population=population_of(prior),
             df=start_df(self.df),
+            common=0.4 if "common" in self.posterior_.drawn else None,
             free_signs=True,
-            beta=levels if units.intercept else None,
+            beta=beta,
             centre=units.centre,
             scale=scale,
             intercept=units.intercept,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.estimators.series_season import season_names, season_terms
 from cavity.estimators.series_time import TimeAxis, time_axis
 from cavity.estimators.validation import LARGEST, first_place
 from cavity.reading.frames import as_pandas, without_mask
@@ -36,6 +37,8 @@ class SeriesData:
     columns : tuple of str
         Names of the series, time and value columns.
     offset_column : str or None
+    season : int or None
+        Times in a season, whose waves are the last of the covariates.
     """
 
     y: np.ndarray
@@ -47,6 +50,13 @@ class SeriesData:
     covariate_names: tuple[str, ...] = ()
     columns: tuple[str, str, str] = ("series", "time", "value")
     offset_column: str | None = None
+    season: int | None = None
+
+    @property
+    def given_covariates(self) -> tuple[str, ...]:
+        """Those that are columns of the data."""
+        n_waves = 0 if self.season is None else len(season_names(self.season))
+        return self.covariate_names[: len(self.covariate_names) - n_waves]
 
 
 def _numbers(values: Any, what: str) -> np.ndarray:
@@ -313,7 +323,9 @@ def locate_rows(
             "model was fitted to. Only series with a history can be predicted; fit them too."
         )
     position = data.axis.locate(_column(frame, time, "time"))
-    u = _covariates(frame, data.covariate_names)
+    u = _covariates(frame, data.given_covariates)
+    if data.season is not None:
+        u = np.concatenate([u, season_terms(data.season, position)], axis=1)
     shift = np.zeros(len(frame))
     if data.offset_column is not None:
         shift = _numbers(_column(frame, data.offset_column, "offset"), "offset")

@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.series_data import SeriesData
+from cavity.estimators.series_start import (
+    medians,
+    starting_dynamics,
+    starting_levels,
+    starting_waves,
+)
 from cavity.estimators.validation import LARGEST, SMALLEST, check_choice, check_number
 from cavity.models.series.draws import KNOWN, Hyperprior, Moving, SeriesPriors
 from cavity.models.series.problem import SeriesProblem
@@ -75,14 +81,6 @@ def find_units(data: SeriesData, intercept: bool, *, each: bool = False) -> Seri
     return SeriesUnits(float(first[c]) * size, scales * size, first[:c], u_scale, intercept, volume)
 
 
-def medians(y: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Median of each series' cells; NaN where there are none."""
-    out = np.full(len(y), np.nan)
-    some = (count > 0).any(1)
-    out[some] = np.nanmedian(np.where(count[some] > 0, y[some], np.nan), axis=1)
-    return out
-
-
 def own_spreads(data: SeriesData, size: float, common: float) -> np.ndarray:
     """Robust spread of each series about its median, drawn to the others' where values are few.
 
@@ -101,13 +99,6 @@ def own_spreads(data: SeriesData, size: float, common: float) -> np.ndarray:
     return np.sqrt(share * square + (1.0 - share) * loudness)
 
 
-def starting_levels(
-    y: np.ndarray, count: np.ndarray, centre: float, scale: np.ndarray
-) -> np.ndarray:
-    """Where the intercepts of the series start, in the model's units: at their medians."""
-    return np.nan_to_num((medians(y, count) - centre) / scale)
-
-
 def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
     """Cross-products within cells in the model's units, with a row of zeros for an intercept."""
     n = len(data.y)
@@ -122,13 +113,12 @@ def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:
 _RANGES = {
     "a": (-1.0, 1.0),
     "loading": (-1e4, 1e4),
+    "common": (-1e4, 1e4),
     "var_y": (1e-12, 1e8),
     "var_x": (1e-12, 1e8),
     "var_x0": (1e-12, 1e8),
     "beta": (-1e6, 1e6),
 }
-# Where chains start, in the model's units.
-_START = {"a": 0.8, "loading": 0.4, "var_x": 0.05, "var_y": 0.2, "var_x0": 1.0}
 _SHARED = ("var_x", "var_x0")
 SCALES = ("auto", "each", "all")
 HOLDABLE = (*Moving._fields,)
@@ -164,7 +154,7 @@ def own_scales(scales: str, data: SeriesData, hold: dict[str, Any]) -> bool:
     """Whether each series has a scale of its own."""
     if scales != "auto":
         return scales == "each"
-    return data.covariates.shape[2] == 0 and not set(hold) & set(_SHARED)
+    return not data.given_covariates and not set(hold) & set(_SHARED)
 
 
 def check_hold(hold: Any) -> dict[str, Any]:
@@ -199,15 +189,22 @@ def _held(name: str, value: Any, n: int, unit: np.ndarray) -> np.ndarray:
     return inside
 
 
-def population_of(prior: SeriesPrior) -> tuple[float, float, float, float]:
+def population_of(prior: SeriesPrior, a: float = 0.8) -> tuple[float, float, float, float]:
     """Mean and precision of the a_i, then of the loadings: known, or where chains start."""
     values: list[float] = []
-    for numbers, start in ((prior.a, _START["a"]), (prior.loading, 0.0)):
+    for numbers, start in ((prior.a, a), (prior.loading, 0.0)):
         if len(numbers) == 2:
             values += [numbers[0], 0.0 if np.isinf(numbers[1]) else numbers[1] ** -2.0]
         else:
             values += [start, numbers[1] / numbers[2]]
     return values[0], values[1], values[2], values[3]
+
+
+def common_population_of(prior: SeriesPrior) -> tuple[float, float]:
+    """Mean and precision of the common factor's loadings: known, or where chains start."""
+    if len(prior.common) == 2:
+        return prior.common[0], prior.common[1] ** -2.0
+    return 0.0, prior.common[1] / prior.common[2]
 
 
 def _hyperprior(numbers: tuple[float, ...]) -> Hyperprior:
@@ -222,12 +219,20 @@ def build_model(
     hold: dict[str, Any],
     prior: SeriesPrior,
     df: float = np.inf,
+    *,
+    common: bool = False,
 ) -> FactorSeries:
     """Collect data and starting (or held) values in the model's units."""
     n = len(data.y)
     square = units.scale**2
-    start: dict[str, Any] = dict(_START)
-    unit = {"a": np.ones(n), "loading": units.scale}
+    levels = starting_levels(data.y, data.count, units.centre, units.scale)
+    middle = units.centre + levels * units.scale
+    start: dict[str, Any] = starting_dynamics(data.y, data.count, middle, units.scale)
+    start["var_x0"] = 1.0
+    typical = start["a"]
+    if not common:
+        start["common"] = None
+    unit = {"a": np.ones(n), "loading": units.scale, "common": units.scale}
     for name in start:
         if name in hold:
             # What all series share is held only where they have one scale: `check_scales`.
@@ -238,8 +243,14 @@ def build_model(
                 start[name] = float(start[name][0])
     beta = np.zeros((n, data.covariates.shape[2] + units.intercept))
     if units.intercept:
-        beta[:, 0] = starting_levels(data.y, data.count, units.centre, units.scale)
+        beta[:, 0] = levels
     covariates = (data.covariates - units.covariate_centre) / units.covariate_scale
+    n_given = len(data.given_covariates)
+    if n_given < covariates.shape[2]:
+        first = n_given + units.intercept
+        beta[:, first:] = starting_waves(
+            data, middle, units.scale, covariates[..., n_given:], typical
+        )
     return factor_series(
         data.y,
         data.count,
@@ -247,7 +258,8 @@ def build_model(
         scatter_in_units(data, units),
         **start,
         beta=_fixed_beta(hold["beta"], data, units) if "beta" in hold else beta,
-        population=population_of(prior),
+        population=population_of(prior, typical),
+        common_population=common_population_of(prior),
         df=df,
         free_signs="loading" not in hold,
         centre=units.centre,
@@ -291,11 +303,13 @@ def check_priors(priors: Any) -> SeriesPrior:
     if not isinstance(priors, SeriesPrior):
         raise ValueError(f"priors must be a cavity.priors.SeriesPrior or None, not {priors!r}.")
     most = _RANGES["loading"][1]
-    if max(abs(v) for v in priors.loading) > most:
-        raise ValueError(
-            f"priors: the mean and standard deviation of loading, {priors.loading!r}, must be at "
-            f"most {most:g}, in standard deviations of the data."
-        )
+    for name in ("loading", "common"):
+        numbers = getattr(priors, name)
+        if max(abs(v) for v in numbers) > most:
+            raise ValueError(
+                f"priors: the mean and standard deviation of {name}, {numbers!r}, must be at "
+                f"most {most:g}, in standard deviations of the data."
+            )
     return priors
 
 
@@ -316,6 +330,7 @@ def build_priors(prior: SeriesPrior, p: int, intercept: bool) -> SeriesPriors:
         var_x0_scale=prior.var_x0[1],
         a=_hyperprior(prior.a),
         loading=_hyperprior(prior.loading),
+        common=_hyperprior(prior.common),
     )
 
 
@@ -326,11 +341,12 @@ def series_problem(
     hold: dict[str, Any],
     *,
     df: float | str | None,
+    common: bool,
     draw: str,
     keep_trends: bool,
 ) -> SeriesProblem:
     """The problem that chains sample, from data and settings."""
-    model = build_model(data, units, hold, prior, start_df(df))
+    model = build_model(data, units, hold, prior, start_df(df), common=common)
     p = model.own.beta.shape[1]
     priors = build_priors(prior, p, units.intercept)
     level = model.own.beta.mean(0)

@@ -131,8 +131,7 @@ loading : (draw, n), estimate : (n,)
 def forecast_moments(
     steps: np.ndarray,
     a: np.ndarray,
-    loading: np.ndarray,
-    var_x: np.ndarray,
+    step_variance: np.ndarray,
     last: np.ndarray,
     level: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +141,9 @@ def forecast_moments(
     ----------
     steps : (h,)
         Numbers of steps, at least one.
-    a, loading, last, level : (draw, n)
-        Parameters, the last state and the intercept.
-    var_x : (draw, n)
+    a, step_variance, last, level : (draw, n)
+        Autoregression, variance of a step given the state before it, the last state, and the
+        intercept.
 
     Returns
     -------
@@ -153,7 +152,6 @@ def forecast_moments(
     n = a.shape[1]
     mean = np.empty((n, len(steps)))
     variance = np.empty((n, len(steps)))
-    step_variance = loading.astype(float) ** 2 + var_x
     a = a.astype(float)
     for j, h in enumerate(steps):
         power = a**h

@@ -43,6 +43,7 @@ def details_of(data: SeriesData) -> dict[str, Any]:
         "axis": axis,
         "columns": list(data.columns),
         "offset_column": data.offset_column,
+        "season": data.season,
         "series_dtype": str(data.series.dtype),
         "series_name": None if data.series.name is None else str(data.series.name),
     }
@@ -63,6 +64,7 @@ def data_from(posterior: Posterior) -> tuple[SeriesData, TrendMoments]:
         covariate_names=names,
         columns=tuple(details["columns"]),
         offset_column=details["offset_column"],
+        season=details.get("season"),
     )
     moments = TrendMoments(kept["trend_mean"], kept["trend_variance"], kept["trend_cross"])
     return data, moments

@@ -46,6 +46,8 @@ class SeriesPicture:
         Cluster of each series, 0, 1, ...
     factors : Curves, optional
         Of each cluster.
+    common : Curves, optional
+        Of the factor that all series share: one row.
     signs : array, shape (series,), optional
         Negative where a series moves against its cluster's factor.
     observed : DataFrame, optional
@@ -70,6 +72,7 @@ class SeriesPicture:
     trends: Curves
     labels: np.ndarray
     factors: Curves | None = None
+    common: Curves | None = None
     signs: np.ndarray | None = None
     observed: pd.DataFrame | None = None
     forecast: Curves | None = None
@@ -317,20 +320,44 @@ def plot_factors(
         raise ValueError("this picture was made without factors, so they cannot be drawn")
     chosen, note = _choose_clusters(picture.sizes, clusters)
     axes = _axes_for(ax, len(chosen), page=page, height=1.8, sharey=True)
-    x = _x(factors.mean.columns)
     for k, one in zip(chosen, axes, strict=True):
-        colour = style.cluster_colour(k)
-        one.axhline(0.0, color=style.MUTED, linewidth=0.6)
-        low, high = factors.lower.to_numpy()[k], factors.upper.to_numpy()[k]
-        one.fill_between(
-            x, low, high, color=colour, alpha=0.25, linewidth=0, label=picture.interval
-        )
-        one.plot(x, factors.mean.to_numpy()[k], color=colour, linewidth=1.2, label="mean")
-        style.entitle(style.dress(one), f"factor of cluster {k}")
-        _slant(one)
+        _draw_factor(one, picture, factors, k, style.cluster_colour(k), f"factor of cluster {k}")
     _finish(axes, picture, note, own=ax is None, value="factor")
     axes[0].legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", ncols=2)
     return axes
+
+
+def _draw_factor(
+    ax: Axes, picture: SeriesPicture, curves: Curves, row: int, colour: Any, title: str
+) -> None:
+    """One factor with its interval."""
+    x = _x(curves.mean.columns)
+    ax.axhline(0.0, color=style.MUTED, linewidth=0.6)
+    low, high = curves.lower.to_numpy()[row], curves.upper.to_numpy()[row]
+    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0, label=picture.interval)
+    ax.plot(x, curves.mean.to_numpy()[row], color=colour, linewidth=1.2, label="mean")
+    style.entitle(style.dress(ax), title)
+    _slant(ax)
+
+
+def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = False) -> Axes:
+    """Draw the posterior mean of the factor that all series share, with its interval.
+
+    Parameters
+    ----------
+    picture : SeriesPicture
+        With `common`.
+    ax : axes, optional
+    page : bool
+        Make the figure for a file rather than for interactive work.
+    """
+    if picture.common is None:
+        raise ValueError("this fit has no common factor; SeriesMixture(common_factor=True) has one")
+    axes = _axes_for(ax, 1, page=page, height=2.4, sharey=True)
+    _draw_factor(axes[0], picture, picture.common, 0, style.INK, "factor of all series")
+    _finish(axes, picture, "", own=ax is None, value="factor")
+    axes[0].legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", ncols=2)
+    return axes[0]
 
 
 def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool = False) -> Axes:

@@ -63,9 +63,9 @@ class SeriesUnits:
 
     def convert(self, name: str, values: np.ndarray) -> np.ndarray:
         """Draws of a parameter in the data's units; one that all share becomes each series' own."""
-        if name in ("loading", "state_last"):
+        if name in ("loading", "common", "state_last"):
             return values.astype(float) * self.scale
-        if name in ("loading_mean", "loading_sd"):
+        if name in ("loading_mean", "loading_sd", "common_mean", "common_sd"):
             return values[..., None].astype(float) * self.scale
         if name == "var_y":
             return values.astype(float) * self.scale * self.scale

@@ -10,13 +10,14 @@ import numpy as np
 _MEANING = {
     "a": "mean and standard deviation, or a standard deviation, shape and scale",
     "loading": "mean and standard deviation, or a standard deviation, shape and scale",
+    "common": "mean and standard deviation, or a standard deviation, shape and scale",
     "var_x": "shape and scale, both positive",
     "var_y": "shape and scale, both positive",
     "var_x0": "shape and scale, both positive",
     "intercept": "standard deviation, shape and scale, all positive",
     "beta": "standard deviation, shape and scale, all positive",
 }
-_COUNTS = {"a": "two or three", "loading": "two or three"}
+_LOCATED = ("a", "loading", "common")  # a known mean and standard deviation, or learned ones
 # What the numbers may be; beyond, sums of squares lose their digits or overflow.
 _LEAST, _MOST = 1e-12, 1e12
 
@@ -27,12 +28,12 @@ class SeriesPrior:
 
     Parameters
     ----------
-    a, loading : (float, float, float) or (float, float)
-        Three numbers: mean and variance of the series' values, a_i ~ N(m, v) truncated to (-1, 1)
-        and loading_i ~ N(m, v), are learned: standard deviation of m's normal prior around zero
-        (truncated likewise), then shape and scale of v's inverse gamma prior. Two numbers: mean
-        and standard deviation are known; for a, a standard deviation of infinity makes it
-        uniform. Loadings in units of the data's standard deviation.
+    a, loading, common : (float, float, float) or (float, float)
+        Three numbers: mean and variance of the series' values, a_i ~ N(m, v) truncated to (-1, 1),
+        loading_i ~ N(m, v) and common_i ~ N(m, v), are learned: standard deviation of m's normal
+        prior around zero (truncated likewise), then shape and scale of v's inverse gamma prior.
+        Two numbers: mean and standard deviation are known; for a, a standard deviation of infinity
+        makes it uniform. Loadings in units of the data's standard deviation.
     var_x, var_y, var_x0 : (float, float)
         Shape and scale of inverse gamma distributions, in units of the data's variance. var_x0 is
         that of the states before the first time.
@@ -53,6 +54,7 @@ class SeriesPrior:
     intercept: tuple[float, float, float] = (1.0, 1.0, 0.05)
     beta: tuple[float, float, float] = (1.0, 2.0, 0.1)
     var_x0: tuple[float, float] = (2.0, 1.0)
+    common: tuple[float, ...] = (1.0, 2.0, 0.05)
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -66,7 +68,7 @@ def _numbers(name: str, value: Any, size: int) -> tuple[float, ...]:
     except (TypeError, ValueError):
         numbers = ()
     # The first of two numbers is a mean, of any sign.
-    located = name in ("a", "loading") and len(numbers) == 2
+    located = name in _LOCATED and len(numbers) == 2
     good = len(numbers) == size or located
     for at, number in enumerate(numbers if good else ()):
         if located and at == 0:
@@ -75,8 +77,9 @@ def _numbers(name: str, value: Any, size: int) -> tuple[float, ...]:
             uniform = located and name == "a" and number == np.inf
             good = good and (uniform or _LEAST <= number <= _MOST)
     if not good:
+        count = "two or three" if name in _LOCATED else str(size)
         raise ValueError(
-            f"the prior of {name} must hold {_COUNTS.get(name, size)} numbers ({_MEANING[name]}) "
+            f"the prior of {name} must hold {count} numbers ({_MEANING[name]}) "
             f"of reasonable size, not {value!r}."
         )
     return numbers

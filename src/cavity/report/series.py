@@ -59,6 +59,14 @@ def series_sections(
                 "together.",
             )
         )
+    if picture.common is not None:
+        sections.append(
+            (
+                "Common factor",
+                pictures.plot_common_factor(picture, page=True).figure,
+                f"Posterior mean and {picture.interval} of what moves the series of all clusters.",
+            )
+        )
     for title, chosen, caption in (
         (
             "Typical series",

@@ -10,7 +10,7 @@ import series_oracle as oracle
 from scipy import stats
 
 from cavity.core.compile import jit
-from cavity.models.series import draws, kalman
+from cavity.models.series import draws
 
 FLAT = draws.SeriesPriors(3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 POPULATION = np.array([0.3, 2.0, 0.5, 1.5])
@@ -45,23 +45,26 @@ def test_clamping_would_be_caught():
 
 
 @jit
-def _dynamics(m, i, x, mean, k, population, moving, rng, out):
+def _dynamics(m, i, x, mean, k, moving, rng, out):
     for s in range(out.shape[0]):
-        dyn = kalman.dynamics(m, i)
-        out[s, 0], out[s, 1], _ = draws.draw_dynamics(dyn, x, mean, k, population, moving, rng)
+        draws.draw_dynamics(m, i, x, mean, k, moving, rng)
+        out[s, 0] = m.own.a[i]
+        out[s, 1] = m.own.loading[i]
+        if m.own.common.shape[0] > 0:
+            out[s, 2] = m.own.common[i]
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.2], ids=["inside", "against the unit root"])
 def test_autoregression_and_loading_jointly(shift):
     rng = np.random.default_rng(3)
-    m, _ = oracle.model_of(rng, n=1, n_times=25, var_x=0.3)
+    m, _ = oracle.model_of(rng, n=1, n_times=25, var_x=0.3, population=POPULATION)
     eta = rng.standard_normal((25, 2))
     x = np.zeros(26)
     for t in range(25):
         x[t + 1] = (0.4 + shift) * x[t] + 0.8 * eta[t, 1] + rng.normal(0, 0.5)
         x[t + 1] = np.clip(x[t + 1], -4, 4)
     out = np.empty((20_000, 2))
-    _dynamics(m, 0, x, eta, 1, POPULATION, ALL, rng, out)
+    _dynamics(m, 0, x, eta, 1, ALL, rng, out)
     D = np.column_stack([x[:-1], eta[:, 1]])
     precision = D.T @ D / 0.3 + np.diag([2.0, 1.5])
     shift_vector = D.T @ x[1:] / 0.3 + np.array([2.0 * 0.3, 1.5 * 0.5])
@@ -79,11 +82,11 @@ def test_autoregression_and_loading_jointly(shift):
 @pytest.mark.parametrize("which", ["a", "loading"])
 def test_one_of_the_two_held_fixed(which):
     rng = np.random.default_rng(3)
-    m, _ = oracle.model_of(rng, n=1, n_times=25, var_x=0.3)
+    m, _ = oracle.model_of(rng, n=1, n_times=25, var_x=0.3, population=POPULATION)
     before = m.own.a[0], m.own.loading[0]
     eta, x = rng.standard_normal((25, 1)), rng.standard_normal(26)
     out = np.empty((5_000, 2))
-    _dynamics(m, 0, x, eta, 0, POPULATION, ALL._replace(**{which: False}), rng, out)
+    _dynamics(m, 0, x, eta, 0, ALL._replace(**{which: False}), rng, out)
     D = np.column_stack([x[:-1], eta[:, 0]])
     precision = D.T @ D / 0.3 + np.diag([2.0, 1.5])
     shift = D.T @ x[1:] / 0.3 + np.array([2.0 * 0.3, 1.5 * 0.5])

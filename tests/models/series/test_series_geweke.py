@@ -30,15 +30,15 @@ ONE = np.ones(2)
 PRIORS = SeriesPriors(
     6.0, 2.0, 6.0, 3.0, 0.2 * ONE, 4 * ONE, 6 * ONE, 2 * ONE,
     a=Hyperprior(True, 4.0, 4.0, 0.4), loading=Hyperprior(True, 2.0, 5.0, 2.0),
-    var_x0_shape=5.0, var_x0_scale=4.0,
+    common=Hyperprior(True, 2.0, 5.0, 2.0), var_x0_shape=5.0, var_x0_scale=4.0,
 )  # fmt: skip
-LIMIT = 4.5  # standard errors; 30 or 33 statistics per test: false alarm below 2e-4 each
+LIMIT = 4.5  # standard errors; 30 to 44 statistics per test: false alarm below 3e-4 each
 
 
 class World:
     """A fixed design: which cells are observed how often, and their covariates."""
 
-    def __init__(self, seed, df=np.inf):
+    def __init__(self, seed, df=np.inf, common=None):
         rng = np.random.default_rng(seed)
         self.count = rng.integers(0, 3, (N, T))
         self.series, self.time = (
@@ -54,7 +54,7 @@ class World:
             np.where(self.count > 0, 0.0, np.nan), self.count.astype(np.uint16),
             self.u_mean[..., None], a=0.3, loading=0.4, var_x=0.4, var_y=0.6,
             beta=np.zeros((N, 2)), population=(0.0, 4.0, 0.0, 2.0), var_x0=0.8, df=df,
-            free_signs=True, intercept=True,
+            free_signs=True, intercept=True, common=common,
         )  # fmt: skip
 
     def fill(self, m, z, eta, rng):
@@ -67,6 +67,8 @@ class World:
                 + m.own.loading * eta[t, z]
                 + math.sqrt(m.own.var_x[0]) * rng.standard_normal(N)
             )
+            if m.own.common.size:
+                x = x + m.own.common * m.own.common_factor[t]
             states[:, t] = x
         fitted = m.own.beta[self.series, 0] + m.own.beta[self.series, 1] * self.u
         y = states[self.series, self.time] + fitted
@@ -108,8 +110,23 @@ def statistics(m, hyper, z, eta):
             (eta[:, z[0]] ** 2).mean(), eta[0, z[0]] * eta[1, z[0]],
             same.mean(), (left**2).mean(), (same * together).mean(), (same * sign).mean(),
             (same * sign * together).mean(),
-            *student_t(m),
+            *student_t(m), *shared(m, same, together, left, eta[:, z[0]]),
         ]
+    )  # fmt: skip
+
+
+def shared(m, same, together, left, eta):
+    """Statistics of a common factor, if there is one."""
+    c, g = m.own.common, m.own.common_factor
+    if not c.size:
+        return ()
+    mean, precision = m.own.common_population
+    first, second = np.triu_indices(N, 1)
+    sign = np.sign(c[first] * c[second])
+    return (
+        mean**2, math.log(precision), mean * c.mean(), (c**2).mean(), c[0] * c[1],
+        (g**2).mean(), g[0] * g[1], (sign * together).mean(), (same * sign * together).mean(),
+        (c @ left * g).mean(), (c[0] * m.own.loading[0] * g * eta).mean(),
     )  # fmt: skip
 
 
@@ -148,6 +165,13 @@ def from_prior(world, n_draws, rng):
             while not LOWEST < m.own.df[0] < HIGHEST:
                 m.own.df[0] = rng.gamma(SHAPE, 1 / RATE)
             m.own.tails[:] = rng.gamma(m.own.df[0] / 2, 2 / m.own.df[0], (N, T))
+        if m.own.common.size:
+            hyperprior = PRIORS.common
+            mean = rng.normal(0.0, hyperprior.precision**-0.5)
+            var = hyperprior.scale / rng.gamma(hyperprior.shape)
+            m.own.common_population[:] = mean, 1 / var
+            m.own.common[:] = rng.normal(mean, math.sqrt(var), N)
+            m.own.common_factor[:] = rng.standard_normal(T)
         world.fill(m, z, eta, rng)
         out.append(statistics(m, hyper, z, eta))
     return np.array(out)
@@ -163,7 +187,7 @@ def labels_from_the_prior(sampler):
     return scan
 
 
-def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
+def from_chain(world, n_draws, settings, rng, broken=None, blind=False, spoil=None):
     settings = dict(settings)
     moves = settings.pop("moves", False)
     world.fill(world.model, np.zeros(N, dtype=int), np.zeros((T, K)), rng)
@@ -174,6 +198,8 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False):
     )
     if moves:
         sampler.moves = (WholeClusterMoves(all_anchors(N), 0),)
+    if spoil is not None:
+        spoil(sampler)
     if blind:
         sampler._scan = labels_from_the_prior(sampler)
     out = []
@@ -245,6 +271,64 @@ def test_student_t_noise(name):
     # A chain that keeps its degrees of freedom is another posterior's.
     chain = from_chain(world, 4_000, CHAINS[name], np.random.default_rng(2))
     assert np.abs(scores(chain, prior)).max() > LIMIT
+
+
+@pytest.fixture(scope="module")
+def shared_world():
+    return World(5, common=0.4)
+
+
+@pytest.fixture(scope="module")
+def shared_draws(shared_world):
+    return from_prior(shared_world, 20_000, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "collapsed",
+        pytest.param("naive joint", marks=pytest.mark.slow),
+        pytest.param("collapsed by filter", marks=pytest.mark.slow),
+        pytest.param("naive alternating", marks=pytest.mark.slow),
+        pytest.param("ep", marks=pytest.mark.slow),
+    ],
+)
+def test_a_common_factor(shared_world, shared_draws, name):
+    chain = from_chain(shared_world, 15_000, CHAINS[name], np.random.default_rng(2))
+    assert np.abs(scores(chain, shared_draws)).max() < LIMIT
+
+
+@pytest.mark.slow
+def test_a_common_factor_and_student_t_noise():
+    world = World(5, df=10.0, common=0.4)
+    prior = from_prior(world, 20_000, np.random.default_rng(1))
+    settings = CHAINS["collapsed"] | {"learn_df": True}
+    chain = from_chain(world, 15_000, settings, np.random.default_rng(2))
+    assert np.abs(scores(chain, prior)).max() < LIMIT
+
+
+def unseen(sampler):
+    """Tilts that forget the clusters' own factors."""
+    update = sampler.updates[2]
+    draw = update.draw
+
+    def broken(chain, rng):
+        before = chain.parameters.value.copy()
+        draw(chain, rng)
+        chain.parameters.value[:] = before
+
+    update.draw = broken
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"broken": {"common": PRIORS.common._replace(scale=4.0)}}, {"spoil": unseen}],
+    ids=["prior", "tilts"],
+)
+def test_a_wrong_common_factor_is_noticed(shared_world, shared_draws, wrong):
+    rng = np.random.default_rng(3)
+    chain = from_chain(shared_world, 6_000, CHAINS["naive alternating"], rng, **wrong)
+    assert np.abs(scores(chain, shared_draws)).max() > LIMIT
 
 
 @pytest.mark.parametrize(

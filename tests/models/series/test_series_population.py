@@ -25,7 +25,7 @@ def _autoregressions(values, state, hyper, rng, out):
 @jit
 def _loadings(values, state, hyper, rng, out):
     for s in range(out.shape[0]):
-        population.draw_loading_population(values, state, hyper, rng)
+        population.draw_normal_population(values, state[2:], hyper, rng)
         out[s, 0] = state[2]
         out[s, 1] = -np.log(state[3])
 

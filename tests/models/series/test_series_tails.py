@@ -90,7 +90,7 @@ def test_new_series_with_wild_values_are_assigned():
     for row, label in zip(found["cluster"], truth.labels[52:], strict=True):
         members = truth.labels[:52][s.labels_ == row]
         assert (members == label).mean() > 0.5
-    assert np.isfinite(s.forecast(3, noise=True).upper.to_numpy()).all()
+    assert np.isfinite(s.forecast(3).upper.to_numpy()).all()
 
 
 @pytest.mark.parametrize("df", ["often", 0.1, -3.0, np.nan])

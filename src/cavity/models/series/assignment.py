@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
-from cavity.models.series.draws import Moving, SeriesPriors
+from cavity.models.series.draws import NOTHING, SeriesPriors
 from cavity.models.series.likelihood import FactorPaths, factor_paths
 from cavity.models.series.moves import state_sums
 from cavity.models.series.refresh import refresh_series
@@ -19,7 +19,7 @@ from cavity.models.series.tails import draw_tails
 from cavity.verbs import pick_given
 
 # The variances that all series share are the fit's.
-_OWN = Moving(True, True, False, True, False, False)
+_OWN = NOTHING._replace(a=True, loading=True, var_y=True, common=True)
 
 
 @jit
@@ -57,8 +57,12 @@ class NewSeries:
         df: float,
         population: np.ndarray,
         hyper: np.ndarray | None,
+        common: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        """Take over a draw of the fit: factors (T, slots), cluster sizes, shared parameters."""
+        """Take over a draw of the fit: factors (T, slots), cluster sizes, shared parameters.
+
+        `common` is the common factor, and mean and precision of its loadings.
+        """
         n_times, n_slots = factors.shape
         width = whole_vectors(n_slots)
         if self.model.scratch.lanes.shape[1] != width:
@@ -73,6 +77,9 @@ class NewSeries:
         self.model.own.population[:] = population
         if hyper is not None:
             self.hyper = hyper
+        if common is not None:
+            self.model.own.common_factor[:] = common[0]
+            self.model.own.common_population[:] = common[1]
 
 
 def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.ndarray:
@@ -83,7 +90,7 @@ def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.nda
     scores, mass = np.zeros(width), np.zeros(width)
     p = model.own.beta.shape[1]
     moving = _OWN._replace(beta=p > 0)
-    sums = state_sums(n_times, width)
+    sums = state_sums(n_times, width, common=bool(model.own.common.size))
     hyper = new.hyper.copy()
     for _ in range(n_steps):
         draw_labels(model, paths, new.weights, scores, mass, new.z, rng)

@@ -37,6 +37,7 @@ class SeriesPriors(NamedTuple):
     beta_scale: np.ndarray  # (p,)
     a: Hyperprior = KNOWN
     loading: Hyperprior = KNOWN
+    common: Hyperprior = KNOWN
     var_x0_shape: float = 2.0
     var_x0_scale: float = 1.0
 
@@ -50,6 +51,7 @@ class Moving(NamedTuple):
     var_y: bool
     beta: bool
     var_x0: bool
+    common: bool
 
 
 EVERYTHING = Moving(*[True] * len(Moving._fields))
@@ -120,52 +122,79 @@ def inverse_gamma(rng, shape, scale):
 
 
 @jit(internal=True)
-def draw_dynamics(dyn, x, mean, k, population, moving, rng):
-    """Draw (a, loading) given the states x_0..x_T and the factor in column k.
+def draw_dynamics(m, i, x, mean, k, moving, rng):
+    """Draw (a, loading, common) of series i given its states x_0..x_T and both factors.
 
-    Returns both and the sum of squares that remains. `population` is that of the parameters.
+    Returns the sum of squares that remains.
 
-    A regression of x_t on (x_{t-1}, eta_t) with a truncated to (-1, 1): the marginal of `a` is a
-    truncated normal, and the loading given `a` is normal.
+    A regression of x_t on (x_{t-1}, eta_t, g_t) with a truncated to (-1, 1): the marginal of `a` is
+    a truncated normal, the loading given `a` is normal, and so is that of the common factor given
+    both.
     """
-    sxx = 0.0
-    sxe = 0.0
-    see = 0.0
-    sxy = 0.0
-    sey = 0.0
+    own = m.own
     n_times = mean.shape[0]
+    shared = own.common.shape[0] > 0
+    a = own.a[i]
+    b = own.loading[i]
+    c = own.common[i] if shared else 0.0
+    paa = pab = pac = pbb = pbc = pcc = ha = hb = hc = 0.0
     for t in range(n_times):
         before = x[t]
         now = x[t + 1]
         eta = mean[t, k]
-        sxx += before * before
-        sxe += before * eta
-        see += eta * eta
-        sxy += before * now
-        sey += eta * now
-    noise = 1.0 / dyn.var_x
-    paa = sxx * noise + population[A_PRECISION]
-    pal = sxe * noise
-    pll = see * noise + population[LOADING_PRECISION]
-    ha = sxy * noise + population[A_PRECISION] * population[A_MEAN]
-    hl = sey * noise + population[LOADING_PRECISION] * population[LOADING_MEAN]
-    a = dyn.a
-    b = dyn.loading
+        g = own.common_factor[t] if shared else 0.0
+        paa += before * before
+        pab += before * eta
+        pac += before * g
+        pbb += eta * eta
+        pbc += eta * g
+        pcc += g * g
+        ha += before * now
+        hb += eta * now
+        hc += g * now
+    noise = 1.0 / own.var_x[0]
+    paa = paa * noise + own.population[A_PRECISION]
+    pbb = pbb * noise + own.population[LOADING_PRECISION]
+    pcc = pcc * noise + own.common_population[1]
+    pab *= noise
+    pac *= noise
+    pbc *= noise
+    ha = ha * noise + own.population[A_PRECISION] * own.population[A_MEAN]
+    hb = hb * noise + own.population[LOADING_PRECISION] * own.population[LOADING_MEAN]
+    hc = hc * noise + own.common_population[1] * own.common_population[0]
+    # What is held goes to the right-hand side.
+    if not (moving.common and shared):
+        ha -= pac * c
+        hb -= pbc * c
+        pac = pbc = hc = 0.0
+        pcc = 1.0
+    if not moving.loading:
+        ha -= pab * b
+        hc -= pbc * b
+        pab = pbc = hb = 0.0
+        pbb = 1.0
+    # Given a and the loading; then given a alone; then a.
+    bb = pbb - pbc * pbc / pcc
+    ab = pab - pac * pbc / pcc
+    b_pull = hb - pbc * hc / pcc
     if moving.a:
-        if moving.loading:
-            information = paa - pal * pal / pll
-            shift = ha - pal * hl / pll
-        else:
-            information = paa
-            shift = ha - pal * dyn.loading
-        a = truncated_normal(rng, shift / information, 1.0 / math.sqrt(information), -1.0, 1.0)
+        information = paa - pac * pac / pcc - ab * ab / bb
+        pull = ha - pac * hc / pcc - ab * b_pull / bb
+        a = truncated_normal(rng, pull / information, 1.0 / math.sqrt(information), -1.0, 1.0)
     if moving.loading:
-        b = (hl - pal * a) / pll + rng.standard_normal() / math.sqrt(pll)
+        b = (b_pull - ab * a) / bb + rng.standard_normal() / math.sqrt(bb)
+    if moving.common and shared:
+        c = (hc - pac * a - pbc * b) / pcc + rng.standard_normal() / math.sqrt(pcc)
+        own.common[i] = c
+    own.a[i] = a
+    own.loading[i] = b
     total = 0.0
     for t in range(n_times):
         e = x[t + 1] - a * x[t] - b * mean[t, k]
+        if shared:
+            e -= c * own.common_factor[t]
         total += e * e
-    return a, b, total
+    return total
 
 
 @jit(internal=True)
@@ -225,6 +254,8 @@ def draw_regression(m, i, mean, k, centre, spread, work, rng):
         for j in range(p + 1):
             state[j] *= a
         state[p] += b * mean[t, k]
+        if m.own.common.shape[0] > 0:
+            state[p] += m.own.common[i] * m.own.common_factor[t]
         var = a * a * var + m.own.var_x[0]
         if m.cells.repeats[i, t] == 0:
             continue

@@ -21,7 +21,12 @@ import numpy as np
 from cavity.core.compile import jit, wide_vectors
 from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.models.series.kalman import cell_precision, observation_constant, prepare
+from cavity.models.series.kalman import (
+    cell_precision,
+    dynamics,
+    observation_constant,
+    prepare,
+)
 from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
@@ -43,8 +48,14 @@ def describe_against(m, row, i, variance):
     With positive variance v the posterior of eta has covariance v I - v^2 J and mean v h.
     """
     prepare(m, row, i)
-    a = m.own.a[i]
-    b = m.own.loading[i]
+    return describe_prepared(row, dynamics(m, i), variance) + observation_constant(m, i)
+
+
+@jit
+def describe_prepared(row, dyn, variance):
+    """The same for scratch rows that are prepared, less ``observation_constant``."""
+    a = dyn.a
+    b = dyn.loading
     weight = row[WEIGHT]
     drift = row[DRIFT]
     shrink = row[SHRINK]
@@ -52,10 +63,10 @@ def describe_against(m, row, i, variance):
     phi = row[PHI]
     diagonal = row[DIAGONAL]
     h = row[SLOPE]
-    n_times = m.cells.y.shape[1]
-    process = m.own.var_x[0] + b * b * variance
+    n_times = row.shape[1]
+    process = dyn.var_x + b * b * variance
     x = 0.0
-    p = m.own.var_x0[0]
+    p = dyn.var_x0
     log_det = 0.0
     quad = 0.0
     product = 1.0
@@ -86,7 +97,7 @@ def describe_against(m, row, i, variance):
         phi[t] = a * g
         r *= a
         info *= a * a
-    return observation_constant(m, i) - 0.5 * (log_det + quad)
+    return -0.5 * (log_det + quad)
 
 
 def information_matrix(n_times: int, *slots: int) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 Coordinates. The state is measured from the data: with c_t the observed cell mean (or a c_{t-1}
 where nothing is observed), the filter follows x_t - c_t, whose observations are all zero and
-whose drift is ``loading * mu_t - (c_t - a c_{t-1})``. Nothing large is then subtracted from
-something large, whatever the level of the series.
+whose drift is ``loading * mu_t - (c_t - a c_{t-1} - common * g_t)``. Nothing large is then
+subtracted from something large, whatever the level of the series.
 
 Division-free filter. Writing the filtered variance as n/d and mean as M/d, and adding the two
 further quantities E and U, the whole recursion is linear::
@@ -97,6 +97,9 @@ def prepare(m, row, i):
         centre[t] = residual(m, i, t) if m.cells.repeats[i, t] > 0 else c
         drift[t] = centre[t] - c
         before = centre[t]
+    if m.own.common.shape[0] > 0:
+        for t in range(m.cells.y.shape[1]):
+            drift[t] -= m.own.common[i] * m.own.common_factor[t]
 
 
 @jit

@@ -31,8 +31,10 @@ from cavity.models.series.kalman import (
 from cavity.models.series.population import log_mass_inside
 from cavity.models.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
-# Columns of the sums per cluster: e = x_t - a x_{t-1} runs over members and times.
-LOADING_SQUARE, EX, XX, LOW, HIGH, PRIOR_PULL, SIZE, LOADING = range(8)
+# Columns of the sums per cluster: e = x_t - a x_{t-1} - common g_t runs over members and times.
+LOADING_SQUARE, EX, XX, LOW, HIGH, PRIOR_PULL, SIZE, LOADING, LOADING_COMMON, COMMON_SQUARE = range(
+    10
+)
 
 
 class StateSums(NamedTuple):
@@ -40,14 +42,19 @@ class StateSums(NamedTuple):
 
     pull: np.ndarray  # (T, slots) of loading e_t
     back: np.ndarray  # (T, slots) of loading x_{t-1}
-    scalars: np.ndarray  # (slots, 8)
+    common_pull: np.ndarray  # (T, slots) of common e_t, or (0, 0) without a common factor
+    common_back: np.ndarray  # (T, slots) of common x_{t-1}, or (0, 0)
+    scalars: np.ndarray  # (slots, 10)
 
 
-def state_sums(n_times: int, n_slots: int) -> StateSums:
+def state_sums(n_times: int, n_slots: int, *, common: bool = False) -> StateSums:
     """Room for the sums of `n_slots` clusters."""
+    shape = (n_times, n_slots)
+    shared = shape if common else (0, 0)
     return StateSums(
-        np.zeros((n_times, n_slots)), np.zeros((n_times, n_slots)), np.zeros((n_slots, 8))
-    )
+        np.zeros(shape), np.zeros(shape), np.zeros(shared), np.zeros(shared),
+        np.zeros((n_slots, 10)),
+    )  # fmt: skip
 
 
 @jit(internal=True)
@@ -58,20 +65,32 @@ def clear_sums(sums):
         for k in range(n_slots):
             sums.pull[t, k] = 0.0
             sums.back[t, k] = 0.0
+    for t in range(sums.common_pull.shape[0]):
+        for k in range(n_slots):
+            sums.common_pull[t, k] = 0.0
+            sums.common_back[t, k] = 0.0
     for k in range(n_slots):
-        for j in range(8):
+        for j in range(10):
             sums.scalars[k, j] = 0.0
         sums.scalars[k, LOW] = -math.inf
         sums.scalars[k, HIGH] = math.inf
 
 
 @jit(internal=True)
-def add_to_sums(a, b, k, x, sums):
-    """Add a series with parameters (a, b) and states x_0..x_T to cluster k's sums."""
+def add_to_sums(m, i, k, x, sums):
+    """Add series i with states x_0..x_T to cluster k's sums."""
+    a = m.own.a[i]
+    b = m.own.loading[i]
+    shared = sums.common_pull.shape[0] > 0
+    c = m.own.common[i] if shared else 0.0
     ex = 0.0
     xx = 0.0
     for t in range(sums.pull.shape[0]):
         e = x[t + 1] - a * x[t]
+        if shared:
+            e -= c * m.own.common_factor[t]
+            sums.common_pull[t, k] += c * e
+            sums.common_back[t, k] += c * x[t]
         sums.pull[t, k] += b * e
         sums.back[t, k] += b * x[t]
         ex += e * x[t]
@@ -85,6 +104,8 @@ def add_to_sums(a, b, k, x, sums):
     own[PRIOR_PULL] += a
     own[SIZE] += 1.0
     own[LOADING] += b
+    own[LOADING_COMMON] += b * c
+    own[COMMON_SQUARE] += c * c
 
 
 class CommonShift(NamedTuple):
@@ -132,6 +153,8 @@ def _shift_sums(sums, k, shift):
     """Bring the sums of cluster k up to date with a shift of its a_i."""
     for t in range(sums.pull.shape[0]):
         sums.pull[t, k] -= shift * sums.back[t, k]
+    for t in range(sums.common_pull.shape[0]):
+        sums.common_pull[t, k] -= shift * sums.common_back[t, k]
     own = sums.scalars[k]
     own[EX] -= shift * own[XX]
     own[LOW] -= shift
@@ -267,6 +290,8 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
         base = x[0]
         for t in range(n_times):
             base = m.own.a[i] * base + m.own.loading[i] * paths.value[t, k]
+            if m.own.common.shape[0] > 0:
+                base += m.own.common[i] * m.own.common_factor[t]
             if m.cells.repeats[i, t] > 0:
                 w = cell_precision(m, i, t)
                 g = (x[t + 1] - base) / sd

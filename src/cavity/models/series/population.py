@@ -101,21 +101,20 @@ def draw_autoregression_population(a, population, hyper, rng):
 
 
 @jit
-def draw_loading_population(loading, population, hyper, rng):
-    """Draw mean and precision of the loadings given them, in place: conjugate draws."""
-    n = loading.shape[0]
+def draw_normal_population(values, population, hyper, rng):
+    """Draw mean and precision of normal values given them, into `population`: conjugate draws."""
+    n = values.shape[0]
     total = 0.0
     for i in range(n):
-        total += loading[i]
-    precision = n * population[LOADING_PRECISION] + hyper.precision
-    mean = total * population[LOADING_PRECISION] / precision
+        total += values[i]
+    precision = n * population[1] + hyper.precision
+    mean = total * population[1] / precision
     mean += rng.standard_normal() / math.sqrt(precision)
     square = 0.0
     for i in range(n):
-        square += (loading[i] - mean) * (loading[i] - mean)
-    variance = inverse_gamma(rng, hyper.shape + 0.5 * n, hyper.scale + 0.5 * square)
-    population[LOADING_MEAN] = mean
-    population[LOADING_PRECISION] = 1.0 / variance
+        square += (values[i] - mean) * (values[i] - mean)
+    population[0] = mean
+    population[1] = 1.0 / inverse_gamma(rng, hyper.shape + 0.5 * n, hyper.scale + 0.5 * square)
 
 
 class PopulationUpdate(Update):
@@ -146,7 +145,7 @@ class PopulationUpdate(Update):
         if self.a is not None:
             draw_autoregression_population(own.a, own.population, self.a, rng)
         if self.loading is not None:
-            draw_loading_population(own.loading, own.population, self.loading, rng)
+            draw_normal_population(own.loading, own.population[LOADING_MEAN:], self.loading, rng)
 
     def log_density(self, chain: Chain) -> float:
         """Log prior density of what is learned."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cavity.models.series.common import CommonFactorUpdate
 from cavity.models.series.draws import EVERYTHING, Moving, SeriesPriors
 from cavity.models.series.population import PopulationUpdate
 from cavity.models.series.signs import ClusterFlips, Turn
@@ -91,7 +92,9 @@ class SeriesProblem:
             learn_df=self.learn_df,
         )
         population = PopulationUpdate(self.priors, self.moving)
-        return series, population, ClusterFlips(turn, together=population.loading is not None)
+        common = CommonFactorUpdate(model, self.priors, self.moving)
+        flips = ClusterFlips(turn, together=population.loading is not None)
+        return series, population, common, flips
 
     def few(self) -> SeriesProblem:
         """The same problem with few series and times, to compile kernels with."""

@@ -117,7 +117,7 @@ def draw_factors_given_states(var_x, paths, sums, rng):
 
 @jit
 def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums, rng):
-    """Draw, series by series: beta, the states, (a, loading), var_y; then var_x, var_x0, hypers.
+    """Draw by series: beta, the states, (a, loading, common), var_y; then var_x, var_x0, hypers.
 
     Parameters
     ----------
@@ -146,10 +146,7 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
         dyn = dynamics(m, i)
         filter_forward(row, dyn, paths.value, paths.none, k)
         draw_states(row, dyn, paths.value, paths.none, k, x, rng)
-        a, b, square = draw_dynamics(dyn, x, paths.value, k, m.own.population, moving, rng)
-        m.own.a[i] = a
-        m.own.loading[i] = b
-        total += square
+        total += draw_dynamics(m, i, x, paths.value, k, moving, rng)
         start += x[0] * x[0]
         if moving.var_y:
             draw_noise(m, i, x, prior, rng)
@@ -159,7 +156,7 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
         if kept.shape[0] > 0:
             for t in range(n_times):
                 kept[i, t] = x[t + 1]
-        add_to_sums(a, b, k, x, sums)
+        add_to_sums(m, i, k, x, sums)
     if moving.var_x:
         m.own.var_x[0] = inverse_gamma(
             rng, prior.var_x_shape + 0.5 * n * n_times, prior.var_x_scale + 0.5 * total

@@ -2,9 +2,12 @@
 
 The model (every symbol as in ``docs/series.md``), for series i, time t = 1..T, observation l::
 
-    x_it  = a_i x_i,t-1 + loading_i eta_kt + N(0, var_x),    k = z_i,  eta_kt ~ N(0, 1)
+    x_it  = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),    k = z_i
     y_itl = x_it + beta_i' u_itl + N(0, var_y_i),            l = 1..n_it, n_it may be 0
-    x_i0  ~ N(0, var_x0)
+    x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
+
+The common factor g is there on request only. What is known of the states' steps, common_i g_t, is
+taken off a series' drift (``kalman.prepare``), so that neither filters nor collapses know of it.
 
 With Student-t noise the mean of a cell has the variance var_y_i / (n_it w_it) instead of
 var_y_i / n_it, w_it ~ Gamma(df / 2, df / 2).
@@ -47,6 +50,9 @@ class SeriesParameters(NamedTuple):
     var_x0: np.ndarray  # (1,)
     tails: np.ndarray  # (n, T) what multiplies a cell's precision, or (0, 0): noise is Gaussian
     df: np.ndarray  # (1,) degrees of freedom of the noise; infinite: Gaussian
+    common: np.ndarray  # (n,) loadings of the common factor, or (0,): there is none
+    common_factor: np.ndarray  # (T,) g_1..g_T, or (0,)
+    common_population: np.ndarray  # (2,) mean and precision of the loadings of the common factor
     free_signs: bool  # whether the sign of a loading is drawn with its series' label
 
 
@@ -103,6 +109,8 @@ def some_series(m: FactorSeries, n: int, n_times: int) -> FactorSeries:
     cells, own = m.cells, m.own
     few = {name: getattr(own, name)[:n].copy() for name in ("a", "loading", "var_y", "beta")}
     few["tails"] = np.ascontiguousarray(own.tails[:n, :n_times])
+    few["common"] = own.common[:n].copy()
+    few["common_factor"] = own.common_factor[:n_times].copy()
     return FactorSeries(
         cells._replace(
             y=np.ascontiguousarray(cells.y[:n, :n_times]),
@@ -131,6 +139,8 @@ def factor_series(
     population: Sequence[float] = (0.0, 1.0, 0.0, 1.0),
     var_x0: float = 1.0,
     df: float = np.inf,
+    common: np.ndarray | float | None = None,
+    common_population: Sequence[float] = (0.0, 1.0),
     free_signs: bool = False,
     centre: float = 0.0,
     scale: np.ndarray | float = 1.0,
@@ -139,7 +149,8 @@ def factor_series(
 ) -> FactorSeries:
     """Collect data and parameters; numbers are repeated for every series.
 
-    `count` defaults to one observation wherever `y` is not NaN.
+    `count` defaults to one observation wherever `y` is not NaN; without `common` there is no common
+    factor, with it that starts at zero.
     """
     y = np.ascontiguousarray(y, dtype=float)
     n, n_times = y.shape
@@ -174,6 +185,9 @@ def factor_series(
             var_x0=np.array([var_x0], dtype=float),
             tails=np.ones((n, n_times) if np.isfinite(df) else (0, 0)),
             df=np.array([df], dtype=float),
+            common=np.zeros(0) if common is None else each(common),
+            common_factor=np.zeros(0 if common is None else n_times),
+            common_population=np.array(common_population, dtype=float),
             free_signs=bool(free_signs),
         ),
         scratch(n_times, n_slots),

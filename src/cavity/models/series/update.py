@@ -8,6 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
+from cavity.models.series.common import (
+    SETTLING,
+    draw_common_given_states,
+    draw_common_jointly,
+)
 from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
@@ -84,7 +89,7 @@ class SeriesUpdate(Update):
         self.joint = joint
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
-        self.started = False
+        self.n_done = 0
         # Steps of log var_x and of the shift of all a_i: scale and number of tries, directions.
         self.tuning = np.array([1.0, 0.0])
         self.metric = np.diag([0.2, 0.05])
@@ -108,15 +113,17 @@ class SeriesUpdate(Update):
         Parameters that moved before the assignments first had would fit the starting labels,
         at random perhaps, and loadings near zero would hold the chain there.
         """
-        moving = self.moving if self.started else NOTHING
-        self.started = True
+        moving = self.moving if self.n_done else NOTHING
+        if self.n_done < SETTLING:
+            moving = moving._replace(common=False)
+        self.n_done += 1
         model, parameters, z, counts = chain.model, chain.parameters, chain.z, chain.counts
         own = model.own
         if self.joint:
             self._draw_jointly(model, parameters, z, counts, moving, rng)
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
-            draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
+            self._draw_given_states(model, parameters, rng)
         if moving.var_x:
             x = np.empty(model.cells.y.shape[1] + 1)
             rescale_own_noise(model, z, parameters, self.priors, x, rng)
@@ -126,7 +133,7 @@ class SeriesUpdate(Update):
             shift_autoregressions(
                 own.a, own.var_x[0], z, self.sums, own.population, self.priors.a, per_slot, rng
             )
-        draw_factors_given_states(own.var_x[0], parameters, self.sums, rng)
+        self._draw_given_states(model, parameters, rng)
         if moving.loading:
             rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
 
@@ -154,6 +161,10 @@ class SeriesUpdate(Update):
             )
 
         before = draw_factors()
+        if model.own.common.size:
+            # Labels were drawn with the clusters' factors integrated out: these come first.
+            draw_common_jointly(model, z, parameters, matrix, products, rng)
+            before = draw_factors()
         kinds = [kind for kind, moves in ((0, moving.var_x), (1, moving.a)) if moves]
         if not kinds:
             return
@@ -259,6 +270,14 @@ class SeriesUpdate(Update):
         before, after = (log_mass((-1.0 - m) * root, (1.0 - m) * root) for m in (mean, mean + step))
         return float(own.a.size * (before - after) - hyper.precision * step * (mean + 0.5 * step))
 
+    def _draw_given_states(
+        self, model: FactorSeries, parameters: FactorPaths, rng: np.random.Generator
+    ) -> None:
+        """Draw all factors given the states: the common one without those of the clusters first."""
+        if model.own.common.size:
+            draw_common_given_states(model, self.sums, rng)
+        draw_factors_given_states(model.own.var_x[0], parameters, self.sums, rng)
+
     def _refresh(
         self,
         model: FactorSeries,
@@ -282,7 +301,8 @@ class SeriesUpdate(Update):
 
     def _make_room(self, model: FactorSeries) -> None:
         n_times, n_slots = model.cells.y.shape[1], model.scratch.lanes.shape[1]
-        self.sums: StateSums = state_sums(n_times, n_slots)
+        common = bool(model.own.common.size)
+        self.sums: StateSums = state_sums(n_times, n_slots, common=common)
         n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
         self.matrices = information_matrix(n_times if self.joint else 1, n_kept)
 
@@ -349,7 +369,7 @@ class SeriesUpdate(Update):
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
-            "progress": np.array([self.n_kept, self.started])
+            "progress": np.array([self.n_kept, self.n_done])
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
@@ -357,7 +377,7 @@ class SeriesUpdate(Update):
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
-        self.n_kept, self.started = int(progress[0]), bool(progress[1])
+        self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
 
 
