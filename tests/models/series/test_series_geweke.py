@@ -286,7 +286,8 @@ def shared_draws(shared_world):
 @pytest.mark.parametrize(
     "name",
     [
-        "collapsed",
+        "corrected",
+        pytest.param("collapsed", marks=pytest.mark.slow),
         pytest.param("naive joint", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
         pytest.param("naive alternating", marks=pytest.mark.slow),
