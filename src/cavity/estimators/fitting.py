@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.driver import Parts
+from cavity.collapse.ep import EPCollapse
 from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
@@ -219,7 +220,7 @@ def _rehearse(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    if getattr(sampler.collapse, "staleness_every", 0):
+    if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
         sampler.collapse.staleness(sampler.z, sampler.counts)
 
 

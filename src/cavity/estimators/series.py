@@ -267,7 +267,7 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            self._collapse_for(*data.y.shape, draw),
+            self._collapse_for(n, data.y.shape[1], draw),
             start=labels,
             n_start=n_start,
             anchors=(
