@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.driver import Parts
+from cavity.collapse.ep import EPCollapse
 from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
@@ -245,9 +246,8 @@ def _rehearse(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    collapse: Any = sampler.collapse
-    if getattr(collapse, "staleness_every", 0):
-        collapse.staleness(sampler.z, sampler.counts)
+    if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
+        sampler.collapse.staleness(sampler.z, sampler.counts)
 
 
 def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
