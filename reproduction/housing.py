@@ -143,7 +143,8 @@ def _clustered(unit: Unit, collapse: str, **changes: Any) -> HedonicIndex:
         n_chains=1,
         random_state=unit["trial"],
         progress=False,
-        series_options={"keep_warmup": True, "n_jobs": 1},
+        # The paper's model: Gaussian noise, and no common factor beside the global trend.
+        series_options={"keep_warmup": True, "n_jobs": 1, "df": None, "common_factor": False},
         **settings,
     )
 

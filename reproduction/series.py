@@ -67,6 +67,8 @@ def _chain(unit: Unit, Y: np.ndarray, n_sweeps: int) -> Any:
     return SeriesMixture(
         n_clusters=unit["n_clusters"],
         scales="all",  # as the paper has it: one variance of the states' noise
+        df=None,  # likewise: Gaussian noise, and no common factor
+        common_factor=False,
         collapse=unit["sampler"],
         n_chains=1,
         n_warmup=0,

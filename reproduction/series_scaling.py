@@ -61,6 +61,8 @@ def _chain(unit: Unit, Y: np.ndarray, labels: np.ndarray, n_sweeps: int) -> Any:
     return SeriesMixture(
         n_clusters=unit["n_clusters"],
         scales="all",  # as the paper has it: one variance of the states' noise
+        df=None,  # likewise: Gaussian noise, and no common factor
+        common_factor=False,
         collapse=collapse,
         collapse_options={} if route is None else {"route": route},
         n_chains=1,

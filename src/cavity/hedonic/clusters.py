@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cavity import Posterior
 
 
+_WIDTH = 2 * 1.6448536269514722  # of a normal 90% interval, in standard deviations
+
+
 class ClusteredTrends:
     """Regional regressions plus regional trends whose clusters share latent factors.
 
@@ -26,8 +29,10 @@ class ClusteredTrends:
     def __init__(self, mixture: Any, regions: np.ndarray) -> None:
         self.mixture = mixture
         self._regions = regions
-        draws = np.asarray(mixture.posterior_.parameters["var_y"])
-        self._noise = draws.reshape(-1, draws.shape[-1]).mean(axis=0)
+        # What an observation varies by beyond the trend: of Student-t noise, as its 90% interval.
+        sale, trend = mixture.forecast(1), mixture.forecast(1, of="trend")
+        spread = [((b.upper - b.lower).to_numpy()[:, 0] / _WIDTH) ** 2 for b in (sale, trend)]
+        self._noise = np.maximum(spread[0] - spread[1], 0.0)
 
     @classmethod
     def fit(
@@ -54,13 +59,11 @@ class ClusteredTrends:
 
     def effect(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of trend plus regression."""
-        found = self.mixture.predict(_table(rows, self._regions))
-        # What is predicted there is a sale; its noise is not part of the effect.
-        var = found["sd"].to_numpy() ** 2 - self._noise[rows.region]
-        return found["mean"].to_numpy(), np.maximum(var, 0.0)
+        found = self.mixture.predict(_table(rows, self._regions), of="trend")
+        return found["mean"].to_numpy(), found["sd"].to_numpy() ** 2
 
     def noise(self, rows: Any) -> np.ndarray:
-        """Posterior mean of the noise variance of the region."""
+        """Variance of the noise of the region's sales."""
         return self._noise[rows.region]
 
 
