@@ -17,6 +17,7 @@ from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.mixture_answers import MixtureAnswers
 from cavity.estimators.recording import within_steps
+from cavity.estimators.rehearsal import request_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -181,6 +182,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
+            request=request_of(type(self).__name__, self._settings(), X.shape[1]),
         )
         return plan, units
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammainc
 
-from cavity.core.compile import jit
+from cavity.core.compile import Kernels, jit
 from cavity.core.numerics import fast_log
 from cavity.core.slices import log_target, slice_step
 from cavity.models.sampled_student_t import (
@@ -29,6 +29,7 @@ from cavity.updates import LIKELIHOOD, Chain, Update
 LOWEST, HIGHEST = 0.5, 200.0
 # Shape and rate of the gamma prior.
 DF_PRIOR = (2.0, 0.1)
+_NO_SCALES = np.empty(0)
 
 
 def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -86,6 +87,28 @@ def slice_df(df, distance, z, k, n, d, shape, rate, rng):
     return math.exp(slice_step(density, math.log(df), 0.5, rng))
 
 
+FIXED, SHARED, EACH = 0, 1, 2
+
+
+def draw_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    """Draw degrees of freedom given cluster parameters, then scales given both.
+
+    `distance` is room for a number per observation; without observations `scale` is not drawn.
+    """
+    n, d = y.shape
+    distances(y, parameters, z, distance)
+    if learn == SHARED:
+        shared = 0.5 * slice_df(2.0 * alpha[0], distance, z, -1, n, d, shape, rate, rng)
+        for k in range(alpha.shape[0]):
+            alpha[k] = shared
+    elif learn == EACH:
+        for k in range(alpha.shape[0]):
+            df = 2.0 * alpha[k]
+            alpha[k] = 0.5 * slice_df(df, distance, z, k, counts[k], d, shape, rate, rng)
+    if scale.shape[0] > 0:
+        draw_scales(scale, alpha, distance, z, d, rng)
+
+
 class TailUpdate(Update):
     """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
 
@@ -120,27 +143,22 @@ class TailUpdate(Update):
         self.shape = shape
         self.rate = rate
         self.fraction = fraction
+        self._how = {None: FIXED, "shared": SHARED, "each": EACH}[learn]
+        self._kernels = Kernels()
+        self._distance = np.empty(0)
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Degrees of freedom given cluster parameters, then scales given both."""
-        model, z, counts = chain.model, chain.z, chain.counts
-        scaled = hasattr(model, "scale")
-        if self.learn is None and not scaled:
+        model = chain.model
+        scale = getattr(model, "scale", _NO_SCALES)
+        if self.learn is None and scale is _NO_SCALES:
             return
-        n, d = model.y.shape
-        distance = np.empty(n)
-        distances(model.y, chain.parameters, z, distance)
-        if self.learn == "shared":
-            model.alpha[:] = 0.5 * slice_df(
-                2.0 * model.alpha[0], distance, z, -1, n, d, self.shape, self.rate, rng
-            )
-        elif self.learn == "each":
-            for k in range(model.alpha.size):
-                model.alpha[k] = 0.5 * slice_df(
-                    2.0 * model.alpha[k], distance, z, k, counts[k], d, self.shape, self.rate, rng
-                )
-        if scaled:
-            draw_scales(model.scale, model.alpha, distance, z, d, rng)
+        if self._distance.size != len(model.y):
+            self._distance = np.empty(len(model.y))
+        self._kernels.run(
+            draw_tails, model.y, model.alpha, scale, chain.parameters, chain.z, chain.counts,
+            self._distance, self._how, self.shape, self.rate, rng,
+        )  # fmt: skip
         if self.learn is not None:
             self._follow(model)
 
