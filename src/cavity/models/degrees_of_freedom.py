@@ -7,6 +7,7 @@ out, by a slice step on their logarithm; scale variables are drawn afterwards.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -38,6 +39,13 @@ def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.n
     while (outside := (out < LOWEST) | (out > HIGHEST)).any():
         out[outside] = rng.gamma(shape, 1.0 / rate, int(outside.sum()))
     return out
+
+
+@functools.cache
+def _log_normaliser(shape: float, rate: float) -> float:
+    """Of the truncated gamma prior of one cluster's degrees of freedom."""
+    low, high = gammainc(shape, [rate * LOWEST, rate * HIGHEST])
+    return shape * math.log(rate) - math.lgamma(shape) - math.log(high - low)
 
 
 @jit(reassoc=True, internal=True)
@@ -177,10 +185,8 @@ class TailUpdate(Update):
             return 0.0
         alpha = chain.model.alpha
         df = 2.0 * (alpha[:1] if self.learn == "shared" else alpha[chain.counts > 0])
-        ends = gammainc(self.shape, self.rate * np.array([LOWEST, HIGHEST]))
-        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        constant -= math.log(ends[1] - ends[0])
-        return float((constant + (self.shape - 1.0) * np.log(df) - self.rate * df).sum())
+        logs = (self.shape - 1.0) * np.log(df) - self.rate * df
+        return float(logs.sum()) + df.size * _log_normaliser(self.shape, self.rate)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Degrees of freedom per cluster."""
