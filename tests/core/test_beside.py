@@ -9,10 +9,13 @@ import sys
 import time
 
 import numba
+import numpy as np
 import pytest
 
 from cavity.core import beside
 from cavity.core.beside import compiled_beside, processors
+from cavity.estimators.fitting import SHARED_KERNELS
+from cavity.estimators.rehearsal import request_of
 
 
 @pytest.fixture
@@ -44,6 +47,17 @@ def test_it_runs_meanwhile_and_is_waited_for(room):
     assert told["cache"] == str(room / "cache")
     path = list(dict.fromkeys(map(os.path.abspath, sys.path)))
     assert list(dict.fromkeys(map(os.path.abspath, told["path"])))[: len(path)] == path
+
+
+def test_it_is_given_its_arguments(room):
+    write_module(
+        room,
+        "import pathlib, sys\n"
+        "(pathlib.Path(__file__).parent / 'told.txt').write_text(' '.join(sys.argv[1:]))\n",
+    )
+    with compiled_beside("kernels_of_toys", "a", "b") as started:
+        assert started
+    assert (room / "told.txt").read_text() == "a b"
 
 
 def test_its_failure_is_nobodys_concern(room, capfd):
@@ -142,3 +156,57 @@ def test_the_rehearsal_compiles_all_that_a_fit_needs_for_its_answer():
     assert len(needed) >= 8
     missing = {name: s for name, s in needed.items() if not set(s) <= set(rehearsed.get(name, ()))}
     assert not missing
+
+
+def run_with_cache(code, folder, *arguments):
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "CAVITY_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.split()
+
+
+SHARE = """
+import sys
+from cavity.core.cache import cache_directory
+from cavity.estimators import rehearsal
+rehearsal.rehearse_answer = lambda: None
+rehearsal.rehearse(sys.argv[1])
+print(*(path.name.split("-")[0].split(".")[-1] for path in cache_directory().glob("*.nbi")))
+"""
+FIT_AFTER = """
+import sys, warnings
+import numpy as np
+from numba.core import event
+import cavity
+warnings.simplefilter("ignore")
+fit = getattr(cavity, sys.argv[1])(3, n_chains=1, n_warmup=1, n_draws=2, n_jobs=1).fit
+
+class Listener(event.Listener):
+    def on_start(self, compiled): print(compiled.data["dispatcher"].py_func.__name__)
+    def on_end(self, compiled): pass
+
+event.register("numba:compile", Listener())
+fit(np.random.default_rng(0).standard_normal((12, 2)))
+"""
+
+
+def test_a_request_has_only_what_decides_the_kernels():
+    settings = {"n_clusters": 3, "collapse": "collapsed", "init": np.zeros(10), "checkpoint": "a"}
+    told = json.loads(request_of("GaussianMixture", settings, 2))
+    assert set(told["settings"]) == {"n_clusters", "collapse"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GaussianMixture", "StudentTMixture"])
+def test_a_fit_takes_what_was_compiled_on_request(tmp_path, name):
+    left = run_with_cache(SHARE, tmp_path, request_of(name, {"n_clusters": 3}, 2))
+    shared = {kernel.__name__ for kernel in SHARED_KERNELS}
+    assert shared - set(left) <= {"draw_tails"}
+    assert not {"sweep", "_all", "gather_statistics"} & set(left)
+    compiled = run_with_cache(FIT_AFTER, tmp_path, name)
+    assert {"sweep", "_all", "gather_statistics"} <= set(compiled)
+    assert not shared & set(compiled)

@@ -13,8 +13,10 @@ from broken import careless
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
 from cavity.core.arrays import declare
+from cavity.core.compile import jit
 from cavity.models import degrees_of_freedom
 from cavity.models.sampled_student_t import SampledStudentT
+from cavity.models.scaled_gaussian import draw_scales
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import (
     accumulate,
@@ -56,27 +58,33 @@ def test_swapping_the_parameters_of_empty_slots_fails():
     assert p_value("gaussian-naive", careless(), exact) < FAILS
 
 
+right_tails = jit(degrees_of_freedom.draw_tails, internal=True)
+
+
+def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng)
+    for i in range(distance.shape[0]):
+        distance[i] *= 0.5
+    draw_scales(scale, alpha, distance, z, y.shape[1], rng)
+
+
+def from_the_prior(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    for i in range(distance.shape[0]):
+        distance[i] = 0.0
+    draw_scales(scale, alpha, distance, z, 0, rng)
+
+
 def test_half_the_quadratic_form_in_the_scales_fails(monkeypatch):
-    right = degrees_of_freedom.draw_scales
-
-    def halved(scale, alpha, distance, z, d, rng):
-        right(scale, alpha, 0.5 * distance, z, d, rng)
-
     exact = small.exact("student-t", "dirichlet")
-    monkeypatch.setattr(degrees_of_freedom, "draw_scales", halved)
+    monkeypatch.setattr(degrees_of_freedom, "draw_tails", halved)
     # A subtle mistake for the partition: it takes more draws than the others.
     assert p_value("student-t-blocked", "dirichlet", exact, 14_000) < FAILS
     assert p_value("student-t-naive", "dirichlet", exact, 14_000) < FAILS
 
 
 def test_scales_without_their_own_observation_fails(monkeypatch):
-    right = degrees_of_freedom.draw_scales
-
-    def from_the_prior(scale, alpha, distance, z, d, rng):
-        right(scale, alpha, 0.0 * distance, z, 0, rng)
-
     exact = small.exact("student-t", "dirichlet")
-    monkeypatch.setattr(degrees_of_freedom, "draw_scales", from_the_prior)
+    monkeypatch.setattr(degrees_of_freedom, "draw_tails", from_the_prior)
     assert p_value("student-t-blocked", "dirichlet", exact) < FAILS
 
 

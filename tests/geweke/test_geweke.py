@@ -13,7 +13,9 @@ import pytest
 from joint import Case, z_scores
 from scipy import stats
 
+from cavity.core.compile import jit
 from cavity.models import degrees_of_freedom
+from cavity.models.scaled_gaussian import draw_scales
 from cavity.priors.hyperpriors import ClusterHyperpriors
 
 N_SWEEPS = 6000
@@ -73,25 +75,30 @@ def test_joint_distribution_with_gaps(case):
     assert np.abs(scores).max() < threshold(scores.size)
 
 
+right_tails = jit(degrees_of_freedom.draw_tails, internal=True)
+
+
+def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng)
+    for i in range(distance.shape[0]):
+        distance[i] *= 0.5
+    draw_scales(scale, alpha, distance, z, y.shape[1], rng)
+
+
+def without_jacobian(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    wrong = shape - 1.0
+    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, wrong, rate, rng)
+
+
 def test_half_the_quadratic_form_fails(monkeypatch):
-    right = degrees_of_freedom.draw_scales
-
-    def halved(scale, alpha, distance, z, d, rng):
-        right(scale, alpha, 0.5 * distance, z, d, rng)
-
-    monkeypatch.setattr(degrees_of_freedom, "draw_scales", halved)
+    monkeypatch.setattr(degrees_of_freedom, "draw_tails", halved)
     scores = z_scores(Case("student-t", "blocked", "dirichlet", "shared"), 6000, seed=2)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
 
 def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
     """A slice step that forgets that it works on the logarithm."""
-    right = degrees_of_freedom.slice_df
-
-    def without_jacobian(df, distance, z, k, n, d, shape, rate, rng):
-        return right(df, distance, z, k, n, d, shape - 1.0, rate, rng)
-
-    monkeypatch.setattr(degrees_of_freedom, "slice_df", without_jacobian)
+    monkeypatch.setattr(degrees_of_freedom, "draw_tails", without_jacobian)
     scores = z_scores(Case("student-t", "naive", "dirichlet", "shared"), 6000, seed=3)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 

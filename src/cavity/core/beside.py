@@ -41,20 +41,22 @@ def processors() -> int:
 
 
 @contextlib.contextmanager
-def compiled_beside(module: str) -> Iterator[None]:
+def compiled_beside(module: str, *arguments: str) -> Iterator[bool]:
     """Run ``python -m module`` meanwhile, where no kernels are kept yet, and wait for its end.
 
     It needs a folder for the cache, a second processor and a Python to start; without one of
-    them, or where anything goes wrong, nothing is done.
+    them, or where anything goes wrong, nothing is done. Gives whether it was started.
 
     Parameters
     ----------
     module : str
         Which compiles kernels when it is run.
+    *arguments : str
+        That it is given.
     """
-    process = _started(module)
+    process = _started(module, *arguments)
     try:
-        yield
+        yield process is not None
         if process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE)
@@ -64,7 +66,7 @@ def compiled_beside(module: str) -> Iterator[None]:
             process.wait()
 
 
-def _started(module: str) -> subprocess.Popen[bytes] | None:
+def _started(module: str, *arguments: str) -> subprocess.Popen[bytes] | None:
     folder = cache_directory()
     python = os.fsdecode(multiprocessing.spawn.get_executable() or "")
     # Where Python is part of another program, the executable is that program.
@@ -78,7 +80,7 @@ def _started(module: str) -> subprocess.Popen[bytes] | None:
     }
     try:
         return subprocess.Popen(
-            [python, "-P", "-m", module],  # -P: the path above is all, as it is here
+            [python, "-P", "-m", module, *arguments],  # -P: the path above is all, as it is here
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -15,12 +15,13 @@ Where compiled code is kept between processes is the business of ``core/cache.py
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import numba
@@ -316,11 +317,37 @@ class Kernels:
         """Call the compiled form of a kernel."""
         bound = self._bound.get(kernel)
         if bound is None:
+            if _chosen and kernel not in _chosen[-1]:
+                return None
             dispatcher = compiled(kernel, args)
             types_of_all = tuple(numba.typeof(value) for value in args)
             dispatcher.compile(types_of_all)
             bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
-        return bound(*args)
+        return None if _chosen else bound(*args)
 
 
-__all__ = ["Kernels", "cache_directory", "compiled", "jit", "verb", "wide_vectors"]
+_chosen: list[Set[Callable]] = []
+
+
+@contextlib.contextmanager
+def compiling_only(*kernels: Callable) -> Iterator[None]:
+    """Meanwhile `Kernels` compile these kernels when they are asked to run them, and run none.
+
+    For a process that has nothing else to do: it holds for all threads.
+    """
+    _chosen.append(set(kernels))
+    try:
+        yield
+    finally:
+        _chosen.pop()
+
+
+__all__ = [
+    "Kernels",
+    "cache_directory",
+    "compiled",
+    "compiling_only",
+    "jit",
+    "verb",
+    "wide_vectors",
+]

@@ -17,7 +17,9 @@ from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
+from cavity.core.compile import compiling_only
 from cavity.core.progress import say
+from cavity.models.degrees_of_freedom import TailUpdate, draw_tails
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
@@ -26,12 +28,19 @@ from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
+from cavity.priors.collapsed_df import CollapsedDfUpdate, draw_df_of_all
+from cavity.priors.hyperpriors import ClusterHyperpriors, draw_hyperparameters
 from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
 from cavity.sampling.run import ChainRun
-from cavity.sampling.sampler import Describe, PartitionSampler, slots_for
+from cavity.sampling.sampler import (
+    Describe,
+    PartitionSampler,
+    log_densities_of_all,
+    slots_for,
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,9 @@ class Plan:
         Gives the pairs that moves of many labels start from; None for no moves.
     places : RowPlaces, optional
         Weights and known labels, where not all observations are plain.
+    request : str
+        Asks `cavity.estimators.rehearsal`, in a second process, for a share of the kernels; empty
+        if it would not know how.
     """
 
     name: str
@@ -104,6 +116,7 @@ class Plan:
     from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
     places: RowPlaces | None = None
+    request: str = ""
 
     @property
     def n_slots(self) -> int:
@@ -228,22 +241,49 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
     """Run a sweep over a few observations, so that no chain's clock shows compilation.
 
-    Of two jobs the second compiles what the answer needs.
+    Of two jobs the second compiles what the answer needs, and a share of this if it is told how.
     """
     if not kernels_are_kept():
         say("compiling kernels: once on this machine, about 15 seconds")
     two = count_jobs(n_jobs, 2) == 2
-    with compiled_beside("cavity.posterior.rehearsal") if two else nullcontext():
-        _rehearse(plan)
+    module = "cavity.estimators.rehearsal"
+    with compiled_beside(module, plan.request) if two else nullcontext(False) as beside:
+        shared = beside and bool(plan.request)
+        _rehearse(plan, with_shared=not shared)
+    if shared:
+        _rehearse(plan)  # takes what the second process left
 
 
-def _rehearse(plan: Plan) -> None:
-    rng = np.random.default_rng(0)
+# What a second process compiles meanwhile, with what the answer needs: half the work. The moves
+# are not among it, since they have most of their parts from the sweep.
+SHARED_KERNELS = (draw_hyperparameters, draw_df_of_all, draw_tails, log_densities_of_all)
+_SHARED_UPDATES = (ClusterHyperpriors, CollapsedDfUpdate, TailUpdate)
+
+
+def compile_share(plan: Plan) -> None:
+    """Compile the kernels that a second process does, and run none."""
+    with compiling_only(*SHARED_KERNELS):
+        _few(plan).log_densities()
+
+
+def _few(plan: Plan, with_shared: bool = True) -> PartitionSampler:
+    """A chain over a few observations, with or without the updates that have shared kernels."""
     n, parts = plan.assemble_few(plan.n_slots)
+    updates = tuple(u for u in parts.updates if with_shared or not isinstance(u, _SHARED_UPDATES))
+    for update in updates:
+        if isinstance(update, ClusterHyperpriors):
+            update.n_held = 0
     moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
-    sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
+    rng = np.random.default_rng(0)
+    return plan.sampler(parts._replace(updates=updates), np.zeros(n, dtype=int), rng, moves)
+
+
+def _rehearse(plan: Plan, with_shared: bool = True) -> None:
+    rng = np.random.default_rng(0)
+    sampler = _few(plan, with_shared)
     sampler.sweep(rng)
-    sampler.log_joint()
+    if with_shared:
+        sampler.log_joint()
     sampler.record()
     sampler.keep()
     if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:

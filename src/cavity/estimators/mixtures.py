@@ -27,6 +27,7 @@ from cavity.estimators.known import (
 )
 from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS, MixtureAnswers
 from cavity.estimators.recording import within_steps
+from cavity.estimators.rehearsal import request_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -257,6 +258,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
+            request=request_of(type(self).__name__, self._settings(), X.shape[1]),
         )
         return plan, units, None if problem.rows is None else problem.rows.box
 

@@ -7,13 +7,14 @@ out, by a slice step on their logarithm; scale variables are drawn afterwards.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammainc
 
-from cavity.core.compile import jit
+from cavity.core.compile import Kernels, jit
 from cavity.core.numerics import fast_log
 from cavity.core.slices import log_target, slice_step
 from cavity.models.row_scores import follow_tails
@@ -31,6 +32,7 @@ from cavity.updates import LIKELIHOOD, Chain, Update
 LOWEST, HIGHEST = 0.5, 200.0
 # Shape and rate of the gamma prior.
 DF_PRIOR = (2.0, 0.1)
+_NO_SCALES = np.empty(0)
 
 
 def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -39,6 +41,13 @@ def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.n
     while (outside := (out < LOWEST) | (out > HIGHEST)).any():
         out[outside] = rng.gamma(shape, 1.0 / rate, int(outside.sum()))
     return out
+
+
+@functools.cache
+def _log_normaliser(shape: float, rate: float) -> float:
+    """Of the truncated gamma prior of one cluster's degrees of freedom."""
+    low, high = gammainc(shape, [rate * LOWEST, rate * HIGHEST])
+    return shape * math.log(rate) - math.lgamma(shape) - math.log(high - low)
 
 
 @jit(reassoc=True, internal=True)
@@ -131,6 +140,28 @@ def draw_sums_of_scales(scale, alpha, distance, weight, z, d, rng):
         scale[i] = rng.standard_gamma(weight[i] * (a + 0.5 * d)) / (a + 0.5 * distance[i])
 
 
+FIXED, SHARED, EACH = 0, 1, 2
+
+
+def draw_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    """Draw degrees of freedom given cluster parameters, then scales given both.
+
+    `distance` is room for a number per observation; without observations `scale` is not drawn.
+    """
+    n, d = y.shape
+    distances(y, parameters, z, distance)
+    if learn == SHARED:
+        shared = 0.5 * slice_df(2.0 * alpha[0], distance, z, -1, n, d, shape, rate, rng)
+        for k in range(alpha.shape[0]):
+            alpha[k] = shared
+    elif learn == EACH:
+        for k in range(alpha.shape[0]):
+            df = 2.0 * alpha[k]
+            alpha[k] = 0.5 * slice_df(df, distance, z, k, counts[k], d, shape, rate, rng)
+    if scale.shape[0] > 0:
+        draw_scales(scale, alpha, distance, z, d, rng)
+
+
 class TailUpdate(Update):
     """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
 
@@ -165,30 +196,26 @@ class TailUpdate(Update):
         self.shape = shape
         self.rate = rate
         self.fraction = fraction
+        self._how = {None: FIXED, "shared": SHARED, "each": EACH}[learn]
+        self._kernels = Kernels()
+        self._distance = np.empty(0)
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Degrees of freedom given cluster parameters, then scales given both."""
-        model, z, counts = chain.model, chain.z, chain.counts
-        scaled = hasattr(model, "scale")
-        if self.learn is None and not scaled:
+        model = chain.model
+        scale = getattr(model, "scale", _NO_SCALES)
+        if self.learn is None and scale is _NO_SCALES:
             return
-        n, d = model.y.shape
-        distance = np.empty(n)
-        distances(model.y, chain.parameters, z, distance)
+        if self._distance.size != len(model.y):
+            self._distance = np.empty(len(model.y))
         if isinstance(model, UnevenRows) and not model.alike:
-            self._draw_weighted(model, z, distance, rng)
+            distances(model.y, chain.parameters, chain.z, self._distance)
+            self._draw_weighted(model, chain.z, self._distance, rng)
             return
-        if self.learn == "shared":
-            model.alpha[:] = 0.5 * slice_df(
-                2.0 * model.alpha[0], distance, z, -1, n, d, self.shape, self.rate, rng
-            )
-        elif self.learn == "each":
-            for k in range(model.alpha.size):
-                model.alpha[k] = 0.5 * slice_df(
-                    2.0 * model.alpha[k], distance, z, k, counts[k], d, self.shape, self.rate, rng
-                )
-        if scaled:
-            draw_scales(model.scale, model.alpha, distance, z, d, rng)
+        self._kernels.run(
+            draw_tails, model.y, model.alpha, scale, chain.parameters, chain.z, chain.counts,
+            self._distance, self._how, self.shape, self.rate, rng,
+        )  # fmt: skip
         if self.learn is not None:
             self.follow(model)
 
@@ -229,10 +256,8 @@ class TailUpdate(Update):
             return 0.0
         alpha = chain.model.alpha
         df = 2.0 * (alpha[:1] if self.learn == "shared" else alpha[chain.counts > 0])
-        ends = gammainc(self.shape, self.rate * np.array([LOWEST, HIGHEST]))
-        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        constant -= math.log(ends[1] - ends[0])
-        return float((constant + (self.shape - 1.0) * np.log(df) - self.rate * df).sum())
+        logs = (self.shape - 1.0) * np.log(df) - self.rate * df
+        return float(logs.sum()) + df.size * _log_normaliser(self.shape, self.rate)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Degrees of freedom per cluster."""

@@ -26,7 +26,7 @@ import numpy as np
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
-from cavity.core.numerics import fast_log
+from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8
 from cavity.models.scaled_gaussian import ScaledGaussian, first_scales
 from cavity.models.student_t import (
@@ -52,6 +52,7 @@ from cavity.verbs import (
 
 _LOG_PI = math.log(math.pi)
 _EDGES = 8
+_FIRST_TRIES = 10
 _FEW_TRIES = 30
 _MOST_PIECES = 4000
 # So many refusals mean numbers that are none.
@@ -159,12 +160,20 @@ def _height(u, f):
     return 0.5 * (f.n1 * math.log1p(u * f.slope) - near)
 
 
+@jit(forceinline=True, internal=True)
+def _fast_height(u, f):
+    """H(u), off by no more than n1 roundings of a number near one."""
+    near, far = fast_log_pair(1.0 + u * f.inverse_kappa, 1.0 + u * f.slope)
+    return 0.5 * (f.n1 * far - (f.n1 - f.d) * near)
+
+
 @jit
 def draw_scale(alpha, d, kappa, nu, delta, rng):
     """Draw u from f exactly: by rejection from two gammas, or from many pieces if that is slow.
 
-    Each way is exact and the first is given up after a number of tries that is fixed, so the
-    draw is exact too.
+    Two gammas join at an edge. One that does for most observations is tried first, then the best of
+    some. Each way is exact and is given up after a number of tries that is fixed, so the draw is
+    exact too.
     """
     return draw_scale_of_shape(alpha, alpha + 0.5 * d, d, kappa, nu + 1.0, delta, rng)
 
@@ -173,47 +182,53 @@ def draw_scale(alpha, d, kappa, nu, delta, rng):
 def draw_scale_of_shape(alpha, a, d, kappa, n1, delta, rng):
     """``draw_scale`` for a density of any shape a, whose H has any n1."""
     f = _Shape(alpha, a, 1.0 / kappa, 1.0 / kappa + delta, n1, d)
-    u = _by_two_gammas(f, rng)
+    reach = f.a + 2.0 * math.sqrt(f.a)
+    edge = reach / (alpha + 0.5 * (d * f.inverse_kappa + n1 * delta))
+    u = _by_two_gammas(f, 2.0 * edge, _FIRST_TRIES, rng)
+    if not u > 0.0:
+        u = _by_two_gammas(f, _best_edge(f, edge, reach), _FEW_TRIES, rng)
     return u if u > 0.0 else _by_pieces(f, rng)
 
 
 @jit(internal=True)
-def _by_two_gammas(f, rng):
-    """A draw, or -1 after some refusals."""
-    a = f.a
-    reach = a + 2.0 * math.sqrt(a)
-    edge = reach / (f.alpha + 0.5 * (f.d * f.inverse_kappa + f.n1 * (f.slope - f.inverse_kappa)))
+def _best_edge(f, edge, reach):
+    """The edge that makes the envelope smallest, of a few."""
     log_alpha = math.log(f.alpha)
-    # The edge that makes the envelope smallest, of a few. Weights: rate^-a, alpha^-a exp(-H).
     best = math.inf
     chosen = edge
-    chosen_height = 0.0
     for _ in range(_EDGES):
         height = _height(edge, f)
-        near = -a * math.log(f.alpha + height / edge)
-        far = -a * log_alpha - height
+        # Logarithms of the gammas' weights: rate^-a and alpha^-a exp(-H).
+        near = -f.a * math.log(f.alpha + height / edge)
+        far = -f.a * log_alpha - height
         size = max(near, far) + math.log1p(math.exp(-abs(near - far)))
         if size < best:
             best = size
             chosen = edge
-            chosen_height = height
         edge *= 4.0
         if edge * f.alpha > 4.0 * reach:
             break
-    chord = chosen_height / chosen
+    return chosen
+
+
+@jit(internal=True)
+def _by_two_gammas(f, edge, n_tries, rng):
+    """A draw by the two gammas that join at `edge`, or -1 after some refusals."""
+    a = f.a
+    height = _fast_height(edge, f)
+    chord = height / edge
     rate = f.alpha + chord
-    odds = a * (math.log(rate) - log_alpha) - chosen_height
-    below = 1.0 / (1.0 + math.exp(min(odds, 700.0)))
-    for _ in range(_FEW_TRIES):
+    below = 1.0 / (1.0 + fast_exp(a * fast_log(rate / f.alpha) - height))
+    for _ in range(n_tries):
         if rng.random() < below:
             u = rng.standard_gamma(a) / rate
             bound = chord * u
-            inside = u <= chosen
+            inside = u <= edge
         else:
             u = rng.standard_gamma(a) / f.alpha
-            bound = chosen_height
-            inside = u > chosen
-        if inside and u > 0.0 and rng.random() <= math.exp(bound - _height(u, f)):
+            bound = height
+            inside = u > edge
+        if inside and u > 0.0 and rng.random() <= fast_exp(bound - _fast_height(u, f)):
             return u
     return -1.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -10,20 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import Kernels, jit
+from cavity.core.compile import Kernels
 from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
-
-
-@jit
-def count_tries(rate, due, begun, out):
-    """Whole tries that are due after one more sweep; what is left of them stays due."""
-    for kind in range(rate.shape[0]):
-        due[kind] += rate[kind]
-        out[kind] = np.int64(math.floor(due[kind]))
-        due[kind] -= out[kind]
-        begun[kind] += out[kind]
-
 
 # Sweeps before the first try, if the warm-up is long enough.
 WAITING = 50
@@ -110,7 +98,10 @@ class Move:
         if self._room is None:
             width = state.family.natural.shape[1]
             self._room = room_for(n, width, chain.collapse.own_width)
-        count_tries(self.rate, self.due, self.drawn, self._tries)
+        self.due += self.rate
+        np.floor(self.due, out=self._tries, casting="unsafe")
+        self.due -= self._tries
+        self.drawn += self._tries
         start = time.perf_counter()
         self._kernels.run(
             type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,

@@ -137,7 +137,7 @@ def find_partition(
     Notes
     -----
     Large problems are handled leaner. Above 4,000 observations no tree is built. Where comparing
-    every draw with every other costs more than 3e10 steps, draws are screened against an even
+    every draw with every other costs more than 4e9 steps, draws are screened against an even
     subset first. With more than 1e8 labels in all, the search uses an even subset of the draws;
     the expected loss returned is over all of them. Where the counts would take more than 0.8 GB
     (thousands of clusters in each of many draws) the best draw or tree cut is returned as it is.

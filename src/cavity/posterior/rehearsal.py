@@ -1,8 +1,6 @@
 """Compiles all that the answer of a fit needs, on a few made-up draws.
 
-    python -m cavity.posterior.rehearsal
-
-A first fit runs this in a second process while it compiles the sampler's kernels.
+A first fit has a second process do this while it compiles the sampler's kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +23,3 @@ def rehearse() -> None:
     posterior = Posterior(labels, log_joint=np.zeros(labels.shape[:2]))
     posterior.view(posterior.partition(DEFAULT))
     posterior.diagnostics()
-
-
-if __name__ == "__main__":
-    rehearse()

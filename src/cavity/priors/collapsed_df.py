@@ -20,7 +20,7 @@ import numpy as np
 
 from cavity.core.compile import Kernels, jit
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.core.slices import log_target, slice_step
+from cavity.core.slices import height_at, log_target, slice_step
 from cavity.families.common import load_slot
 from cavity.families.normal_inverse_wishart import log_multigamma
 from cavity.priors.cluster import read_psi
@@ -93,7 +93,7 @@ def draw_df_of_all(q, counts, typical, scale, members, work, rng):
             scale[r, c] /= spare
     density = LogSpareOfAll(scale, members, counts, typical, work)
     x = math.log(spare)
-    if log_target(density, x) == -math.inf:
+    if height_at(density, x) == -math.inf:
         return False
     change = math.exp(slice_step(density, x, 1.0, rng)) - spare
     for k in range(-1, counts.shape[0]):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.core.slices import log_target, slice_step
 from cavity.updates import Chain, Update
 from cavity.verbs import log_prior
@@ -57,12 +57,12 @@ class ConcentrationUpdate(Update):
     def __init__(self, shape: float, rate: float) -> None:
         self.shape = shape
         self.rate = rate
+        self._kernels = Kernels()
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw it given the cluster sizes."""
         prior = getattr(chain.prior, "base", chain.prior)
-        kernel = compiled(update_concentration, prior)
-        kernel(prior, chain.counts, self.shape, self.rate, rng)
+        self._kernels.run(update_concentration, prior, chain.counts, self.shape, self.rate, rng)
 
     def log_density(self, chain: Chain) -> float:
         """Of the concentration under its gamma prior."""

@@ -13,6 +13,7 @@ columns go together within them.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -95,4 +96,7 @@ def scale_log_density(prior: ScalePrior, common: Common) -> float:
         return float(each.sum())
     value = 0.5 * (g - d - 1.0) * np.linalg.slogdet(common.scale)[1]
     value -= 0.5 * (rate * diagonal).sum() + 0.5 * g * (d * math.log(2.0) - np.log(rate).sum())
-    return float(value - multigammaln(0.5 * g, d))
+    return float(value - _log_multigamma(0.5 * g, d))
+
+
+_log_multigamma = functools.cache(multigammaln)

@@ -190,6 +190,14 @@ class PartitionSampler:
         """Log density of the data given labels and cluster parameters."""
         return float(self._kernels.run(likelihood_of_all, self.model, self.parameters, self.z))
 
+    def log_densities(self) -> tuple[float, float, float, float]:
+        """Log densities of labels, of data given parameters, of these in the prior and in slots."""
+        densities: tuple[float, float, float, float] = self._kernels.run(
+            log_densities_of_all, self.prior, self.model, self.family, self.parameters,
+            self.z, self.counts, np.empty(self.family.natural.shape[1]),
+        )  # fmt: skip
+        return densities
+
     def log_joint(self) -> float:
         """Log joint density of data, labels, parameters of occupied clusters and all else drawn.
 
@@ -201,10 +209,7 @@ class PartitionSampler:
         if self.marginal:
             total = self._kernels.run(prior_of_partition, self.prior, self.counts)
             return float(total + updates + self.collapse.log_evidence(self.z, self.counts))
-        of_labels, self._log_likelihood, before, after = self._kernels.run(
-            log_densities_of_all, self.prior, self.model, self.family, self.parameters,
-            self.z, self.counts, np.empty(self.family.natural.shape[1]),
-        )  # fmt: skip
+        of_labels, self._log_likelihood, before, after = self.log_densities()
         total = of_labels + updates + self._log_likelihood + before
         # By Bayes' theorem: p(labels, data) = p(labels, data, parameters) / p(parameters | ...).
         self._log_marginal = float(total - after)
