@@ -9,10 +9,10 @@ in, in standard deviations of their columns, and the share of them within the 90
 breast cancer and penguins, against scikit-learn's IterativeImputer, KNNImputer and column means.
 *Cluster*: adjusted Rand index of wine, iris and penguins as they are, with gaps, and of the rows
 that have none left, clusters of the others by prediction; all with ``concentration=20``, since all
-groups are known to be there. Beside it what k nearest neighbours and a Gaussian mixture come to, and
-linear discriminant analysis of rows filled in that way, which is told the groups: how much the gaps
-have left to be found. *Speed*: time of a sweep with gaps over
-that of a sweep without, interleaved. The number of clusters given is the true one.
+groups are known to be there. Beside it what k nearest neighbours with a Gaussian mixture come to,
+and linear discriminant analysis of rows filled in that way, which is told the groups: how much the
+gaps have left to be found. *Speed*: time of a sweep with gaps over that of a sweep without,
+interleaved. The number of clusters given is the true one.
 """
 
 from __future__ import annotations
