@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,10 +14,10 @@ from cavity.collapse.leave_one_out import leave_one_out, set_parameters
 from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
 from cavity.estimators.recording import within_steps
-from cavity.estimators.validation import check_count, check_number
+from cavity.estimators.validation import check_count
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
-from cavity.models.imputation import impute
 from cavity.models.predictive import (
     CLUSTER_PRIOR,
     MAX_DRAWS,
@@ -34,38 +34,16 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.chains import seed_entropy
-from cavity.sampling.fingerprint import data_digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# Name under which a saved run keeps the digest of its data.
-DATA = "data"
-# And that of the weights of its rows, where these have some.
-WEIGHTS = "sample_weight"
-# And the box of noise, in the model's units.
-NOISE_BOX = "noise_box"
-# The label of rows outside every cluster.
-NOISE = -1
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
 
-class Imputed(NamedTuple):
-    """A table with values in its gaps.
-
-    Attributes
-    ----------
-    mean, lower, upper : arrays or DataFrames
-    """
-
-    mean: Any
-    lower: Any
-    upper: Any
-
-
-class MixtureAnswers(Fitted):
+class MixtureAnswers(GapAnswers, Fitted):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
@@ -379,66 +357,6 @@ class MixtureAnswers(Fitted):
             out = np.maximum(out, np.nan_to_num(tail))
         return out
 
-    def impute(self, X: Any, level: float = 0.9) -> Imputed:
-        """Values for the missing cells of X: posterior means and intervals.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n, d)
-            The rows of the fit, or new ones; NaN where a value is missing.
-        level : float
-            Probability of the interval.
-
-        Returns
-        -------
-        Imputed
-            ``mean``, ``lower`` and ``upper``, tables like X. Values that are there are all three.
-            The posterior is that of each cell alone, its row's cluster and the clusters' parameters
-            unknown; rows of the very table of the fit are in the cluster that each draw has them
-            in.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from cavity import GaussianMixture
-        >>> x = np.random.default_rng(0).standard_normal((60, 1))
-        >>> X = np.hstack([x, 2.0 * x + 1.0])
-        >>> m = GaussianMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
-        >>> filled = m.impute([[1.5, np.nan]])
-        >>> bool(abs(filled.mean[0, 1] - 4.0) < 0.2), bool(filled.lower[0, 1] < 4.0)
-        (True, True)
-        """
-        check_is_fitted(self)
-        check_number("level", level, 0.0, 1.0 - 1e-9)
-        table = X
-        X = self._check_data(X, reset=False)
-        standard = self._standardised(X)
-        missing = np.isnan(X)
-        rows = missing.any(axis=1)
-        chosen = self._chosen
-        own = np.full((int(rows.sum()), chosen.size), -1)
-        if self.posterior_.summaries.get(DATA, [""])[0] == data_digest(X):
-            own = self._places(chosen)[rows]
-        parts = impute(self._mixtures, standard[rows], own, level)
-        return Imputed(*(_like(table, X, self._filled(X, part)) for part in parts))
-
-    def _filled(self, X: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """X with values, in the model's units, in its gaps."""
-        out = X.copy()
-        _, columns = np.nonzero(np.isnan(X))
-        out[np.isnan(X)] = values * self._units.scale[columns] + self._units.centre[columns]
-        return out
-
-    def _places(self, chosen: np.ndarray) -> np.ndarray:
-        """Where among the clusters of `_mixtures` each row is in each chosen draw, (n, draw)."""
-        weight = _flat(self.posterior_, "weight")[chosen]
-        use = np.isfinite(weight) & (weight > 0.0)
-        place = self._mixtures.start[:-1, None] + np.cumsum(use, axis=1) - 1
-        labels = self.posterior_.flat_labels[chosen].astype(np.int64)
-        out = np.take_along_axis(place, labels, axis=1)
-        # Noise says nothing of a gap: the row is then as one of which nothing is known.
-        return np.ascontiguousarray(np.where((labels == 0) & self._noisy, -1, out).T)
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows from the posterior predictive distribution.
 
@@ -511,7 +429,12 @@ class MixtureAnswers(Fitted):
         """Log density of each row given the others' part of each chosen draw, (draw, n)."""
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
-        n_slots = max(self.n_clusters + self._noisy, int(labels.max()) + 2)
+        # Arrays of draws are as wide as the draw with the most slots, which may be none of these.
+        n_slots = max(
+            self.n_clusters + self._noisy,
+            int(labels.max()) + 2,
+            posterior.drawn["weight"].shape[2],
+        )
         collapse = assemble(
             self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
         ).collapse
@@ -585,18 +508,6 @@ class MixtureAnswers(Fitted):
         return table
 
 
-def _like(table: Any, X: np.ndarray, values: np.ndarray) -> Any:
-    """Values as a DataFrame where the table was one."""
-    from cavity.reading.frames import as_pandas, is_frame
-
-    if not is_frame(table):
-        return values
-    import pandas as pd
-
-    frame = as_pandas(table)
-    return pd.DataFrame(values, index=frame.index, columns=frame.columns)
-
-
 def _flat(posterior: Posterior, name: str) -> np.ndarray:
     """Draws of a cluster parameter in the model's units, chains one after the other."""
     values = posterior.drawn[name]
@@ -633,3 +544,6 @@ def _log_mean_exp(log_density: np.ndarray) -> np.ndarray:
     lift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))
+
+
+__all__ = ["DATA", "NOISE", "NOISE_BOX", "WEIGHTS", "MixtureAnswers"]
