@@ -18,7 +18,7 @@ def seat_weights(prior, counts, n_clusters, out):
         out[k] = seat_weight(prior, counts, n_clusters, np.int64(k))
 
 
-def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
+def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     """Predictive weights of the occupied slots given the sizes; NaN for empty ones.
 
     What they lack of one is the share of clusters that are empty or still to come.
@@ -44,7 +44,7 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     covariance = np.empty((n_slots, d, d))
     covariances(parameters.whiten, sampler.counts, covariance)
     return {
-        "weight": _clean_weights(sampler),
+        "weight": describe_weights(sampler),
         "mean": parameters.mean.T,
         "covariance": covariance,
         CLUSTER_PRIOR: sampler.family.prior.copy(),
