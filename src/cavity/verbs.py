@@ -137,13 +137,13 @@ def complete(model, q, k, i, rng):
 
 
 @verb
-def auxiliary(model, i):
-    """The variable of observation i that ``complete`` draws."""
+def auxiliary(model, i, out):
+    """Copy the variables of observation i that ``complete`` draws into `out`."""
 
 
 @verb
-def set_auxiliary(model, i, value):
-    """Put back a variable that ``auxiliary`` gave."""
+def set_auxiliary(model, i, values):
+    """Put back the variables that ``auxiliary`` copied."""
 
 
 @verb
@@ -154,6 +154,51 @@ def visit(model, i, k, rng):
 @verb
 def settle(model, i, k):
     """Keep the auxiliary variables of observation i that belong to its new cluster k."""
+
+
+# --------------------------------------------------------------------------- uneven rows
+# What a likelihood of plain rows does for those of `cavity.models.rows.UnevenRows`: rows with gaps
+# or weights. Each is the verb of its name, with the rows after the likelihood.
+
+
+@verb
+def part_evidence(base, rows, q, k, i):
+    """``evidence`` of an uneven row."""
+
+
+@verb
+def part_evidences(base, rows, q, i, out):
+    """``evidences`` of an uneven row."""
+
+
+@verb
+def part_bounds(base, rows, q, i, most, least):
+    """``bounds`` of an uneven row."""
+
+
+@verb
+def part_pick(base, rows, q, i, weights, scores, mass, visited, rng):
+    """``pick`` of a row of weight one."""
+
+
+@verb
+def part_visit(base, rows, i, k, rng):
+    """``visit``; by default there is nothing to prepare."""
+
+
+@verb
+def part_complete(base, rows, q, k, i, rng):
+    """``complete`` of an uneven row."""
+
+
+@verb
+def part_log_density(base, rows, parameters, k, i):
+    """``log_density`` of an uneven row."""
+
+
+@verb
+def part_log_densities(base, rows, parameters, i, out):
+    """``log_densities`` of an uneven row."""
 
 
 # --------------------------------------------------------------------------- collapses
@@ -258,12 +303,12 @@ def _(model, q, k, i, rng):
 
 
 @auxiliary.register(None)
-def _(model, i):
-    return 0.0
+def _(model, i, out):
+    return None
 
 
 @set_auxiliary.register(None)
-def _(model, i, value):
+def _(model, i, values):
     return None
 
 
@@ -274,4 +319,9 @@ def _(model, i, k, rng):
 
 @settle.register(None)
 def _(model, i, k):
+    return None
+
+
+@part_visit.register(None)
+def _(base, rows, i, k, rng):
     return None

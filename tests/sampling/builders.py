@@ -13,14 +13,15 @@ from cavity.priors.partition import is_open
 from cavity.sampling.sampler import PartitionSampler, slots_for
 
 
-def gaussian_collapse(y, niw, n_slots, collapse, updates=()):
-    return assemble(GaussianProblem(y, niw, tuple(updates)), collapse, n_slots)
+def gaussian_collapse(y, niw, n_slots, collapse, updates=(), rows=None):
+    return assemble(GaussianProblem(y, niw, tuple(updates), rows), collapse, n_slots)
 
 
 def student_t_collapse(
-    y, niw, n_slots, collapse, df, learn_df=None, df_prior=(2.0, 0.1), updates=(), **options
-):
-    problem = StudentTProblem(y, niw, tuple(updates), df, learn_df, df_prior)
+    y, niw, n_slots, collapse, df, learn_df=None, df_prior=(2.0, 0.1), updates=(), rows=None,
+    **options,
+):  # fmt: skip
+    problem = StudentTProblem(y, niw, tuple(updates), df, learn_df, df_prior, rows)
     return assemble(problem, collapse, n_slots, options)
 
 

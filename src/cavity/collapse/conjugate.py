@@ -94,12 +94,12 @@ def _(state, i, k):
 
 @note.register(Conjugate)
 def _(state, i, out):
-    out[0] = auxiliary(state.model, i)
+    auxiliary(state.model, i, out)
 
 
 @recall.register(Conjugate)
 def _(state, i, values):
-    set_auxiliary(state.model, i, values[0])
+    set_auxiliary(state.model, i, values)
 
 
 def log_evidence(state, z, counts):
@@ -130,6 +130,11 @@ class ConjugateCollapse(Driver):
 
     def __init__(self, model: Any, family: Any, parameters: Any) -> None:
         super().__init__(conjugate_state(model, family), parameters=parameters)
+
+    @property
+    def own_width(self) -> int:
+        """Numbers that are drawn with a label: a scale, and what fills gaps."""
+        return int(getattr(self.model, "own_width", 1))
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Sums over the first members."""

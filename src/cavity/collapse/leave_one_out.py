@@ -10,12 +10,15 @@ with drawn cluster parameters, which know the observation.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.core.compile import compiled, wide_vectors
-from cavity.models.sampled_student_t import SampledStudentT, set_score_rule
+from cavity.models.degrees_of_freedom import TailUpdate
+from cavity.models.predictive import cholesky
+from cavity.models.row_scores import fill_all_gaps
+from cavity.models.rows import UnevenRows
 from cavity.priors.partition import padded, renew
 from cavity.verbs import evidence, insert, prior_weights, remove
 
@@ -49,41 +52,69 @@ def log_normalisers(state, prior, z, counts, weights, out):
         insert(state, i, k)
 
 
+class _Draw(NamedTuple):
+    """A kept draw, as an update sees a chain."""
+
+    model: Any
+    family: Any
+    parameters: Any
+    z: np.ndarray
+    counts: np.ndarray
+    prior: Any = None
+
+
+def set_parameters(parameters: Any, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Write the parameters of a kept draw's clusters, NaN where a slot is empty, into slots."""
+    used = np.flatnonzero(np.isfinite(mean[:, 0]))
+    root = cholesky(covariance[used])
+    eye = np.broadcast_to(np.eye(mean.shape[1]), root.shape)
+    whiten = np.tril(np.linalg.solve(root, eye))
+    parameters.mean[:, used] = mean[used].T
+    parameters.whiten[:, :, used] = np.moveaxis(whiten, 0, 2)
+    diagonal = np.diagonal(root, axis1=1, axis2=2)
+    parameters.half_log_det[used] = np.log(diagonal).sum(axis=1)
+
+
 def leave_one_out(
     collapse: Any,
     z: np.ndarray,
     prior: Any,
     cluster_prior: np.ndarray,
-    alpha: np.ndarray | None = None,
-    scale: np.ndarray | None = None,
+    alpha: np.ndarray | None,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Log density of every observation given the others' part of a draw.
 
     Parameters
     ----------
     collapse : ConjugateCollapse
-        Over the data, with a slot more than the labels use; its state is changed to the draw's.
+        Over the data, with a slot more than the labels use, its parameters those of the draw; its
+        state is changed to the draw's.
     z : array of int, shape (n,)
     prior : NamedTuple
         The partition prior's state in this draw.
     cluster_prior : array
         Natural parameters of the prior of cluster parameters.
-    alpha : array, shape (slots,), optional
+    alpha : array, shape (slots,), or None
         Half the degrees of freedom of every slot, for Student-t clusters.
-    scale : array, shape (n,), optional
-        Every observation's scale variable, for these.
+    rng : numpy.random.Generator
+        Draws what is no part of a kept draw: scales, and values in gaps, given its parameters.
     """
     state = collapse.state
     n_slots = state.scores.size
     z = np.array(z, dtype=np.int32)
     counts = np.bincount(z, minlength=n_slots).astype(np.int64)
     state.family.prior[:] = cluster_prior
-    if isinstance(state.model, SampledStudentT):
+    chain = _Draw(state.model, state.family, collapse.parameters, z, counts)
+    if alpha is not None:
         state.model.alpha[:] = alpha
-        state.model.scale[:] = scale
-        set_score_rule(state.model)
-    # It needs no random numbers to gather statistics.
-    collapse.start(z, counts, np.random.default_rng(0))
+    if isinstance(state.model, UnevenRows):
+        compiled(fill_all_gaps, ())(state.model, collapse.parameters, z, rng)
+    if alpha is not None:
+        tails = TailUpdate(None)
+        tails.draw(chain, rng)
+        tails.follow(state.model)
+    collapse.start(z, counts, rng)
     prior = renew(padded(prior, n_slots), counts)
     out = np.empty(z.size)
     kernel = compiled(log_normalisers, (state, prior))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +17,9 @@ from cavity.core.lanes import whole_vectors
 from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
+from cavity.models.gaps import GapUpdate
+from cavity.models.row_scores import NO_NOISE, uneven_rows
+from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows
 from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian
@@ -37,11 +40,15 @@ class GaussianProblem:
         Of each cluster's mean and covariance, or where a learned one starts.
     updates : tuple of Update
         What learns the prior.
+    rows : RowTraits, optional
+        Gaps, weights and noise, where not all rows are plain; gaps of `y` then hold where a chain
+        may start.
     """
 
     y: np.ndarray
     prior: NIWPrior
     updates: tuple[Update, ...] = ()
+    rows: RowTraits | None = None
 
     model: ClassVar[str] = "gaussian"
 
@@ -57,7 +64,7 @@ class StudentTProblem:
 
     Attributes
     ----------
-    y, prior, updates
+    y, prior, updates, rows
         As in `GaussianProblem`.
     df : float
         Degrees of freedom, or where learned ones start.
@@ -72,6 +79,7 @@ class StudentTProblem:
     df: float = 5.0
     learn_df: str | None = None
     df_prior: tuple[float, float] = DF_PRIOR
+    rows: RowTraits | None = None
 
     model: ClassVar[str] = "student-t"
 
@@ -116,14 +124,31 @@ def _updates(problem: GaussianProblem | StudentTProblem) -> tuple[Update, ...]:
     return tuple(update.fresh() for update in problem.updates)
 
 
+def _likelihood(
+    problem: GaussianProblem | StudentTProblem, make: Callable[..., Any], alpha: np.ndarray
+) -> Any:
+    """The likelihood, in its wrapper where not all rows are plain."""
+    if problem.rows is None:
+        return make(problem.y, alpha)
+    noise = NO_NOISE if problem.rows.box is None else NOISE_SLOT
+    return uneven_rows(make(problem.y.copy(), alpha), problem.rows, noise)
+
+
+def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:
+    """What keeps the values that fill gaps, and draws them where a sweep does not."""
+    if isinstance(model, UnevenRows) and model.gaps.size:
+        return (GapUpdate(model, given_parameters),)
+    return ()
+
+
 def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = scaled_gaussian(problem.y, np.full(n_slots, np.inf))
+    model = _likelihood(problem, scaled_gaussian, np.full(n_slots, np.inf))
     driver: Any = collapse
     built, updates = driver(model, *_niw(problem, n_slots)), _updates(problem)
     if collapse is ConjugateCollapse:
-        return Parts(built, with_collapsed_df(updates), movable="exactly")
-    return Parts(built, updates)
+        return Parts(built, (*_gaps(model), *with_collapsed_df(updates)), movable="exactly")
+    return Parts(built, (*_gaps(model, given_parameters=True), *updates))
 
 
 @supports("gaussian", "collapsed")
@@ -136,8 +161,8 @@ def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     return _gaussian(NaiveCollapse, problem, n_slots)
 
 
-def _rows_of(problem: StudentTProblem, n_slots: int) -> tuple[np.ndarray, np.ndarray]:
-    return problem.y, np.full(n_slots, 0.5 * problem.df)
+def _alpha(problem: StudentTProblem, n_slots: int) -> np.ndarray:
+    return np.full(n_slots, 0.5 * problem.df)
 
 
 def _tails(problem: StudentTProblem, **options: Any) -> TailUpdate:
@@ -147,17 +172,23 @@ def _tails(problem: StudentTProblem, **options: Any) -> TailUpdate:
 @supports("student-t", "collapsed")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = sampled_student_t(*_rows_of(problem, n_slots))
+    model = _likelihood(problem, sampled_student_t, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
     updates = with_collapsed_df(_updates(problem))
-    return Parts(driver, (_tails(problem), *updates), movable="exactly")
+    return Parts(driver, (*_gaps(model), _tails(problem), *updates), movable="exactly")
 
 
 @supports("student-t", "ep")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
     fraction = options.get("fraction", 1.0)
-    model = student_t(*_rows_of(problem, n_slots), fraction)
+    if problem.rows is not None:
+        raise ValueError(
+            "collapse='ep' takes whole rows of equal weight that are all in clusters: it has no "
+            "projection for missing values, sample_weight or noise. Use collapse='collapsed', "
+            "which is exact."
+        )
+    model = student_t(problem.y, _alpha(problem, n_slots), fraction)
     tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
     return Parts(driver, (tails, *_updates(problem)), movable="approximately")
@@ -166,18 +197,20 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
 @supports("student-t", "blocked")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = scaled_gaussian(*_rows_of(problem, n_slots))
+    model = _likelihood(problem, scaled_gaussian, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    return Parts(driver, (_tails(problem), *with_collapsed_df(_updates(problem))))
+    updates = with_collapsed_df(_updates(problem))
+    return Parts(driver, (*_gaps(model), _tails(problem), *updates))
 
 
 @supports("student-t", "naive")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = marginal_student_t(*_rows_of(problem, n_slots))
+    model = _likelihood(problem, marginal_student_t, _alpha(problem, n_slots))
     driver = NaiveCollapse(model, *_niw(problem, n_slots))
-    # Labels were drawn with the scales integrated out: these come before the parameters.
-    return Parts(driver, (_tails(problem, first=True), *_updates(problem)))
+    # Labels were drawn with gaps and scales integrated out: these come before the parameters.
+    gaps = _gaps(model, given_parameters=True)
+    return Parts(driver, (*gaps, _tails(problem, first=True), *_updates(problem)))
 
 
 def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:

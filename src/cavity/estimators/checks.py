@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def _statistics(X: np.ndarray) -> np.ndarray:
     """Rows: median, spread of the quartiles, and how far out the extremes lie in those units."""
-    low, middle, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
+    low, middle, high = np.nanquantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, 1.0)
-    reach = np.abs(X - middle).max(axis=0) / spread
-    tail = np.quantile(np.abs(X - middle), 0.95, axis=0) / spread
+    reach = np.nanmax(np.abs(X - middle), axis=0) / spread
+    tail = np.nanquantile(np.abs(X - middle), 0.95, axis=0) / spread
     return np.stack([middle, high - low, tail, reach])
 
 
@@ -54,9 +54,12 @@ def predictive_check(
     rng = np.random.default_rng(seed_entropy(random_state))
     n_draws = draws.start.size - 1
     observed = _statistics(X)
+    missing, n = np.isnan(X), len(X)
     copies = np.stack(
         [
-            _statistics(replicate(draws, int(rng.integers(n_draws)), len(X), rng)[0])
+            _statistics(
+                np.where(missing, np.nan, replicate(draws, int(rng.integers(n_draws)), n, rng)[0])
+            )
             for _ in range(n_replicates)
         ]
     )

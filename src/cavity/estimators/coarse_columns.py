@@ -28,9 +28,10 @@ def coarse_columns(X: np.ndarray, names: Sequence[str]) -> list[str]:
     ["column 'sex' has 2 values", "column 'rain' is 0 in 52% of the rows"]
     """
     found: list[str] = []
-    if len(X) < ROWS_NEEDED:
-        return found
     for name, column in zip(names, X.T, strict=True):
+        column = column[~np.isnan(column)]
+        if len(column) < ROWS_NEEDED:
+            continue
         values, counts = np.unique(column, return_counts=True)
         share = counts.max() / len(column)
         if 1 < len(values) <= FEW_VALUES:

@@ -140,7 +140,7 @@ class Plan:
         *,
         names: Any = None,
         units: Units | None = None,
-        n_values: float = 0.0,
+        volume: float = 0.0,
         summaries: Mapping[str, Any] | None = None,
         **record: Any,
     ) -> Posterior:
@@ -153,14 +153,13 @@ class Plan:
             Of the observations.
         units : Units, optional
             Of the draws; densities are turned into the data's here, all else when it is shown.
-        n_values : float
-            Numbers that the likelihood is a density of, for that.
+        volume : float
+            What the log likelihood loses on the way to the data's units.
         summaries : mapping, optional
             What else the estimator keeps.
         **record
             Fields of the record that the estimator knows.
         """
-        volume = 0.0 if units is None else n_values * units.log_volume
         parameters = dict(run.parameters)
         for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
             parameters[name] = parameters[name] - volume

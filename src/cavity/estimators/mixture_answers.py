@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.collapse.leave_one_out import leave_one_out
+from cavity.collapse.leave_one_out import leave_one_out, set_parameters
 from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.recording import within_steps
-from cavity.estimators.validation import check_count
+from cavity.estimators.validation import check_count, check_number
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
+from cavity.models.imputation import impute
 from cavity.models.predictive import (
     CLUSTER_PRIOR,
     MAX_DRAWS,
@@ -31,13 +32,29 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.chains import seed_entropy
+from cavity.sampling.fingerprint import data_digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+# Name under which a saved run keeps the digest of its data.
+DATA = "data"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
+
+
+class Imputed(NamedTuple):
+    """A table with values in its gaps.
+
+    Attributes
+    ----------
+    mean, lower, upper : arrays or DataFrames
+    """
+
+    mean: Any
+    lower: Any
+    upper: Any
 
 
 class MixtureAnswers(Fitted):
@@ -178,11 +195,14 @@ class MixtureAnswers(Fitted):
         return df
 
     @property
+    def _chosen(self) -> np.ndarray:
+        """The draws that predictions average over."""
+        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws)
+
+    @property
     def _mixtures(self) -> MixtureDraws:
         if "mixtures" not in self._cache:
-            posterior = self.posterior_
-            chosen = spread_draws(posterior.n_chains * posterior.n_draws)
-            self._cache["mixtures"] = self._packed(chosen)
+            self._cache["mixtures"] = self._packed(self._chosen)
         return self._cache["mixtures"]
 
     def _standardised(self, X: np.ndarray) -> np.ndarray:
@@ -194,9 +214,8 @@ class MixtureAnswers(Fitted):
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        units = self._units
         log_density, probability = predict(self._mixtures, self._standardised(X), self.n_clusters_)
-        return log_density - units.log_volume, probability
+        return log_density - self._units.log_volumes(X), probability
 
     def predict(self, X: Any) -> np.ndarray:
         """Most probable cluster of the point estimate for each row of X."""
@@ -238,7 +257,10 @@ class MixtureAnswers(Fitted):
         return pd.DataFrame(table, index=index)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log posterior predictive density of each row of X, its cluster integrated out."""
+        """Log posterior predictive density of each row of X, its cluster integrated out.
+
+        Of a row with gaps it is the density of the values that are there.
+        """
         return _log_mean_exp(self._evaluate(X)[0])
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -260,7 +282,8 @@ class MixtureAnswers(Fitted):
         -------
         array of shape (n,)
             Under ``means_``, ``covariances_`` and ``df_``: the squared Mahalanobis distance over
-            d is then F(d, df), or chi-squared over d. The largest over the clusters.
+            d is then F(d, df), or chi-squared over d. The largest over the clusters. Of a row with
+            gaps it is that of the values that are there, and 1 where none is.
 
         Examples
         --------
@@ -272,17 +295,29 @@ class MixtureAnswers(Fitted):
         >>> int(m.tail_probabilities(X).argmin())
         7
         """
-        from scipy import stats
-
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
         standard = self._standardised(X)
+        out = np.zeros(len(standard))
+        patterns, at = np.unique(~np.isnan(standard), axis=0, return_inverse=True)
+        at = at.reshape(-1)
+        for number, there in enumerate(patterns):
+            rows = at == number
+            out[rows] = self._tails_of(standard[rows][:, there], there)
+        return out
+
+    def _tails_of(self, standard: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """Tail probabilities of rows with the same columns there."""
+        from scipy import stats
+
         d = standard.shape[1]
         out = np.zeros(len(standard))
+        if d == 0:
+            return out + 1.0
         means, covariances = self._standard
         for k in range(self.n_clusters_):
-            away = standard - means[k]
-            root = cholesky(covariances[k])
+            away = standard - means[k, there]
+            root = cholesky(covariances[k][np.ix_(there, there)])
             with np.errstate(over="ignore", invalid="ignore"):
                 distance = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
             if hasattr(self, "df_"):
@@ -291,6 +326,64 @@ class MixtureAnswers(Fitted):
                 tail = stats.chi2.sf(distance, d)
             out = np.maximum(out, np.nan_to_num(tail))
         return out
+
+    def impute(self, X: Any, level: float = 0.9) -> Imputed:
+        """Values for the missing cells of X: posterior means and intervals.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+            The rows of the fit, or new ones; NaN where a value is missing.
+        level : float
+            Probability of the interval.
+
+        Returns
+        -------
+        Imputed
+            ``mean``, ``lower`` and ``upper``, tables like X. Values that are there are all three.
+            The posterior is that of each cell alone, its row's cluster and the clusters' parameters
+            unknown; rows of the very table of the fit are in the cluster that each draw has them
+            in.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import GaussianMixture
+        >>> x = np.random.default_rng(0).standard_normal((60, 1))
+        >>> X = np.hstack([x, 2.0 * x + 1.0])
+        >>> m = GaussianMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
+        >>> filled = m.impute([[1.5, np.nan]])
+        >>> bool(abs(filled.mean[0, 1] - 4.0) < 0.2), bool(filled.lower[0, 1] < 4.0)
+        (True, True)
+        """
+        check_is_fitted(self)
+        check_number("level", level, 0.0, 1.0 - 1e-9)
+        table = X
+        X = self._check_data(X, reset=False)
+        standard = self._standardised(X)
+        missing = np.isnan(X)
+        rows = missing.any(axis=1)
+        chosen = self._chosen
+        own = np.full((int(rows.sum()), chosen.size), -1)
+        if self.posterior_.summaries.get(DATA, [""])[0] == data_digest(X):
+            own = self._places(chosen)[rows]
+        parts = impute(self._mixtures, standard[rows], own, level)
+        return Imputed(*(_like(table, X, self._filled(X, part)) for part in parts))
+
+    def _filled(self, X: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """X with values, in the model's units, in its gaps."""
+        out = X.copy()
+        _, columns = np.nonzero(np.isnan(X))
+        out[np.isnan(X)] = values * self._units.scale[columns] + self._units.centre[columns]
+        return out
+
+    def _places(self, chosen: np.ndarray) -> np.ndarray:
+        """Where among the clusters of `_mixtures` each row is in each chosen draw, (n, draw)."""
+        weight = _flat(self.posterior_, "weight")[chosen]
+        use = np.isfinite(weight) & (weight > 0.0)
+        place = self._mixtures.start[:-1, None] + np.cumsum(use, axis=1) - 1
+        labels = self.posterior_.flat_labels[chosen].astype(np.int64)
+        return np.ascontiguousarray(np.take_along_axis(place, labels, axis=1).T)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows from the posterior predictive distribution.
@@ -346,7 +439,7 @@ class MixtureAnswers(Fitted):
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
         seen = within_steps(self._standardised(X))
-        density = self._left_out(seen, chosen.ravel()) - self._units.log_volume
+        density = self._left_out(seen, chosen.ravel()) - self._units.log_volumes(X)
         thinned = Posterior(
             posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )
@@ -359,41 +452,24 @@ class MixtureAnswers(Fitted):
         n_slots = max(self.n_clusters, int(labels.max()) + 2)
         collapse = assemble(self._own_problem(standard), "collapsed", n_slots).collapse
         width = collapse.state.scores.size
-        alphas, scales = None, None
+        alphas = None
         if "df" in posterior.drawn:
             n_kept = posterior.drawn["df"].shape[2]
-            df = self._df_of_all_slots(chosen, width - n_kept)
-            alphas, scales = 0.5 * df, self._scales(standard, chosen, labels)
+            alphas = 0.5 * self._df_of_all_slots(chosen, width - n_kept)
         priors = _flat(posterior, CLUSTER_PRIOR)[chosen]
+        mean, covariance = (_flat(posterior, name)[chosen] for name in ("mean", "covariance"))
+        rng = np.random.default_rng(0)
         out = np.empty(labels.shape)
         for s in range(len(out)):
+            set_parameters(collapse.parameters, mean[s], covariance[s])
             out[s] = leave_one_out(
                 collapse,
                 labels[s],
                 self._partition_prior(int(chosen[s]), width),
                 priors[s],
                 None if alphas is None else alphas[s],
-                None if scales is None else scales[s],
+                rng,
             )
-        return out
-
-    def _scales(self, standard: np.ndarray, chosen: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """A draw of each row's scale variable given the draw's cluster parameters, (draw, n)."""
-        posterior = self.posterior_
-        rng = np.random.default_rng(0)
-        n, d = standard.shape
-        mean, covariance, df = (_flat(posterior, k)[chosen] for k in ("mean", "covariance", "df"))
-        out = np.empty(labels.shape)
-        for s, z in enumerate(labels.astype(np.int64)):
-            distance = np.empty(n)
-            for k in np.unique(z):
-                own = z == k
-                away = np.linalg.solve(cholesky(covariance[s, k]), (standard[own] - mean[s, k]).T)
-                with np.errstate(over="ignore"):
-                    distance[own] = np.square(away).sum(axis=0)
-            shape = 0.5 * (df[s, z] + d)
-            # No scale is nought: a row so far out has the smallest number there is.
-            out[s] = np.maximum(rng.gamma(shape) / (0.5 * (df[s, z] + distance)), 1e-300)
         return out
 
     def _partition_prior(self, draw: int, n_slots: int) -> Any:
@@ -443,6 +519,18 @@ class MixtureAnswers(Fitted):
         values[:, 0] += units.centre[:, None]
         table[shown] = values.reshape(len(table), -1)
         return table
+
+
+def _like(table: Any, X: np.ndarray, values: np.ndarray) -> Any:
+    """Values as a DataFrame where the table was one."""
+    from cavity.reading.frames import as_pandas, is_frame
+
+    if not is_frame(table):
+        return values
+    import pandas as pd
+
+    frame = as_pandas(table)
+    return pd.DataFrame(values, index=frame.index, columns=frame.columns)
 
 
 def _flat(posterior: Posterior, name: str) -> np.ndarray:

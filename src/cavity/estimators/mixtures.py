@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,8 @@ from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
-from cavity.estimators.mixture_answers import MixtureAnswers
+from cavity.estimators.gaps import filled, refuse_empty_columns
+from cavity.estimators.mixture_answers import DATA, MixtureAnswers
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
@@ -27,6 +29,7 @@ from cavity.estimators.validation import (
     check_numeric,
     robust_standardiser,
 )
+from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
@@ -75,12 +78,16 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             min(HELD, self.n_warmup // 2),
         )
 
-    def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> Any:
+    def _problem(
+        self, standard: np.ndarray, prior: ClusterPrior, rows: RowTraits | None = None
+    ) -> Any:
         raise TypeError("an estimator says what its problem is")
 
-    def _own_problem(self, standard: np.ndarray) -> Any:
-        """The problem of data in standardised units."""
-        return self._problem(standard, self._cluster_prior(standard.shape[1]))
+    def _own_problem(self, seen: np.ndarray) -> Any:
+        """The problem of data as the model sees them."""
+        missing = np.isnan(seen)
+        rows = RowTraits(missing, np.ones(len(seen))) if missing.any() else None
+        return self._problem(filled(seen), self._cluster_prior(seen.shape[1]), rows)
 
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
@@ -88,6 +95,12 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         return self._specification().state(self.n_clusters, n_slots, n)
 
     # ------------------------------------------------------------------ data
+
+    def __sklearn_tags__(self) -> Any:
+        """Of scikit-learn: values may be missing."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         X = check_numeric(X)
@@ -114,7 +127,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
-            Finite numbers. Columns need no scaling.
+            Finite numbers, NaN where one is missing. Columns need no scaling.
         y : ignored
 
         Returns
@@ -140,7 +153,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             run,
             names=names,
             units=units,
-            n_values=len(X),
+            volume=float(units.log_volumes(X).sum()),
+            summaries={DATA: np.array([data_digest(X)])},
             settings=self._settings(),
             noun="row",
             columns=columns,
@@ -165,11 +179,16 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         if not isinstance(self.init, str):
             start = check_labels(self.init, n, self.n_clusters, prior.is_open)
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
-        units = ColumnUnits(*robust_standardiser(X, getattr(self, "feature_names_in_", None)))
-        standard = units.standardise(X)
-        clusters = self._cluster_prior(X.shape[1])
-        problem = self._problem(within_steps(standard), clusters)
-        few = self._problem(np.ascontiguousarray(problem.y[:FEW]), clusters)
+        names = getattr(self, "feature_names_in_", None)
+        refuse_empty_columns(X, names)
+        units = ColumnUnits(*robust_standardiser(X, names))
+        problem = self._own_problem(within_steps(units.standardise(X)))
+        few = dataclasses.replace(
+            problem,
+            y=np.ascontiguousarray(problem.y[:FEW]),
+            rows=None if problem.rows is None else problem.rows.first(FEW),
+        )
+        standard = filled(units.standardise(X))
         plan = self._planned(
             problem,
             few,
@@ -314,10 +333,12 @@ class StudentTMixture(_Mixture):
         else:
             check_number("df", self.df, 0.05, 1e6, strict=False)
 
-    def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> StudentTProblem:
+    def _problem(
+        self, standard: np.ndarray, prior: ClusterPrior, rows: RowTraits | None = None
+    ) -> StudentTProblem:
         learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
         df = 5.0 if learn is not None else float(self.df)
-        return StudentTProblem(standard, prior.niw, prior.updates, df, learn)
+        return StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -359,5 +380,7 @@ cluster_centers_
 
     collapse: str = "collapsed"
 
-    def _problem(self, standard: np.ndarray, prior: ClusterPrior) -> GaussianProblem:
-        return GaussianProblem(standard, prior.niw, prior.updates)
+    def _problem(
+        self, standard: np.ndarray, prior: ClusterPrior, rows: RowTraits | None = None
+    ) -> GaussianProblem:
+        return GaussianProblem(standard, prior.niw, prior.updates, rows)

@@ -19,7 +19,7 @@ def recording_steps(X: np.ndarray) -> np.ndarray:
 
     The smallest gap between distinct values, rounding errors apart: one for counts, next to
     nothing for measurements. At most that of a uniform distribution as wide as the column; a
-    column of one value has no step and gets that.
+    column of one value has no step and gets that. Gaps have none.
 
     Examples
     --------
@@ -29,6 +29,7 @@ def recording_steps(X: np.ndarray) -> np.ndarray:
     widest = np.sqrt(12.0)
     out = np.full(X.shape[1], widest)
     for j, column in enumerate(X.T):
+        column = column[~np.isnan(column)]
         gaps = np.diff(np.unique(column))
         # Held against the bulk of the column: one absurd value must not make real gaps look
         # like rounding errors.
@@ -46,6 +47,6 @@ def within_steps(X: np.ndarray) -> np.ndarray:
     width = np.maximum(recording_steps(X), LEAST_STEP)
     seen = X + width * (rng.random(X.shape) - 0.5)
     # A column of one value says nothing, and must not: one Gaussian cluster fits it.
-    constant = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    constant = np.flatnonzero(np.nanmin(X, axis=0) == np.nanmax(X, axis=0))
     seen[:, constant] = X[:, constant] + 0.1 * rng.standard_normal((len(X), constant.size))
     return seen

@@ -207,7 +207,7 @@ progress, checkpoint, keep_warmup
             run,
             names=names,
             units=units,
-            n_values=float(data.count.sum(dtype=float)),
+            volume=float(data.count.sum(dtype=float)) * units.log_volume,
             summaries=summaries_of(data, moments),
             settings=self._settings(),
             noun="series",

@@ -44,12 +44,13 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _column(names: np.ndarray | None, j: int) -> str:
+def column_words(names: np.ndarray | None, j: int) -> str:
+    """A column in a message: by its name, where it has one."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
 def check_numeric(X: Any) -> Any:
-    """Numbers as scikit-learn takes them; refuses text, dates and masked cells, naming the place.
+    """Numbers as scikit-learn takes them; refuses text and dates, naming the place.
 
     Parameters
     ----------
@@ -67,11 +68,10 @@ def check_numeric(X: Any) -> Any:
     >>> check_numeric(pd.DataFrame({"a": pd.array([1, 2], dtype="Int64")}))["a"].tolist()
     [1.0, 2.0]
     """
-    from cavity.reading.frames import as_pandas, frame_column, is_frame
+    from cavity.reading.frames import as_pandas, frame_column, is_frame, without_mask
     from cavity.reading.words import listed
 
-    if np.ma.isMaskedArray(X):
-        return _unmasked(X)
+    X = without_mask(X)
     if isinstance(X, np.ndarray):
         _check_array(X)
         return X
@@ -114,17 +114,6 @@ def first_place(bad: np.ndarray) -> str:
     return f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
 
 
-def _unmasked(X: Any) -> np.ndarray:
-    mask = np.ma.getmaskarray(X)
-    if mask.any():
-        raise ValueError(
-            f"Input X contains masked cells: {first_place(mask)} ({int(mask.sum())} in all). Drop "
-            "those rows or fill them in first."
-        )
-    _check_array(X.data)
-    return X.data
-
-
 _DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -153,20 +142,15 @@ def _check_array(X: np.ndarray) -> None:
 
 
 def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:
-    """Refuse NaN and infinity, naming the first place."""
-    bad = ~np.isfinite(X)
+    """Refuse infinity, naming the first place; NaN is a gap."""
+    bad = np.isinf(X)
     if not bad.any():
         return
     row, column = (int(v) for v in np.argwhere(bad)[0])
     total = int(bad.sum())
     more = f" ({total} such values in all)" if total > 1 else ""
-    if np.isnan(X[row, column]):
-        raise ValueError(
-            f"Input X contains NaN: row {row}, {_column(names, column)}{more}. "
-            "Drop those rows or fill them in first."
-        )
     raise ValueError(
-        f"Input X contains infinity: row {row}, {_column(names, column)}{more}. "
+        f"Input X contains infinity: row {row}, {column_words(names, column)}{more}. "
         "Replace infinite values first."
     )
 
@@ -174,29 +158,29 @@ def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:
 def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Centre (median) and scale (from the quartiles) of every column.
 
-    Where the quartiles agree the standard deviation serves, and one for a constant column.
-    Values are reduced by the column's largest before anything is squared.
+    Where the quartiles agree the standard deviation serves, and one for a constant column. Gaps
+    have no part in either, and no column is without values. Values are reduced by the column's largest before anything is squared.
     """
-    size = np.max(np.abs(X), axis=0)
+    size = np.nanmax(np.abs(X), axis=0)
     size[size == 0.0] = 1.0
     reduced = X / size
-    quartiles = np.quantile(reduced, [0.25, 0.5, 0.75], axis=0)
+    quartiles = np.nanquantile(reduced, [0.25, 0.5, 0.75], axis=0)
     centre = quartiles[1]
     scale = (quartiles[2] - quartiles[0]) / 1.349
-    spread = reduced.std(axis=0)
+    spread = np.nanstd(reduced, axis=0)
     # A spread that is rounding error only is none. Quartiles are held against their own size, not
     # the column's: one absurd value, or a code for "missing" such as 1e30, must not flatten it.
     rounding = 1e-13 * np.abs(quartiles).max(axis=0)
     scale = np.where(scale > rounding, scale, np.where(spread > 1e-13, spread, 1.0))
     farthest = np.abs(reduced - centre) / scale
     if np.any(farthest > FARTHEST):
-        row, column = np.unravel_index(int(np.argmax(farthest)), farthest.shape)
+        row, column = np.unravel_index(int(np.nanargmax(farthest)), farthest.shape)
         raise ValueError(
-            f"X[{int(row)}], {_column(names, int(column))} is {farthest[row, column]:.1g} standard "
+            f"X[{int(row)}], {column_words(names, int(column))} is {farthest[row, column]:.1g} standard "
             "deviations from the rest, beyond what floating point can square. Check that value."
         )
     for j in np.flatnonzero((size > LARGEST) | (size < SMALLEST)):
-        place = _column(names, int(j))
+        place = column_words(names, int(j))
         raise ValueError(
             f"{place[0].upper()}{place[1:]} reaches {size[j]:.1g}, whose square is beyond floating "
             f"point. {'Divide' if size[j] > 1.0 else 'Multiply'} it by a power of ten first."

@@ -16,6 +16,8 @@ from scipy.special import gammainc
 from cavity.core.compile import jit
 from cavity.core.numerics import fast_log
 from cavity.core.slices import log_target, slice_step
+from cavity.models.row_scores import follow_tails
+from cavity.models.rows import UnevenRows
 from cavity.models.sampled_student_t import (
     MarginalStudentT,
     SampledStudentT,
@@ -86,6 +88,49 @@ def slice_df(df, distance, z, k, n, d, shape, rate, rng):
     return math.exp(slice_step(density, math.log(df), 0.5, rng))
 
 
+class LogDfOfWeighted(NamedTuple):
+    """`LogDf` of observations with weights, n the sum of them."""
+
+    distance: np.ndarray
+    weight: np.ndarray
+    z: np.ndarray
+    k: int
+    n: float
+    d: int
+    shape: float
+    rate: float
+
+
+@log_target.register(LogDfOfWeighted)
+def _(density, x):
+    df = math.exp(x)
+    if df < LOWEST or df > HIGHEST:
+        return -math.inf
+    d = density.d
+    tail = 0.0
+    for i in range(density.distance.shape[0]):
+        if density.k < 0 or density.z[i] == density.k:
+            tail += density.weight[i] * math.log1p(density.distance[i] / df)
+    constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
+    value = density.shape * x - density.rate * df
+    return value + density.n * constant - 0.5 * (df + d) * tail
+
+
+@jit
+def slice_df_of_weighted(df, distance, weight, z, k, n, d, shape, rate, rng):
+    """One slice-sampling step on log(df)."""
+    density = LogDfOfWeighted(distance, weight, z, k, n, d, shape, rate)
+    return math.exp(slice_step(density, math.log(df), 0.5, rng))
+
+
+@jit
+def draw_sums_of_scales(scale, alpha, distance, weight, z, d, rng):
+    """``draw_scales`` for observations of weight w: the sum of w scales."""
+    for i in range(z.shape[0]):
+        a = alpha[z[i]]
+        scale[i] = rng.standard_gamma(weight[i] * (a + 0.5 * d)) / (a + 0.5 * distance[i])
+
+
 class TailUpdate(Update):
     """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
 
@@ -130,6 +175,9 @@ class TailUpdate(Update):
         n, d = model.y.shape
         distance = np.empty(n)
         distances(model.y, chain.parameters, z, distance)
+        if isinstance(model, UnevenRows) and not model.alike:
+            self._draw_weighted(model, z, distance, rng)
+            return
         if self.learn == "shared":
             model.alpha[:] = 0.5 * slice_df(
                 2.0 * model.alpha[0], distance, z, -1, n, d, self.shape, self.rate, rng
@@ -142,7 +190,29 @@ class TailUpdate(Update):
         if scaled:
             draw_scales(model.scale, model.alpha, distance, z, d, rng)
         if self.learn is not None:
-            self._follow(model)
+            self.follow(model)
+
+    def _draw_weighted(
+        self, model: UnevenRows, z: np.ndarray, distance: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        """``draw`` for rows with weights; one outside every cluster says nothing of tails."""
+        d = model.y.shape[1]
+        told = np.where(z == model.noise_slot[0], 0.0, model.weight)
+        prior = self.shape, self.rate
+        alpha = model.alpha
+        if self.learn == "shared":
+            alpha[:] = 0.5 * slice_df_of_weighted(
+                2.0 * alpha[0], distance, told, z, -1, told.sum(), d, *prior, rng
+            )
+        elif self.learn == "each":
+            sizes = np.bincount(z, told, alpha.size)
+            for k in range(alpha.size):
+                alpha[k] = 0.5 * slice_df_of_weighted(
+                    2.0 * alpha[k], distance, told, z, k, sizes[k], d, *prior, rng
+                )
+        draw_sums_of_scales(model.scale, alpha, distance, model.weight, z, d, rng)
+        if self.learn is not None:
+            self.follow(model)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Degrees of freedom of new slots from their prior, where each cluster has its own."""
@@ -151,7 +221,7 @@ class TailUpdate(Update):
         model = chain.model
         n = model.alpha.size - start
         model.alpha[start:] = 0.5 * draw_df(self.shape, self.rate, n, rng)
-        self._follow(model)
+        self.follow(model)
 
     def log_density(self, chain: Chain) -> float:
         """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
@@ -168,8 +238,11 @@ class TailUpdate(Update):
         """Degrees of freedom per cluster."""
         return {"df": 2.0 * chain.model.alpha}
 
-    def _follow(self, model: Any) -> None:
+    def follow(self, model: Any) -> None:
         """Bring in line what a model keeps ready for its degrees of freedom."""
+        if isinstance(model, UnevenRows):
+            follow_tails(model)
+            model = model.base
         if isinstance(model, StudentT):
             set_rules(model, self.fraction)
         elif isinstance(model, SampledStudentT):

@@ -233,13 +233,29 @@ def evaluate(draws, X, log_density, probability, scratch):
 
 
 def predict(draws: MixtureDraws, X: np.ndarray, n_estimate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (draw, n) and mean membership probabilities (n, K + 1), the last elsewhere."""
+    """Log densities (draw, n) and mean membership probabilities (n, K + 1), the last elsewhere.
+
+    Those of a row with gaps are by the values that are there.
+    """
     n_draws = draws.start.size - 1
     log_density = np.empty((n_draws, len(X)))
     probability = np.zeros((len(X), n_estimate + 1))
     target = np.where(draws.target < 0, n_estimate, draws.target)
     packed = draws._replace(target=target)
-    evaluate(packed, np.ascontiguousarray(X), log_density, probability, np.empty(draws.alpha.size))
+    scratch = np.empty(draws.alpha.size)
+    whole = ~np.isnan(X).any(axis=1)
+    if whole.all():
+        evaluate(packed, np.ascontiguousarray(X), log_density, probability, scratch)
+    else:
+        if whole.any():
+            some, there = np.empty((n_draws, int(whole.sum()))), probability[whole]
+            evaluate(packed, np.ascontiguousarray(X[whole]), some, there, scratch)
+            log_density[:, whole], probability[whole] = some, there
+        from cavity.models.imputation import evaluate_rest, gappy
+
+        some, there = np.empty((n_draws, int((~whole).sum()))), probability[~whole]
+        evaluate_rest(packed, gappy(X[~whole]), some, there, scratch)
+        log_density[:, ~whole], probability[~whole] = some, there
     total = probability.sum(axis=1, keepdims=True)
     # Where every density underflows (absurdly far from all data) the weights alone decide.
     shares = np.bincount(target, np.exp(draws.log_weight), minlength=n_estimate + 1)

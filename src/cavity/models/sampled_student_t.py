@@ -166,7 +166,13 @@ def draw_scale(alpha, d, kappa, nu, delta, rng):
     Each way is exact and the first is given up after a number of tries that is fixed, so the
     draw is exact too.
     """
-    f = _Shape(alpha, alpha + 0.5 * d, 1.0 / kappa, 1.0 / kappa + delta, nu + 1.0, d)
+    return draw_scale_of_shape(alpha, alpha + 0.5 * d, d, kappa, nu + 1.0, delta, rng)
+
+
+@jit(internal=True)
+def draw_scale_of_shape(alpha, a, d, kappa, n1, delta, rng):
+    """``draw_scale`` for a density of any shape a, whose H has any n1."""
+    f = _Shape(alpha, a, 1.0 / kappa, 1.0 / kappa + delta, n1, d)
     u = _by_two_gammas(f, rng)
     return u if u > 0.0 else _by_pieces(f, rng)
 
@@ -281,13 +287,13 @@ def _(model, q, k, i, rng):
 
 
 @auxiliary.register(SampledStudentT)
-def _(model, i):
-    return model.scale[i]
+def _(model, i, out):
+    out[0] = model.scale[i]
 
 
 @set_auxiliary.register(SampledStudentT)
-def _(model, i, value):
-    model.scale[i] = value
+def _(model, i, values):
+    model.scale[i] = values[0]
 
 
 @log_density.register(MarginalStudentT)

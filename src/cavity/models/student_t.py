@@ -162,7 +162,7 @@ def set_rules(model: StudentT, fraction: float) -> None:
 
 
 @jit(forceinline=True, internal=True)
-def _window(rule, k, rate):
+def window(rule, k, rate):
     """Lowest node and number of nodes (a multiple of 8) for an integrand of this initial rate."""
     log_rate = math.log(rate)
     span = rule[HIGH, k] - rule[LOW, k] + log_rate
@@ -171,7 +171,7 @@ def _window(rule, k, rate):
 
 
 @jit(forceinline=True, internal=True)
-def _is_steep(rule, k, log_rate, n, n_max):
+def is_steep(rule, k, log_rate, n, n_max):
     """Whether the integrand may overflow or needs more nodes than there are.
 
     It is at most Gamma(a) (rate / alpha)^a in the units of the sum. Far outliers under many
@@ -182,7 +182,7 @@ def _is_steep(rule, k, log_rate, n, n_max):
 
 
 @jit(internal=True)
-def _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
+def steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
     """Lowest node, number of nodes, start of the exponent and its height at the top.
 
     With more nodes than there is room for, those around the top are kept: at the steps that
@@ -228,10 +228,10 @@ def _(model, q, k, i):
     shape = rule[SHAPE, k]
     rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
     n_max = model.score_grid.shape[1]
-    log_rate, u0, n = _window(rule, k, rate)
+    log_rate, u0, n = window(rule, k, rate)
     start, height = shape * rule[LOW, k], 0.0
-    if _is_steep(rule, k, log_rate, n, n_max):
-        u0, n, start, height = _steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d)
+    if is_steep(rule, k, log_rate, n, n_max):
+        u0, n, start, height = steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d)
     total = _integral(
         model.score_grid[k],
         n,
@@ -248,41 +248,54 @@ def _(model, q, k, i):
     return constant - shape * log_rate + math.log(total)
 
 
+@jit(forceinline=True, internal=True)
+def bounds_of_integral(delta, kappa, alpha, n1, d, shape, log_alpha):
+    """Upper bound of log I / Gamma(a) for eight slots, and minus a lower bound.
+
+    -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
+    I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U. From below:
+    F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality.
+    """
+    # U = 1, or 2 / delta if that is less; one division gives U and 1 / kappa.
+    per_reach = select(delta > 2.0, 0.5 * delta, 1.0)
+    both = 1.0 / (per_reach * kappa)
+    reach = both * kappa
+    inverse_kappa = both * per_reach
+    a = 1.0 + reach * inverse_kappa
+    log_a, log_b = fast_log_pair(a, a + reach * delta)
+    height = 0.5 * (n1 * log_b - (n1 - d) * log_a)
+    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
+    log_near, log_rate = fast_log_pair(alpha + height * per_reach, rate)
+    near = shape * log_near
+    far = shape * log_alpha + height
+    # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
+    # bounds exp(-gap).
+    larger = near > far
+    low = select(larger, far, near)
+    gap = select(larger, near, far) - low
+    slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
+    above = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
+    return above, shape * log_rate
+
+
 @bounds.register(StudentT)
 def _(model, q, i, most, least):
-    # -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
-    # I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U.
-    # From below: F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality.
     d = model.y.shape[1]
     rule = model.score_rule
     for j in range(0, most.shape[0], WIDTH):
         delta = mahalanobis8(q, j, model.y[i], model.residual)
-        shape = load8(rule[SHAPE], j)
-        # U = 1, or 2 / delta if that is less; one division gives U and 1 / kappa.
-        per_reach = select(delta > 2.0, 0.5 * delta, 1.0)
-        kappa = load8(q.kappa, j)
-        both = 1.0 / (per_reach * kappa)
-        reach = both * kappa
-        inverse_kappa = both * per_reach
-        a = 1.0 + reach * inverse_kappa
-        log_a, log_b = fast_log_pair(a, a + reach * delta)
-        alpha = load8(model.alpha, j)
-        n1 = load8(q.nu, j) + 1.0
-        height = 0.5 * (n1 * log_b - (n1 - d) * log_a)
-        rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-        log_near, log_rate = fast_log_pair(alpha + height * per_reach, rate)
-        near = shape * log_near
-        far = shape * load8(rule[LOG_ALPHA], j) + height
-        # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
-        # bounds exp(-gap).
-        larger = near > far
-        low = select(larger, far, near)
-        gap = select(larger, near, far) - low
-        slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
-        sum_of_both = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
+        above, below = bounds_of_integral(
+            delta,
+            load8(q.kappa, j),
+            load8(model.alpha, j),
+            load8(q.nu, j) + 1.0,
+            d,
+            load8(rule[SHAPE], j),
+            load8(rule[LOG_ALPHA], j),
+        )
         constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
-        store8(most, j, constant + sum_of_both)
-        store8(least, j, constant - shape * log_rate)
+        store8(most, j, constant + above)
+        store8(least, j, constant - below)
 
 
 @pick.register(StudentT)
@@ -444,10 +457,10 @@ def _(model, q, k, i, fraction):
     rule = model.project_rule
     rate = model.alpha[k] + 0.5 * (d * inverse_kappa + n1 * delta)
     n_max = model.project_grid.shape[1]
-    log_rate, u0, n = _window(rule, k, rate)
+    log_rate, u0, n = window(rule, k, rate)
     start = rule[SHAPE, k] * rule[LOW, k]
-    if _is_steep(rule, k, log_rate, n, n_max):
-        u0, n, start, _ = _steadied(
+    if is_steep(rule, k, log_rate, n, n_max):
+        u0, n, start, _ = steadied(
             rule, k, n, n_max, u0, model.alpha[k], inverse_kappa, delta, n1, d
         )
     total, first, second, inverse, ratio, log_ratio = _tilted_sums(

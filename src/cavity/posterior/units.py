@@ -26,8 +26,15 @@ class ColumnUnits:
 
     @property
     def log_volume(self) -> float:
-        """What a log density loses per row on the way from the model's units to the data's."""
+        """What the log density of a whole row loses on the way to the data's units."""
         return float(np.log(self.scale).sum())
+
+    def log_volumes(self, X: np.ndarray) -> np.ndarray:
+        """What each row's log density loses on the way from the model's units to the data's.
+
+        It is that of the values that are there.
+        """
+        return np.where(np.isnan(X), 0.0, np.log(self.scale)).sum(axis=1)
 
     def convert(self, name: str, values: np.ndarray) -> np.ndarray:
         """Draws of a parameter in the data's units."""

@@ -1,0 +1,433 @@
+"""Scores of rows with gaps or weights, by the likelihood that they are rows of.
+
+For a row of weight w with d columns there, m missing, against a slot NIW(m, kappa, nu, Psi): with
+delta the distance of the columns that are there, Psi_O their block, n1 = nu - m + w and a scale s,
+
+    p(y | s) = (s^w / pi^w)^(d/2) * (1 + s / kappa)^(-d/2) * Gamma_d(n1 / 2) / Gamma_d((nu - m) / 2)
+               * |Psi_O|^(-w/2) * (1 + c(s) delta)^(-n1/2),   c(s) = kappa s / (kappa + s).
+
+s is w for Gaussian rows, without the power of s. For Student-t rows it is the sum of w scales; what
+is left of these, given s, is a Dirichlet distribution, whose normaliser belongs to the constant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, load8, ramp8, splat8, store8, sum8
+from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
+from cavity.families.marginal import (
+    fill_gaps,
+    log_gamma_steps8,
+    log_multigamma_gain,
+    reduce_eight,
+    reduce_slot,
+    reduction_room,
+)
+from cavity.families.normal_inverse_wishart import log_gamma_ratio, mahalanobis, mahalanobis8
+from cavity.models.rows import RowTraits, UnevenRows
+from cavity.models.sampled_student_t import MarginalStudentT, SampledStudentT, draw_scale_of_shape
+from cavity.models.scaled_gaussian import ScaledGaussian
+from cavity.models.selection import draw_by_bounds, draw_from_scores
+from cavity.models.student_t import (
+    BASE,
+    BOUND,
+    LOG_ALPHA,
+    LOW,
+    N_CONSTANTS,
+    N_NODES,
+    RISE,
+    SCORE_TOLERANCE,
+    SHAPE,
+    STEP,
+    bounds_of_integral,
+    is_steep,
+    set_rule,
+    steadied,
+    window,
+)
+from cavity.verbs import (
+    evidences,
+    log_likelihood,
+    part_bounds,
+    part_complete,
+    part_evidence,
+    part_evidences,
+    part_log_densities,
+    part_log_density,
+    part_pick,
+    part_visit,
+)
+
+NO_NOISE = -1
+_LOG_PI = math.log(math.pi)
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+def uneven_rows(base: Any, traits: RowTraits, noise_slot: int = NO_NOISE) -> UnevenRows:
+    """A likelihood's rows with what is known of each; the `y` of `base` must be the chain's own."""
+    n, d = base.y.shape
+    there = d - traits.missing.sum(axis=1)
+    kinds, kind = np.unique(
+        np.vstack([[[d, 1.0]], np.column_stack([there, traits.weight])]),
+        axis=0,
+        return_inverse=True,
+    )
+    # The plain kind, which is among them, becomes the first.
+    kind = kind.reshape(-1)
+    plain = int(kind[0])
+    order = np.concatenate([[plain], np.delete(np.arange(len(kinds)), plain)])
+    box = np.vstack([np.zeros(d), np.ones(d)]) if traits.box is None else traits.box
+    log_density = -np.where(traits.missing, 0.0, np.log(box[1])).sum(axis=1)
+    # Gaussian rows of weight w have a scale of w; others start as plain ones do, w times.
+    base.scale[:] *= traits.weight
+    model = UnevenRows(
+        base=base,
+        kind=np.argsort(order)[kind[1:]],
+        start=np.concatenate([[0], np.cumsum(d - there)]).astype(np.int64),
+        gaps=np.nonzero(traits.missing)[1].astype(np.int64),
+        weight=np.ascontiguousarray(traits.weight, dtype=float),
+        n_there=kinds[order, 0].astype(np.int64),
+        weight_of=kinds[order, 1].copy(),
+        rule=np.zeros((len(kinds), N_CONSTANTS, base.alpha.size)),
+        constant=np.zeros((len(kinds), base.alpha.size)),
+        noise_slot=np.array([noise_slot], dtype=np.int64),
+        log_noise=traits.weight * log_density,
+        box=np.ascontiguousarray(box, dtype=float),
+        room=reduction_room(d, int((d - there).max(initial=0))),
+    )
+    follow_tails(model)
+    return model
+
+
+@jit(internal=True)
+def take_gaps(rows, i):
+    """Put the columns that row i lacks into the room; how many they are."""
+    first = rows.start[i]
+    m = rows.start[i + 1] - first
+    for a in range(m):
+        rows.room.columns[a] = rows.gaps[first + a]
+    return m
+
+
+@jit(internal=True)
+def distance_of_rest(rows, q, k, i, m):
+    """Distance of what is there of row i in slot k, and half the log determinant gained."""
+    if m == 0:
+        return mahalanobis(q, k, rows.base.y[i]), 0.0
+    return reduce_slot(q.whiten[:, :, k], q.mean[:, k], rows.base.y[i], rows.room, m)
+
+
+@jit(forceinline=True, internal=True)
+def distance_of_rest8(rows, q, j, i, m):
+    """``distance_of_rest`` for the eight slots from j on."""
+    if m == 0:
+        return mahalanobis8(q, j, rows.base.y[i], rows.base.residual), splat8(0.0)
+    return reduce_eight(q, j, rows.base.y[i], rows.room, m)
+
+
+@jit(internal=True)
+def log_ratio_of_rest(q, k, m, w):
+    """Log of Gamma_d(n1 / 2) / Gamma_d((nu - m) / 2), for the columns that are there."""
+    if w == 1.0:
+        return q.log_ratio[k] - log_gamma_ratio(0.5 * (q.nu[k] + 1.0), m)
+    d = q.mean.shape[0] - m
+    return log_multigamma_gain(0.5 * (q.nu[k] - m), 0.5 * w, d)
+
+
+@jit(internal=True)
+def _fill(rows, q, k, i, m, delta, s, rng):
+    """Draw the gaps of row i in slot k, whose parameters are integrated out, given its scale."""
+    freedom = 2.0 * rng.standard_gamma(0.5 * (q.nu[k] + 1.0 - m))
+    spread = math.sqrt((1.0 / s + 1.0 / q.kappa[k] + delta) / freedom)
+    fill_gaps(rows.base.y[i], q.mean[:, k], spread, rows.room, m, rng)
+
+
+# --------------------------------------------------------------------------- known scales
+
+
+@part_evidence.register(ScaledGaussian)
+def _(base, rows, q, k, i):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    d = base.y.shape[1] - m
+    s = base.scales[k]
+    kappa = q.kappa[k]
+    delta, half_log_det = distance_of_rest(rows, q, k, i, m)
+    power = w * d if base.alpha[k] < math.inf else 0.0
+    return (
+        rows.constant[rows.kind[i], k]
+        + 0.5 * (power * math.log(s) - w * d * _LOG_PI - d * math.log1p(s / kappa))
+        + log_ratio_of_rest(q, k, m, w)
+        - w * (q.half_log_det[k] + half_log_det)
+        - 0.5 * (q.nu[k] - m + w) * math.log1p(s * kappa / (kappa + s) * delta)
+    )
+
+
+@part_evidences.register(ScaledGaussian)
+def _(base, rows, q, i, out):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    d = base.y.shape[1] - m
+    if w != 1.0:
+        for k in range(out.shape[0]):
+            out[k] = part_evidence(base, rows, q, np.int64(k), i)
+        return
+    for j in range(0, out.shape[0], WIDTH):
+        delta, half_log_det = distance_of_rest8(rows, q, j, i, m)
+        s = load8(base.scales, j)
+        kappa = load8(q.kappa, j)
+        c = s * kappa / (kappa + s)
+        n1 = load8(q.nu, j) + 1.0
+        score = load8(q.log_ratio, j) - log_gamma_steps8(0.5 * n1, m)
+        score = score - load8(q.half_log_det, j) - half_log_det
+        score = score + 0.5 * d * (fast_log(c) - _LOG_PI)
+        store8(out, j, score - 0.5 * (n1 - m) * fast_log(1.0 + c * delta))
+
+
+@part_pick.register(ScaledGaussian)
+def _(base, rows, q, i, weights, scores, mass, visited, rng):
+    evidences(rows, q, i, scores)
+    return draw_from_scores(weights, scores, mass, rng)
+
+
+@part_visit.register(ScaledGaussian)
+def _(base, rows, i, k, rng):
+    w = rows.weight[i]
+    for j in range(base.alpha.shape[0]):
+        if base.alpha[j] < math.inf:
+            base.scales[j] = rng.standard_gamma(w * base.alpha[j]) / base.alpha[j]
+        else:
+            base.scales[j] = w
+    base.scales[k] = base.scale[i]
+
+
+@part_complete.register(ScaledGaussian)
+def _(base, rows, q, k, i, rng):
+    m = take_gaps(rows, i)
+    if m > 0:
+        delta, _half = distance_of_rest(rows, q, k, i, m)
+        _fill(rows, q, k, i, m, delta, base.scales[k], rng)
+
+
+@part_log_density.register(ScaledGaussian)
+def _(base, rows, parameters, k, i):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    delta, half_log_det = distance_of_rest(rows, parameters, k, i, m)
+    d = base.y.shape[1] - m
+    return -w * (0.5 * (d * _LOG_2PI + delta) + parameters.half_log_det[k] + half_log_det)
+
+
+@part_log_densities.register(ScaledGaussian)
+def _(base, rows, parameters, i, out):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    d = base.y.shape[1] - m
+    for j in range(0, out.shape[0], WIDTH):
+        delta, half_log_det = distance_of_rest8(rows, parameters, j, i, m)
+        score = 0.5 * (delta + d * _LOG_2PI) + load8(parameters.half_log_det, j) + half_log_det
+        store8(out, j, -w * score)
+
+
+# --------------------------------------------------------------------------- sampled scales
+
+
+@jit(forceinline=True, internal=True)
+def _integral(n, u0, step, start, rise, alpha, inverse_kappa, delta, n1, d):
+    """The integral of `cavity.models.student_t`, its nodes made on the way."""
+    power_a = 0.5 * (n1 - d)
+    power_b = 0.5 * n1
+    slope = inverse_kappa + delta
+    ramp = ramp8() * rise + start
+    u = u0 * fast_exp(ramp8() * step)
+    growth = math.exp(WIDTH * step)
+    total = splat8(0.0)
+    for j in range(0, n, WIDTH):
+        log_a, log_b = fast_log_pair(1.0 + u * inverse_kappa, 1.0 + u * slope)
+        total = total + fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
+        u = u * growth
+    return sum8(total)
+
+
+@part_evidence.register(SampledStudentT)
+def _(base, rows, q, k, i):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    d = base.y.shape[1] - m
+    kind = rows.kind[i]
+    delta, half_log_det = distance_of_rest(rows, q, k, i, m)
+    alpha = base.alpha[k]
+    inverse_kappa = 1.0 / q.kappa[k]
+    n1 = q.nu[k] - m + w
+    rule = rows.rule[kind]
+    shape = rule[SHAPE, k]
+    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
+    log_rate, u0, n = window(rule, k, rate)
+    start, height = shape * rule[LOW, k], 0.0
+    if is_steep(rule, k, log_rate, n, N_NODES):
+        u0, n, start, height = steadied(rule, k, n, N_NODES, u0, alpha, inverse_kappa, delta, n1, d)
+    total = _integral(
+        n, u0, rule[STEP, k], start, rule[RISE, k], alpha, inverse_kappa, delta, n1, d
+    )
+    constant = log_ratio_of_rest(q, k, m, w) - w * (q.half_log_det[k] + half_log_det)
+    constant += rows.constant[kind, k] + rule[BASE, k] + height
+    return constant - shape * log_rate + math.log(total)
+
+
+@part_bounds.register(SampledStudentT)
+def _(base, rows, q, i, most, least):
+    # Only of rows of weight one.
+    m = take_gaps(rows, i)
+    d = base.y.shape[1] - m
+    rule = rows.rule[rows.kind[i]]
+    for j in range(0, most.shape[0], WIDTH):
+        delta, half_log_det = distance_of_rest8(rows, q, j, i, m)
+        n1 = load8(q.nu, j) + 1.0
+        above, below = bounds_of_integral(
+            delta,
+            load8(q.kappa, j),
+            load8(base.alpha, j),
+            n1 - m,
+            d,
+            load8(rule[SHAPE], j),
+            load8(rule[LOG_ALPHA], j),
+        )
+        constant = load8(q.log_ratio, j) - log_gamma_steps8(0.5 * n1, m) + load8(rule[BOUND], j)
+        constant = constant - load8(q.half_log_det, j) - half_log_det
+        store8(most, j, constant + above)
+        store8(least, j, constant - below)
+
+
+@part_pick.register(SampledStudentT)
+def _(base, rows, q, i, weights, scores, mass, visited, rng):
+    return draw_by_bounds(rows, q, i, weights, scores, mass, visited, rng)
+
+
+@part_complete.register(SampledStudentT)
+def _(base, rows, q, k, i, rng):
+    m = take_gaps(rows, i)
+    w = rows.weight[i]
+    d = base.y.shape[1] - m
+    delta, _half = distance_of_rest(rows, q, k, i, m)
+    alpha = base.alpha[k]
+    shape = w * (alpha + 0.5 * d)
+    n1 = q.nu[k] - m + w
+    base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, rng)
+    if m > 0:
+        _fill(rows, q, k, i, m, delta, base.scale[i], rng)
+
+
+# --------------------------------------------------------------------------- given parameters
+
+
+@part_log_density.register(MarginalStudentT)
+def _(base, rows, parameters, k, i):
+    m = take_gaps(rows, i)
+    delta, half_log_det = distance_of_rest(rows, parameters, k, i, m)
+    a = base.alpha[k]
+    half = 0.5 * (base.y.shape[1] - m)
+    score = rows.constant[rows.kind[i], k] - (a + half) * math.log1p(0.5 * delta / a)
+    return rows.weight[i] * (score - parameters.half_log_det[k] - half_log_det)
+
+
+@part_log_densities.register(MarginalStudentT)
+def _(base, rows, parameters, i, out):
+    m = take_gaps(rows, i)
+    half = 0.5 * (base.y.shape[1] - m)
+    constant = rows.constant[rows.kind[i]]
+    for j in range(0, out.shape[0], WIDTH):
+        delta, half_log_det = distance_of_rest8(rows, parameters, j, i, m)
+        a = load8(base.alpha, j)
+        tail = (a + half) * fast_log(1.0 + 0.5 * delta / a)
+        score = load8(constant, j) - load8(parameters.half_log_det, j) - half_log_det - tail
+        store8(out, j, rows.weight[i] * score)
+
+
+@log_likelihood.register(UnevenRows)
+def _(rows, parameters, z):
+    base = rows.base
+    total = 0.0
+    for i in range(z.shape[0]):
+        k = np.int64(z[i])
+        if k == rows.noise_slot[0]:
+            total += rows.log_noise[i]
+            continue
+        m = take_gaps(rows, i)
+        d = base.y.shape[1] - m
+        delta, half_log_det = distance_of_rest(rows, parameters, k, i, m)
+        a = base.alpha[k]
+        score = -parameters.half_log_det[k] - half_log_det
+        if a < math.inf:
+            score += math.lgamma(a + 0.5 * d) - math.lgamma(a)
+            score -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+            score -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+        else:
+            score -= 0.5 * (d * _LOG_2PI + delta)
+        total += rows.weight[i] * score
+    return total
+
+
+def fill_all_gaps(rows, parameters, z, rng):
+    """Draw all gaps, and the scales of the rows that have some, given the clusters' parameters."""
+    base = rows.base
+    for i in range(z.shape[0]):
+        m = take_gaps(rows, i)
+        k = np.int64(z[i])
+        if m == 0:
+            continue
+        if k == rows.noise_slot[0]:
+            for a in range(m):
+                c = rows.room.columns[a]
+                base.y[i, c] = rows.box[0, c] + rows.box[1, c] * rng.random()
+            continue
+        delta, _half = distance_of_rest(rows, parameters, k, i, m)
+        a = base.alpha[k]
+        if a < math.inf:
+            shape = a + 0.5 * (base.y.shape[1] - m)
+            base.scale[i] = rng.standard_gamma(shape) / (a + 0.5 * delta)
+        spread = 1.0 / math.sqrt(base.scale[i])
+        fill_gaps(base.y[i], parameters.mean[:, k], spread, rows.room, m, rng)
+
+
+# --------------------------------------------------------------------------- degrees of freedom
+
+
+@jit
+def _rules(alpha, n_there, weight_of, rule, constant, no_grid):
+    for kind in range(1, n_there.shape[0]):
+        d, w = n_there[kind], weight_of[kind]
+        set_rule(alpha, d, w, SCORE_TOLERANCE, rule[kind], no_grid)
+        for k in range(alpha.shape[0]):
+            a = alpha[k]
+            one = a * math.log(a) - math.lgamma(a) - 0.5 * d * _LOG_PI
+            shape = a + 0.5 * d
+            constant[kind, k] = (w - 1.0) * one + w * math.lgamma(shape) - math.lgamma(w * shape)
+
+
+@jit
+def _constants(alpha, n_there, weight_of, of_density, constant):
+    for kind in range(1, n_there.shape[0]):
+        half, w = 0.5 * n_there[kind], weight_of[kind]
+        for k in range(alpha.shape[0]):
+            a = alpha[k]
+            if of_density:
+                value = math.lgamma(a + half) - math.lgamma(a)
+                constant[kind, k] = value - half * (math.log(2.0 * a) + _LOG_PI)
+            elif a < math.inf:
+                value = w * (math.lgamma(a + half) - math.lgamma(a))
+                constant[kind, k] = value + math.lgamma(w * a) - math.lgamma(w * (a + half))
+
+
+def follow_tails(rows: UnevenRows) -> None:
+    """Bring in line what is kept ready for the degrees of freedom."""
+    base: Any = rows.base
+    kinds = rows.n_there, rows.weight_of
+    if isinstance(base, SampledStudentT):
+        _rules(base.alpha, *kinds, rows.rule, rows.constant, np.empty((base.alpha.size, 0)))
+    else:
+        _constants(base.alpha, *kinds, isinstance(base, MarginalStudentT), rows.constant)
