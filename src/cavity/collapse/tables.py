@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,10 +29,14 @@ from cavity.models.count_rates import (
     DispersionUpdate,
     RateHyperpriors,
 )
+from cavity.models.gaps import GapUpdate
 from cavity.models.negative_binomial import negative_binomial
 from cavity.models.poisson import poisson
 from cavity.models.product import product_model
-from cavity.updates import Update
+from cavity.models.row_scores import uneven_rows
+from cavity.models.rows import RowTraits, UnevenRows
+from cavity.models.scaled_gaussian import scaled_gaussian
+from cavity.updates import LIKELIHOOD, Chain, Update
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,15 @@ class TableProblem:
         return tuple(c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts))
 
 
+def first_rows(part: Any, n: int) -> Any:
+    """A part with its first rows alone, to compile with."""
+    if isinstance(part, CategoricalProblem):
+        return replace(part, codes=part.codes[:n])
+    rows = getattr(part, "rows", None)
+    few = replace(part, y=np.ascontiguousarray(part.y[:n]))
+    return few if rows is None else replace(few, rows=rows.first(n))
+
+
 def _allows(part: Any, collapse: str) -> bool:
     if isinstance(part, OwnProblem):
         return collapse == "collapsed" if part.conjugate else collapse == "ep"
@@ -249,6 +263,53 @@ def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     return Parts(driver, movable="approximately")
 
 
+def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
+    """A continuous part without gaps, for EP, which has no projection of some columns.
+
+    Its rows are a copy, whose gaps an update fills in after every sweep.
+    """
+    rows = getattr(part, "rows", None)
+    if rows is None:
+        return part, None
+    return replace(part, y=part.y.copy(), rows=None), rows
+
+
+class _Filling(Update):
+    """Draws the gaps of a likelihood that knows of none, by one that does and shares its rows."""
+
+    name = "gaps"
+    changes = frozenset({LIKELIHOOD})
+
+    def __init__(self, y: np.ndarray, rows: RowTraits) -> None:
+        self.y, self.rows = y, rows
+        self._aware: UnevenRows | None = None
+        self._update: GapUpdate | None = None
+
+    def _of(self, chain: Chain) -> tuple[GapUpdate, Any]:
+        alpha = chain.model.alpha
+        if self._aware is None or self._aware.alpha is not alpha:
+            base = scaled_gaussian(self.y, alpha)._replace(alpha=alpha)
+            self._aware = uneven_rows(base, self.rows)
+        if self._update is None:
+            self._update = GapUpdate(self._aware, given_parameters=True)
+        view = SimpleNamespace(model=self._aware, parameters=chain.parameters, z=chain.z)
+        return self._update, view
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw all gaps given labels and parameters."""
+        update, aware = self._of(chain)
+        update.draw(aware, rng)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The values, in the order of rows and columns."""
+        return {"values": self.y[np.nonzero(self.rows.missing)]}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
+        """Continue from ``arrays``."""
+        update, aware = self._of(chain)
+        update.restore(arrays, aware)
+
+
 def _product(
     problem: TableProblem, collapse: str, n_slots: int, options: Mapping[str, Any]
 ) -> tuple[tuple[Any, Any, Any], tuple[Update, ...]]:
@@ -260,7 +321,11 @@ def _product(
         own = collapse if collapse in collapses_of(part.model) else "collapsed"
         if isinstance(part, OwnProblem) and part.conjugate:
             own = "collapsed"
-        made.append(assemble(part, own, n_slots, options if own == "ep" else {}))
+        part, gaps = _whole_rows(part) if collapse == "ep" else (part, None)
+        built = assemble(part, own, n_slots, options if own == "ep" else {})
+        if gaps is not None:
+            built = built._replace(updates=(_Filling(part.y, gaps), *built.updates))
+        made.append(built)
     drivers = [parts.collapse for parts in made]
 
     def folded(join: Callable[[Any, Any], Any], values: list[Any]) -> Any:
@@ -287,6 +352,9 @@ def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
 
 @supports("table", "ep")
 def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    if any(getattr(part, "rows", None) is not None for part in problem.parts):
+        # Values that are drawn anew want sites that are.
+        options = {**options, "refresh_every": 1}
     whole, updates = _product(problem, "ep", n_slots, options)
     driver = EPCollapse(*whole, n=problem.n, **options)
     return Parts(driver, updates, movable="approximately")

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Fitted
+from cavity.estimators.imputed_tables import ImputedTable, imputed_table
 from cavity.estimators.mixture_answers import (
+    DATA,
     FARTHEST_NEW,
     _flat,
     _given_matched,
@@ -34,8 +36,17 @@ from cavity.models.table_predictive import (
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column, cells_of
+from cavity.reading.columns import (
+    CATEGORICAL,
+    CONTINUOUS,
+    COUNT,
+    OVERDISPERSED,
+    Cells,
+    Column,
+    cells_of,
+)
 from cavity.sampling.chains import seed_entropy
+from cavity.sampling.fingerprint import data_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,13 +171,15 @@ class TableAnswers(Fitted):
         counts = np.hstack([cells.counts, cells.overdispersed])
         return Rows(standard, cells.codes, counts)
 
+    def _chosen(self) -> np.ndarray:
+        """The draws that new rows are placed by."""
+        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws)
+
     def _table_draws(self) -> TableDraws:
         if "draws" not in self._cache:
             posterior = self.posterior_
-            chosen = spread_draws(posterior.n_chains * posterior.n_draws)
-            self._cache["draws"] = pack_draws(
-                posterior, posterior.relabel(self.partition_), self._columns, chosen
-            )
+            matched = posterior.relabel(self.partition_)
+            self._cache["draws"] = pack_draws(posterior, matched, self._columns, self._chosen())
         draws: TableDraws = self._cache["draws"]
         return draws
 
@@ -174,8 +187,7 @@ class TableAnswers(Fitted):
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
         rows = self._rows(X)
         log_density, probability = predict_rows(self._table_draws(), rows, self.n_clusters_)
-        there = np.isfinite(rows.continuous)
-        return log_density - there @ np.log(self._units.scale), probability
+        return log_density - self._units.log_volumes(rows.continuous), probability
 
     def predict(self, X: Any) -> np.ndarray:
         """Most probable cluster of the point estimate for each row of X."""
@@ -216,13 +228,13 @@ class TableAnswers(Fitted):
         """Mean log posterior predictive density of the rows of X: a held-out log score."""
         return float(self.score_samples(X).mean())
 
-    def impute(self, X: Any, level: float = 0.9, random_state: Any = 0) -> pd.DataFrame:
-        """What the gaps of X may hold, given what is there of their rows.
+    def impute(self, X: Any, level: float = 0.9, random_state: Any = 0) -> ImputedTable:
+        """Values for the missing cells of X, given what is there of their rows.
 
         Parameters
         ----------
         X : DataFrame or array
-            Rows of the fit, or new ones.
+            The rows of the fit, or new ones.
         level : float
             Probability of the intervals.
         random_state : None, int or Generator
@@ -230,69 +242,24 @@ class TableAnswers(Fitted):
 
         Returns
         -------
-        DataFrame
-            One row per missing cell, by ``row`` and ``column``: ``value``, the posterior mean of a
-            number or the most probable category; ``lower`` and ``upper`` of a number;
-            ``probability`` of the category. `category_probabilities` has those of all categories.
+        ImputedTable
+            ``mean``, ``lower``, ``upper`` and ``probability``, tables like X, and ``cells``, the
+            same by row and column. Rows of the very table of the fit are in the cluster that each
+            draw has them in. `category_probabilities` has all categories' probabilities.
         """
-        import pandas as pd
-
         check_number("level", level, 0.0, 0.999999)
+        frame = self._frame(X, reset=False)
         rows = self._rows(X)
-        index = list(X.index) if isinstance(X, pd.DataFrame) else list(range(len(rows.codes)))
         rng = np.random.default_rng(seed_entropy(random_state))
         draws = self._table_draws()
-        filled = fill_rows(draws, rows, SAMPLES, rng)
+        labels = None
+        if self.posterior_.summaries.get(DATA, [""])[0] == digest_of(
+            cells_of(frame, self._columns)
+        ):
+            labels = self.posterior_.flat_labels[self._chosen()]
+        filled = fill_rows(draws, rows, SAMPLES, rng, labels)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-        found: dict[tuple[int, int], dict[str, Any]] = {}
-        place = {kind: 0 for kind in (CONTINUOUS, CATEGORICAL, COUNT)}
-        n_counts = sum(column.kind == COUNT for column in self._columns)
-        over = n_counts
-        for j, column in enumerate(self._columns):
-            if column.kind == CONTINUOUS:
-                c = place[CONTINUOUS]
-                place[CONTINUOUS] += 1
-                gaps = np.flatnonzero(np.isnan(rows.continuous[:, c]))
-                low, high = np.quantile(filled.draws[:, gaps, c], tails, axis=0)
-                scale, centre = self._units.scale[c], self._units.centre[c]
-                for at, i in enumerate(gaps.tolist()):
-                    found[i, j] = {
-                        "value": float(filled.mean[i, c] * scale + centre),
-                        "lower": float(low[at] * scale + centre),
-                        "upper": float(high[at] * scale + centre),
-                    }
-            elif column.kind in (COUNT, OVERDISPERSED):
-                c = place[COUNT] if column.kind == COUNT else over
-                if column.kind == COUNT:
-                    place[COUNT] += 1
-                else:
-                    over += 1
-                gaps = np.flatnonzero(np.isnan(rows.counts[:, c]))
-                low, high = np.quantile(filled.counted[:, gaps, c], tails, axis=0)
-                for at, i in enumerate(gaps.tolist()):
-                    found[i, j] = {
-                        "value": float(filled.rate[i, c]),
-                        "lower": float(low[at]),
-                        "upper": float(high[at]),
-                    }
-            elif column.kind == CATEGORICAL:
-                c = place[CATEGORICAL]
-                place[CATEGORICAL] += 1
-                share = filled.share[:, draws.levels[c] : draws.levels[c + 1]]
-                for i in np.flatnonzero(rows.codes[:, c] < 0).tolist():
-                    best = int(share[i].argmax())
-                    found[i, j] = {
-                        "value": column.categories[best],
-                        "probability": float(share[i, best]),
-                    }
-        cells = sorted(found)
-        frame = pd.DataFrame(
-            [found[cell] for cell in cells], columns=["value", "lower", "upper", "probability"]
-        )
-        frame.index = pd.MultiIndex.from_tuples(
-            [(index[i], self._columns[j].name) for i, j in cells], names=["row", "column"]
-        ) if cells else pd.MultiIndex.from_arrays([[], []], names=["row", "column"])  # fmt: skip
-        return frame
+        return imputed_table(frame, self._columns, self._units, rows, draws, filled, tails)
 
     def category_probabilities(self, X: Any, column: str) -> pd.DataFrame:
         """Probability of every category of a column given the rest of each row of X.
@@ -413,6 +380,11 @@ class TableAnswers(Fitted):
         )
 
 
+def digest_of(cells: Cells) -> str:
+    """Digest of a table's cells."""
+    return data_digest(cells.continuous, cells.codes, cells.counts, cells.overdispersed)
+
+
 def pack_draws(
     posterior: Posterior, matched: Any, columns: list[Column], chosen: np.ndarray
 ) -> TableDraws:
@@ -451,7 +423,7 @@ def pack_draws(
     shares, levels = _shares_of(posterior, chosen, columns, prior, width, draw, slot)
     rate, size = _rates_of(posterior, chosen, columns, prior, draw, slot, rng)
     return TableDraws(
-        start, log_weight, target, mean, covariance, alpha, shares, levels, rate, size
+        start, log_weight, target, slot, mean, covariance, alpha, shares, levels, rate, size
     )
 
 

@@ -13,16 +13,23 @@ from sklearn.utils.validation import validate_data
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
 from cavity.collapse.parts import part_at, paths_of
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
+from cavity.collapse.tables import (
+    CategoricalProblem,
+    CountsProblem,
+    TableProblem,
+    first_rows,
+)
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import cluster_prior
 from cavity.estimators.description import describe_weights
 from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.gaps import filled
+from cavity.estimators.mixture_answers import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
-from cavity.estimators.table_answers import TableAnswers
+from cavity.estimators.table_answers import TableAnswers, digest_of
 from cavity.estimators.validation import (
     check_choice,
     check_labels,
@@ -31,6 +38,7 @@ from cavity.estimators.validation import (
 )
 from cavity.families.normal_inverse_wishart import covariances
 from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.reading.columns import (
@@ -46,7 +54,6 @@ from cavity.reading.columns import (
     take_column,
 )
 from cavity.reading.frames import as_pandas, is_frame
-from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler
 
 AUTO_COLLAPSE = "auto"
@@ -236,7 +243,8 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             run,
             names=names,
             units=units,
-            n_values=len(cells),
+            volume=float(units.log_volumes(cells.continuous).sum()),
+            summaries={DATA: np.array([digest_of(cells)])},
             settings=self._settings(),
             noun="row",
             columns=tuple(column.name for column in self._columns),
@@ -264,7 +272,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             )
 
     def _problem(self, cells: Cells, standard: np.ndarray, columns: list[Column]) -> TableProblem:
-        """All parts that the table has, the continuous block first."""
+        """All parts that the table has, the continuous block first; gaps of `standard` are NaN."""
         n_held = min(HELD, self.n_warmup // 2)
         parts: list[Any] = []
         d = standard.shape[1]
@@ -277,12 +285,15 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
                 self.covariance_prior_scale,
                 n_held,
             )
+            missing = np.isnan(standard)
+            rows = RowTraits(missing, np.ones(len(standard))) if missing.any() else None
+            standard = filled(standard)
             if self.continuous == "student-t":
                 learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
                 df = 5.0 if learn is not None else float(self.df)
-                parts.append(StudentTProblem(standard, prior.niw, prior.updates, df, learn))
+                parts.append(StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows))
             else:
-                parts.append(GaussianProblem(standard, prior.niw, prior.updates))
+                parts.append(GaussianProblem(standard, prior.niw, prior.updates, rows))
         levels = tuple(len(c.categories) for c in columns if c.kind == CATEGORICAL)
         if levels:
             parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held))
@@ -325,7 +336,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
         standard = units.standardise(cells.continuous)
         seen = within_steps(standard) if names.size else standard
         problem = self._problem(cells, seen, columns)
-        few = self._problem(_first(cells, FEW), np.ascontiguousarray(seen[:FEW]), columns)
+        few = TableProblem(tuple(first_rows(part, FEW) for part in problem.parts))
         collapse = self._collapse_for(problem)
         options = self._collapse_options(collapse)
         places = features_of(standard, cells)
@@ -339,9 +350,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             fingerprint={
                 "model": type(self).__name__,
                 "settings": self._settings(),
-                "data": data_digest(
-                    cells.continuous, cells.codes, cells.counts, cells.overdispersed
-                ),
+                "data": digest_of(cells),
                 "columns": [column.to_plain() for column in columns],
             },
             start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
@@ -352,12 +361,6 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             anchors=(lambda: nearest_anchors(places)) if self.moves else None,
         )
         return plan, units
-
-
-def _first(cells: Cells, n: int) -> Cells:
-    return Cells(
-        *(part[:n] for part in (cells.continuous, cells.codes, cells.counts, cells.overdispersed))
-    )
 
 
 def components(columns: list[Column]) -> dict[str, list[str]]:
@@ -376,7 +379,7 @@ def components(columns: list[Column]) -> dict[str, list[str]]:
 
 def features_of(standard: np.ndarray, cells: Cells) -> np.ndarray:
     """Rows as points, for where chains start and who is whose neighbour; gaps in the middle."""
-    blocks = [np.nan_to_num(standard, nan=0.0)]
+    blocks = [filled(standard) if standard.shape[1] else standard]
     for codes in cells.codes.T:
         # Two rows that differ are as far apart as a standard deviation and a half.
         shares = np.bincount(codes[codes >= 0], minlength=1) / max(int((codes >= 0).sum()), 1)

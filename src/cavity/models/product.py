@@ -16,6 +16,7 @@ from cavity.core.compile import verb
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.models.categorical import Categorical
 from cavity.models.poisson import Poisson
+from cavity.models.rows import UnevenRows
 from cavity.models.sampled_student_t import SampledStudentT
 from cavity.models.scaled_gaussian import ScaledGaussian
 from cavity.models.selection import draw_by_bounds, draw_from_scores
@@ -45,6 +46,11 @@ class Product(NamedTuple):
     first: Any
     rest: Any
     scores: np.ndarray  # (slots,), room for what the rest says
+
+    @property
+    def own_width(self) -> int:
+        """Numbers that are drawn with a label: those of the first part."""
+        return int(getattr(self.first, "own_width", 1))
 
 
 declare(Product, slots={"scores": 0})
@@ -96,6 +102,11 @@ def _by_bounds(first, model, q, i, weights, scores, mass, visited, rng):
 
 for _class in (StudentT, SampledStudentT):
     pick_by.register(_class)(_by_bounds)
+
+
+@pick_by.register(UnevenRows)
+def _(first, model, q, i, weights, scores, mass, visited, rng):
+    return pick_by(first.base, model, q, i, weights, scores, mass, visited, rng)
 
 
 @pick.register(Product)
@@ -155,20 +166,19 @@ def _(model, parameters, z):
 @complete.register(Product)
 def _(model, q, k, i, rng):
     complete(model.first, q.first, k, i, rng)
-    complete(model.rest, q.rest, k, i, rng)
 
 
-# What is noted of an observation is one number: the first part's.
+# What is drawn with a label is the first part's alone.
 
 
 @auxiliary.register(Product)
-def _(model, i):
-    return auxiliary(model.first, i)
+def _(model, i, out):
+    auxiliary(model.first, i, out)
 
 
 @set_auxiliary.register(Product)
-def _(model, i, value):
-    set_auxiliary(model.first, i, value)
+def _(model, i, values):
+    set_auxiliary(model.first, i, values)
 
 
 @visit.register(Product)

@@ -24,6 +24,7 @@ class TableDraws(NamedTuple):
     start: np.ndarray  # (draw + 1,), where each draw's entries begin
     log_weight: np.ndarray  # (entry,)
     target: np.ndarray  # (entry,), the estimate's cluster it is matched to; -1 for none
+    slot: np.ndarray  # (entry,), its label in the draw; -1 for what stands for empty clusters
     mean: np.ndarray  # (entry, d)
     covariance: np.ndarray  # (entry, d, d)
     alpha: np.ndarray  # (entry,), half the degrees of freedom; infinite for a Gaussian
@@ -171,8 +172,17 @@ class Filled(NamedTuple):
     counted: np.ndarray  # (draw, n, counts)
 
 
-def fill_rows(draws: TableDraws, rows: Rows, n_samples: int, rng: np.random.Generator) -> Filled:
-    """Means, probabilities and draws of what is missing in each row, given what is there."""
+def fill_rows(
+    draws: TableDraws,
+    rows: Rows,
+    n_samples: int,
+    rng: np.random.Generator,
+    labels: np.ndarray | None = None,
+) -> Filled:
+    """Means, probabilities and draws of what is missing in each row, given what is there.
+
+    With `labels` (draw, n), those of the draws, each row is in the cluster that a draw has it in.
+    """
     n, d = rows.continuous.shape
     n_draws = draws.start.size - 1
     out = Filled(
@@ -184,8 +194,12 @@ def fill_rows(draws: TableDraws, rows: Rows, n_samples: int, rng: np.random.Gene
     )
     for piece in in_pieces(draws, n):
         some = rows.take(piece)
-        value = entry_densities(draws, some)
-        _normalised(draws, value)
+        if labels is None:
+            value = entry_densities(draws, some)
+            _normalised(draws, value)
+        else:
+            of = np.repeat(np.arange(n_draws), np.diff(draws.start))
+            value = (labels[of][:, piece] == draws.slot[:, None]).astype(float)
         value /= n_draws
         dead = value.sum(axis=0) <= 0.0
         value[:, dead] = (np.exp(draws.log_weight) / n_draws)[:, None]
