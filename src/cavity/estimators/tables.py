@@ -351,7 +351,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
                 "model": type(self).__name__,
                 "settings": self._settings(),
                 "data": digest_of(cells),
-                "columns": [column.to_plain() for column in columns],
+                "columns": {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns},
             },
             start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
             n_start=n_start,
