@@ -75,9 +75,9 @@ def table(out: Path, seed: int, quiet: bool) -> int:
                 "",
             )
         )
-        say(f"\nThe same by hand: cavity fit {data} --id-column flower --clusters 5\n")
+        say(f"\nThe same by hand: cavity fit {data} --id-column flower --clusters 3\n")
     choice = Choice(id_column=str(gappy.index.name))
-    settings: dict[str, Any] = {"n_clusters": 5, "random_state": seed}
+    settings: dict[str, Any] = {"n_clusters": 3, "random_state": seed}
     code = runs.fit(data, out, "auto", choice, settings, overwrite=True, quiet=quiet, demo=True)
     if not quiet:
         cells = pd.read_csv(out / files.IMPUTED)

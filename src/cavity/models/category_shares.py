@@ -2,12 +2,14 @@
 
 Shares of a column with L categories ~ Dirichlet(s g): g are the shares of a typical cluster, s
 says how alike clusters are. g ~ Dirichlet(1, ..., 1), and s has density t / (t + s)^2 with median
-t = L. A column in which all clusters are alike gets a large s, and no longer tells them apart.
+t = L; no a_l = s g_l is below 0.02. A column in which all clusters are alike gets a large s, and no
+longer tells them apart.
 
 Both are drawn with the clusters' shares integrated out, given the numbers of members n_kl in
 category l of cluster k: with a = s g,
 
-    sum over clusters of  lnGamma(s) - lnGamma(s + n_k) + sum over l of lnGamma(a_l + n_kl) - lnGamma(a_l),
+    sum over clusters of  lnGamma(s) - lnGamma(s + n_k)
+                          + sum over l of  lnGamma(a_l + n_kl) - lnGamma(a_l),
 
 by slice steps on the logarithm of s and of each a_l.
 """
@@ -27,7 +29,7 @@ from cavity.families.common import shift_slots
 from cavity.models.categorical import count_categories
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
-LEAST, MOST = 1e-3, 1e6
+LEAST, MOST = 0.02, 1e6
 # Of columns with more categories so many, chosen at random, are drawn after each sweep.
 LEVELS_DRAWN = 32
 
