@@ -36,10 +36,6 @@ class Chain(Protocol):
     def parameters(self) -> Any:
         """One draw of every slot's parameters."""
 
-    @property
-    def collapse(self) -> Any:
-        """The driver that keeps the last three, to be told of a prior that slots follow already."""
-
 
 class Update:
     """Draws one group of variables given all others; the base class draws nothing.

@@ -160,13 +160,9 @@ def test_permuting_rows_of_counts_and_categories_changes_nothing(monkeypatch):
     first = swapped[:, 0]
     swapped[:, 0] = np.where(first < 0, first, 1 - first)
     before = log_evidence(NAMES, PARTITION)
-    monkeypatch.setattr(
-        table_cases, "CONCENTRATION", table_cases.CONCENTRATION[[1, 0, 2, 3, 4]]
-    )
+    monkeypatch.setattr(table_cases, "CONCENTRATION", table_cases.CONCENTRATION[[1, 0, 2, 3, 4]])
     assert log_evidence(NAMES, PARTITION, codes=swapped) == pytest.approx(before, abs=1e-10)
-    monkeypatch.setattr(
-        table_cases, "CONCENTRATION", np.array([0.4, 0.7, 1.5, 0.6, 1.1])
-    )
+    monkeypatch.setattr(table_cases, "CONCENTRATION", np.array([0.4, 0.7, 1.5, 0.6, 1.1]))
     monkeypatch.setattr(table_cases, "LEVELS", (3, 2))
     turned = table_cases.CODES[:, ::-1].copy()
     assert log_evidence(NAMES, PARTITION, codes=turned) == pytest.approx(before, abs=1e-10)

@@ -5,6 +5,8 @@ As in test_geweke.py: a false alarm of 1e-4 per sampler, Bonferroni over its fun
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -30,17 +32,21 @@ def from_priors(rng):
     for i in range(N):
         weight = np.array([*sizes, CONCENTRATION])
         z[i] = rng.choice(weight.size, p=weight / weight.sum())
-        sizes = [*sizes, 1] if z[i] == len(sizes) else [*sizes[: z[i]], sizes[z[i]] + 1, *sizes[z[i] + 1 :]]  # fmt: skip
+        sizes = np.bincount(z[: i + 1]).tolist()
     concentration = np.concatenate([prior_concentration(n, rng) for n in LEVELS])
     low, high = (v / (1.0 + v) for v in (count_rates.LEAST_SHAPE, count_rates.MOST_SHAPE))
     u = rng.uniform(low, high)
     shape = u / (1.0 - u)
     mean = CENTRE[0] * np.exp(count_rates.MEAN_SPREAD * rng.standard_normal())
-    share = np.array(
-        [np.concatenate([dirichlet_draw(concentration[a:b], rng) for a, b in zip(START[:-1], START[1:], strict=True)]) for _ in range(N)]
-    )  # fmt: skip
+    share = np.array([one_share(concentration, rng) for _ in range(N)])
     rate = rng.gamma(shape, mean / shape, N)
     return z, concentration, shape, mean, share[z], rate[z]
+
+
+def one_share(concentration, rng):
+    """Shares of a cluster in both columns."""
+    ends = itertools.pairwise(START)
+    return np.concatenate([dirichlet_draw(concentration[a:b], rng) for a, b in ends])
 
 
 def dirichlet_draw(a, rng):
@@ -70,7 +76,7 @@ def cells(share, rate, rng):
 
 def functions(z, concentration, shape, mean, share, rate, codes, y):
     pairs = np.mean([z[i] == z[j] for i in range(N) for j in range(i)])
-    s = [np.log(concentration[a:b].sum()) for a, b in zip(START[:-1], START[1:], strict=True)]
+    s = [np.log(concentration[a:b].sum()) for a, b in itertools.pairwise(START)]
     g = concentration[0] / concentration[:2].sum()
     filled = np.nan_to_num(y[:, 0], nan=-1.0)
     return [
@@ -137,9 +143,7 @@ def z_scores(collapse, n_sweeps, seed, moves=False, spoil=lambda sampler: None):
         if isinstance(update.update, count_rates.RateHyperpriors):
             update.update.centre = CENTRE  # by default the data's, which change here
     made = [StandardMoves(all_anchors(N), 0)] if moves else []
-    sampler = PartitionSampler(
-        parts, dirichlet_process(SLOTS, CONCENTRATION), z, rng, moves=made
-    )
+    sampler = PartitionSampler(parts, dirichlet_process(SLOTS, CONCENTRATION), z, rng, moves=made)
     chain = np.empty((n_sweeps, prior.shape[1]))
     for row in range(-100, n_sweeps):
         sampler.sweep(rng)

@@ -140,7 +140,9 @@ def test_overdispersed_counts_become_poisson():
     y = np.array([[3.0]])
     over = negative_binomial(y, np.array([1e9]), SLOTS)
     plain = poisson(y, SLOTS)
-    assert call("evidence", over, q, 0, 0) == pytest.approx(call("evidence", plain, q, 0, 0), abs=1e-5)
+    assert call("evidence", over, q, 0, 0) == pytest.approx(
+        call("evidence", plain, q, 0, 0), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", [1e-2, 0.5, 3.0, 1e5])

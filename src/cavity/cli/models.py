@@ -204,7 +204,7 @@ class TableModel(RowsModel):
     def draw(self, path: Path, estimator: Any, table: Any) -> None:
         """Write the picture of the continuous columns that have no gaps, if there are any."""
         kinds = estimator.columns_["kind"]
-        names = [name for name in kinds.index[kinds == "continuous"]]
+        names = list(kinds.index[kinds == "continuous"])
         whole = [] if table is None else [n for n in names if not table[n].isna().any()]
         if whole:
             axes = estimator.posterior_.plot_clusters(table[whole], estimator.partition_)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.cli.errors import UserError, note
-from cavity.reading.files import Table, read_file
 from cavity.reading.columns import CATEGORICAL, KINDS
+from cavity.reading.files import Table, read_file
 from cavity.reading.names import column_categories, column_names
 from cavity.reading.numbers import (
     NumberFormat,
@@ -231,7 +231,8 @@ def select_table(table: Table, choice: Choice) -> Selection:
     --------
     >>> import pyarrow as pa
     >>> columns = (pa.array(["red", "NA"]), pa.array(["1.5", ""]))
-    >>> select_table(Table(Path("a.csv"), ("colour", "x"), columns, 2), Choice()).table.values.tolist()
+    >>> table = Table(Path("a.csv"), ("colour", "x"), columns, 2)
+    >>> select_table(table, Choice()).table.values.tolist()
     [['red', 1.5], [None, nan]]
     """
     import pandas as pd
@@ -255,7 +256,9 @@ def select_table(table: Table, choice: Choice) -> Selection:
             error = refusal(name, str(path), column, numbers, index)
             text = str(error)
             if "add --" not in text:
-                text = f"{text.rstrip('.')}; if they are categories, add --types {name}=categorical."
+                text = (
+                    f"{text.rstrip('.')}; if they are categories, add --types {name}=categorical."
+                )
             raise UserError(text)
         else:
             bad = np.isinf(numbers.values)

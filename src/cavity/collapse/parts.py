@@ -38,7 +38,7 @@ class PartOfChain:
 
     def __init__(self, chain: Chain, path: Path) -> None:
         self.z, self.counts, self.prior = chain.z, chain.counts, chain.prior
-        self.collapse = chain.collapse
+        self.collapse = getattr(chain, "collapse", None)
         self.model = part_at(chain.model, path)
         self.family = part_at(chain.family, path)
         self.parameters = part_at(chain.parameters, path)

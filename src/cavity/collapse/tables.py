@@ -161,7 +161,9 @@ class TableProblem:
     @property
     def collapses(self) -> tuple[str, ...]:
         """The collapses that every part allows; by EP a conjugate part is exact as well."""
-        return tuple(c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts))
+        return tuple(
+            c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts)
+        )
 
 
 def first_rows(part: Any, n: int) -> Any:

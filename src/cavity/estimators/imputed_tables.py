@@ -80,13 +80,11 @@ def imputed_table(
             table.iloc[gaps, j] = part
         probability.iloc[gaps, j] = chance
         ends_of = parts[1:] if column.kind != CATEGORICAL else [np.full(gaps.size, np.nan)] * 2
-        found += list(
-            zip(gaps.tolist(), [j] * gaps.size, parts[0], *ends_of, chance, strict=True)
-        )
+        found += list(zip(gaps.tolist(), [j] * gaps.size, parts[0], *ends_of, chance, strict=True))
     for table in tables:
         for j, column in enumerate(columns):
             if column.kind != CATEGORICAL:
-                table.isetitem(j, pd.to_numeric(table.iloc[:, j]))
+                table.isetitem(j, pd.to_numeric(table.iloc[:, j]).to_numpy())
     found.sort(key=lambda cell: cell[:2])
     index = [[frame.index[cell[0]] for cell in found], [columns[cell[1]].name for cell in found]]
     cells = pd.DataFrame(
@@ -94,4 +92,5 @@ def imputed_table(
         columns=["value", "lower", "upper", "probability"],
         index=pd.MultiIndex.from_arrays(index, names=["row", "column"]),
     )
-    return ImputedTable(*tables, probability, cells)
+    mean, lower, upper = tables
+    return ImputedTable(mean, lower, upper, probability, cells)

@@ -282,7 +282,9 @@ class TableAnswers(Fitted):
         index = X.index if isinstance(X, pd.DataFrame) else None
         return pd.DataFrame(share, index=index, columns=list(own.categories))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[pd.DataFrame, np.ndarray]:
+    def sample(
+        self, n_samples: int = 1, random_state: Any = None
+    ) -> tuple[pd.DataFrame, np.ndarray]:
         """Draw new rows, without gaps, from the posterior predictive distribution.
 
         Returns
@@ -309,7 +311,9 @@ class TableAnswers(Fitted):
         noise = rng.standard_normal((n_samples, d))
         if d:
             root = np.linalg.cholesky(draws.covariance)[entry]
-            noise = draws.mean[entry] + np.einsum("nij,nj->ni", root, noise) / np.sqrt(scale)[:, None]
+            noise = (
+                draws.mean[entry] + np.einsum("nij,nj->ni", root, noise) / np.sqrt(scale)[:, None]
+            )
             noise = self._units.convert("mean", noise)
         size, rate = draws.size[entry], draws.rate[entry]
         spread = np.where(np.isfinite(size), size, 1.0)

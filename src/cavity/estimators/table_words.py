@@ -103,11 +103,11 @@ class ClusterWords:
             place = slice(at[column.kind], at[column.kind] + width)
             spread = float(units.scale[place.start]) if column.kind == CONTINUOUS else 1.0
             at[column.kind] += width
-            parts = [
+            mean, lower, upper = (
                 np.nan_to_num(found[_PARAMETER[column.kind]][key][:, place])
                 for key in ("mean", "lower", "upper")
-            ]
-            out.append(Described(column, *parts, weights @ parts[0], spread))
+            )
+            out.append(Described(column, mean, lower, upper, weights @ mean, spread))
         return cls(tuple(out), len(weights))
 
     def table(self) -> pd.DataFrame:
@@ -131,8 +131,8 @@ class ClusterWords:
                             one.column.kind,
                         )
                     )
-        names = ["cluster", "column", "category", "estimate", "lower", "upper", "overall", "kind"]
-        return pd.DataFrame(rows, columns=names).set_index(["cluster", "column", "category"])
+        heads = ["cluster", "column", "category", "estimate", "lower", "upper", "overall", "kind"]
+        return pd.DataFrame(rows, columns=heads).set_index(["cluster", "column", "category"])
 
     def apart(self) -> pd.DataFrame:
         """One row per cluster and column, the farthest first."""

@@ -19,6 +19,7 @@ from cavity.collapse.tables import (
     TableProblem,
     first_rows,
 )
+from cavity.core.arrays import by_slot
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import cluster_prior
@@ -291,7 +292,9 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             if self.continuous == "student-t":
                 learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
                 df = 5.0 if learn is not None else float(self.df)
-                parts.append(StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows))
+                parts.append(
+                    StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows)
+                )
             else:
                 parts.append(GaussianProblem(standard, prior.niw, prior.updates, rows))
         levels = tuple(len(c.categories) for c in columns if c.kind == CATEGORICAL)
@@ -302,6 +305,13 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
         if cells.overdispersed.shape[1]:
             parts.append(CountsProblem(cells.overdispersed, overdispersed=True, n_held=n_held))
         return TableProblem(tuple(parts))
+
+    def _units_of(self, cells: Cells, columns: list[Column]) -> ColumnUnits:
+        """Units of the continuous columns."""
+        names = np.array([c.name for c in columns if c.kind == CONTINUOUS], dtype=object)
+        if not names.size:
+            return ColumnUnits(np.zeros(0), np.ones(0))
+        return ColumnUnits(*robust_standardiser(cells.continuous, names))
 
     def _collapse_for(self, problem: TableProblem) -> str:
         if self.collapse == AUTO_COLLAPSE:
@@ -329,12 +339,9 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
         if not isinstance(self.init, str):
             start = check_labels(self.init, n, self.n_clusters, prior.is_open)
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
-        names = np.array([c.name for c in columns if c.kind == CONTINUOUS], dtype=object)
-        units = ColumnUnits(np.zeros(0), np.ones(0))
-        if names.size:
-            units = ColumnUnits(*robust_standardiser(cells.continuous, names))
+        units = self._units_of(cells, columns)
         standard = units.standardise(cells.continuous)
-        seen = within_steps(standard) if names.size else standard
+        seen = within_steps(standard) if standard.shape[1] else standard
         problem = self._problem(cells, seen, columns)
         few = TableProblem(tuple(first_rows(part, FEW) for part in problem.parts))
         collapse = self._collapse_for(problem)
@@ -393,6 +400,18 @@ def features_of(standard: np.ndarray, cells: Cells) -> np.ndarray:
     return np.ascontiguousarray(np.hstack(blocks))
 
 
+def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...], str]:
+    """The parts of a table beside a likelihood of a user's own, and the digest of its cells."""
+    made = TableMixture(n_clusters, n_warmup=n_warmup)
+    frame = made._frame(X, reset=True)
+    columns = made._take(frame)
+    cells = cells_of(frame, columns)
+    units = made._units_of(cells, columns)
+    seen = units.standardise(cells.continuous)
+    seen = within_steps(seen) if seen.shape[1] else seen
+    return made._problem(cells, seen, columns).parts, digest_of(cells)
+
+
 class Describer:
     """Gives the cluster parameters of a kept draw, part by part.
 
@@ -404,6 +423,8 @@ class Describer:
     def __init__(self, problem: TableProblem) -> None:
         kinds = [part.model for part in problem.parts]
         self.paths = dict(zip(kinds, paths_of(len(kinds)), strict=True))
+        own = [part for part in problem.parts if part.model == "own"]
+        self.own = tuple(by_slot(own[0].parameters)) if own else ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -411,6 +432,7 @@ class Describer:
         out = ["weight"]
         for kind in self.paths:
             out += {
+                "own": [*self.own],
                 "categorical": ["share"],
                 "poisson": ["rate"],
                 "negative-binomial": ["mean_count"],
@@ -425,7 +447,9 @@ class Describer:
         }
         for kind, path in self.paths.items():
             parameters = part_at(sampler.parameters, path)
-            if kind == "categorical":
+            if kind == "own":
+                out |= by_slot(parameters)
+            elif kind == "categorical":
                 out["share"] = parameters.share.T
             elif kind == "poisson":
                 out["rate"] = parameters.rate.T

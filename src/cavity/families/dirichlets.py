@@ -6,6 +6,7 @@ Working parameters have the slots last, so that eight clusters run side by side 
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -26,15 +27,10 @@ class Dirichlets(NamedTuple):
     natural: np.ndarray  # (slots, P)
     weight: np.ndarray  # (P, slots), the same with the slots last
     total: np.ndarray  # (columns, slots), sum over a column's categories
-    inverse: np.ndarray  # (columns, slots), one over it
     start: np.ndarray  # (columns + 1,), where each column's categories begin
 
 
-declare(
-    Dirichlets,
-    slots={"natural": 0, "weight": 1, "total": 1, "inverse": 1},
-    constant=("start",),
-)
+declare(Dirichlets, slots={"natural": 0, "weight": 1, "total": 1}, constant=("start",))
 
 
 class Shares(NamedTuple):
@@ -58,13 +54,12 @@ def dirichlets(concentration: np.ndarray, start: np.ndarray, n_slots: int) -> Di
     """
     prior = np.array(concentration, dtype=float)
     start = np.array(start, dtype=np.int64)
-    total = np.array([prior[a:b].sum() for a, b in zip(start[:-1], start[1:], strict=True)])
+    total = np.array([prior[a:b].sum() for a, b in itertools.pairwise(start)])
     return Dirichlets(
         prior=prior,
         natural=np.tile(prior, (n_slots, 1)),
         weight=np.tile(prior[:, None], (1, n_slots)),
         total=np.tile(total[:, None], (1, n_slots)),
-        inverse=np.tile(1.0 / total[:, None], (1, n_slots)),
         start=start,
     )
 
@@ -85,7 +80,6 @@ def _(q, k):
             q.weight[p, k] = q.natural[k, p]
             total += q.natural[k, p]
         q.total[j, k] = total
-        q.inverse[j, k] = 1.0 / total
     return True
 
 

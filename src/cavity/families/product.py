@@ -34,7 +34,7 @@ class ProductParameters(NamedTuple):
 def tied(q: ProductFamily) -> ProductFamily:
     """The product with its parts' natural parameters as columns of its own."""
     width = q.first.natural.shape[1]
-    parts = {}
+    parts: dict[str, Any] = {}
     for name, columns in (("first", slice(None, width)), ("rest", slice(width, None))):
         part = getattr(q, name)._replace(natural=q.natural[:, columns], prior=q.prior[columns])
         parts[name] = tied(part) if isinstance(part, ProductFamily) else part

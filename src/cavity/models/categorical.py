@@ -25,7 +25,7 @@ from cavity.verbs import (
     observe,
 )
 
-# Factors between two logarithms: a share is at least 1e-16 or so, and so many are still a number.
+# Factors between two logarithms: so many concentrations, and so many sums, are still a number.
 _FACTORS = 16
 
 
@@ -54,31 +54,33 @@ def categorical(codes: np.ndarray, start: np.ndarray, n_slots: int) -> Categoric
 
 @evidence.register(Categorical)
 def _(model, q, k, i):
-    total = 0.0
-    product = 1.0
+    value = 0.0
+    above = below = 1.0
     for j in range(model.cell.shape[1]):
         p = model.cell[i, j]
         if p >= 0:
-            product *= q.weight[p, k] * q.inverse[j, k]
+            above *= q.weight[p, k]
+            below *= q.total[j, k]
         if j % _FACTORS == _FACTORS - 1:
-            total += math.log(product)
-            product = 1.0
-    return total + math.log(product)
+            value += math.log(above / below)
+            above = below = 1.0
+    return value + math.log(above / below)
 
 
 @evidences.register(Categorical)
 def _(model, q, i, out):
     n_columns = model.cell.shape[1]
     for k in range(0, out.shape[0], WIDTH):
-        total = splat8(0.0)
+        value = splat8(0.0)
         for begin in range(0, n_columns, _FACTORS):
-            product = splat8(1.0)
+            above, below = splat8(1.0), splat8(1.0)
             for j in range(begin, min(begin + _FACTORS, n_columns)):
                 p = model.cell[i, j]
                 if p >= 0:
-                    product = product * (load8(q.weight[p], k) * load8(q.inverse[j], k))
-            total = total + fast_log(product)
-        store8(out, k, total)
+                    above = above * load8(q.weight[p], k)
+                    below = below * load8(q.total[j], k)
+            value = value + fast_log(above / below)
+        store8(out, k, value)
 
 
 @observe.register(Categorical)
@@ -88,12 +90,10 @@ def _(model, q, k, i, sign):
         p = model.cell[i, j]
         if p >= 0:
             weight = q.weight[p, k] + sign
-            total = q.total[j, k] + sign
             proper = proper and weight > 0.0
             q.natural[k, p] = weight
             q.weight[p, k] = weight
-            q.total[j, k] = total
-            q.inverse[j, k] = 1.0 / total
+            q.total[j, k] += sign
     return proper
 
 
@@ -127,12 +127,13 @@ def _(model, parameters, i, out):
 
 
 @jit
-def count_categories(cell, z, out):
-    """Members of every cluster in every category: `out` of shape (P, slots)."""
-    for p in range(out.shape[0]):
-        for k in range(out.shape[1]):
-            out[p, k] = 0.0
+def count_categories(cell, start, z, first, step, out):
+    """Members of every cluster in every category of some columns: `out` of shape (P, slots)."""
+    for j in range(first, cell.shape[1], step):
+        for p in range(start[j], start[j + 1]):
+            for k in range(out.shape[1]):
+                out[p, k] = 0.0
     for i in range(cell.shape[0]):
-        for j in range(cell.shape[1]):
+        for j in range(first, cell.shape[1], step):
             if cell[i, j] >= 0:
                 out[cell[i, j], z[i]] += 1.0

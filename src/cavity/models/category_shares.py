@@ -30,7 +30,9 @@ from cavity.models.categorical import count_categories
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
 LEAST, MOST = 0.02, 1e6
-# Of columns with more categories so many, chosen at random, are drawn after each sweep.
+# Columns take turns: each is drawn after every so many sweeps. Of one with more categories than
+# this so many, chosen at random, are drawn.
+TURNS = 4
 LEVELS_DRAWN = 32
 
 
@@ -85,9 +87,9 @@ def _(density, x):
     return total
 
 
-def draw_concentrations(concentration, start, counts, totals, rng):
-    """Draw every column's concentrations in place, given the members of every cluster."""
-    for j in range(start.shape[0] - 1):
+def draw_concentrations(concentration, start, counts, totals, begin, rng):
+    """Draw the concentrations of some columns in place, given every cluster's members."""
+    for j in range(begin, start.shape[0] - 1, TURNS):
         first, last = start[j], start[j + 1]
         if last - first < 2:
             continue
@@ -99,8 +101,8 @@ def draw_concentrations(concentration, start, counts, totals, rng):
             for k in range(totals.shape[0]):
                 totals[k] += counts[p, k]
         some = last - first > LEVELS_DRAWN
-        for turn in range(min(last - first, LEVELS_DRAWN)):
-            p = first + int(rng.random() * (last - first)) if some else first + turn
+        for at in range(min(last - first, LEVELS_DRAWN)):
+            p = first + int(rng.random() * (last - first)) if some else first + at
             density = LogConcentration(concentration, counts, totals, first, last, p, s)
             old = concentration[p]
             concentration[p] = math.exp(slice_step(density, math.log(old), 1.0, rng))
@@ -137,7 +139,7 @@ class ShareHyperpriors(Update):
         """One with room of its own."""
         return type(self)(self.n_held)
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+    def draw(self, chain: Any, rng: np.random.Generator) -> None:
         """Draw the concentrations given the labels; set the family's prior."""
         self.n_drawn += 1
         if self.n_drawn[0] <= self.n_held:
@@ -147,9 +149,12 @@ class ShareHyperpriors(Update):
         if not self._room or self._room[0].shape != shape:
             self._room = (np.zeros(shape), np.zeros(shape[1]))
         counts, totals = self._room
-        count_categories(chain.model.cell, chain.z, counts)
+        begin = int(self.n_drawn[0]) % TURNS
+        count_categories(chain.model.cell, family.start, chain.z, begin, TURNS, counts)
         before = family.prior.copy()
-        self._kernels.run(draw_concentrations, family.prior, family.start, counts, totals, rng)
+        self._kernels.run(
+            draw_concentrations, family.prior, family.start, counts, totals, begin, rng
+        )
         self._kernels.run(shift_slots, family, before)
         chain.collapse.note_prior()
 

@@ -116,7 +116,7 @@ class RateHyperpriors(Update):
         """One that counts its own draws."""
         return type(self)(self.centre, self.given_rates, self.n_held)
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+    def draw(self, chain: Any, rng: np.random.Generator) -> None:
         """Draw shapes and means; set the family's prior."""
         self.n_drawn += 1
         if self.n_drawn[0] <= self.n_held:
@@ -129,9 +129,7 @@ class RateHyperpriors(Update):
         else:
             count_totals(chain.model.y, chain.z, totals)
         before = family.prior.copy()
-        draw_gammas(
-            family.prior, np.log(self.centre), totals, chain.counts, self.given_rates, rng
-        )
+        draw_gammas(family.prior, np.log(self.centre), totals, chain.counts, self.given_rates, rng)
         if not self.given_rates:
             self._kernels.run(shift_slots, family, before)
             chain.collapse.note_prior()
@@ -209,10 +207,10 @@ class DispersionUpdate(Update):
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw them, and bring the densities' constants in line."""
         model: Any = chain.model
-        self._values = self._values or [
-            tuple(a.astype(float) for a in np.unique(y[y >= 0.0], return_counts=True))
-            for y in model.y.T
-        ]
+        if not self._values:
+            for y in model.y.T:
+                values, times = np.unique(y[y >= 0.0], return_counts=True)
+                self._values.append((values, times.astype(float)))
         totals = np.empty((model.y.shape[1], 2, chain.counts.size))
         count_totals(model.y, chain.z, totals)
         for j, (values, times) in enumerate(self._values):

@@ -48,9 +48,7 @@ def negative_binomial(y: np.ndarray, dispersion: np.ndarray, n_slots: int) -> Ne
     """Model of whole numbers, NaN where missing; slots come in eights."""
     require_whole(n_slots)
     y, log_factorial = whole_counts(np.asarray(y, dtype=float))
-    model = NegativeBinomial(
-        y, log_factorial, np.array(dispersion, dtype=float), np.zeros_like(y)
-    )
+    model = NegativeBinomial(y, log_factorial, np.array(dispersion, dtype=float), np.zeros_like(y))
     set_base(model)
     return model
 

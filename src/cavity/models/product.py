@@ -139,8 +139,8 @@ def _exact_site(model, q, k, i, fraction):
     observe(model, q, k, i, fraction)
 
 
-for _class in (ScaledGaussian, Categorical, Poisson):
-    project.register(_class)(_exact_site)
+for _conjugate in (ScaledGaussian, Categorical, Poisson):
+    project.register(_conjugate)(_exact_site)
 
 
 @log_density.register(Product)

@@ -111,7 +111,9 @@ def log_count(y: np.ndarray, rate: np.ndarray, size: np.ndarray) -> np.ndarray:
 def _counts(draws: TableDraws, y: np.ndarray, out: np.ndarray) -> None:
     for j in range(y.shape[1]):
         there = np.flatnonzero(np.isfinite(y[:, j]))
-        out[:, there] += log_count(y[there, j][None], draws.rate[:, j, None], draws.size[:, j, None])
+        out[:, there] += log_count(
+            y[there, j][None], draws.rate[:, j, None], draws.size[:, j, None]
+        )
 
 
 def entry_densities(draws: TableDraws, rows: Rows) -> np.ndarray:
@@ -208,7 +210,9 @@ def fill_rows(
         # An entry for each sample of each row, by inverse of the cumulative probabilities.
         cumulative = np.cumsum(value, axis=0)
         uniform = rng.random((n_samples, value.shape[1])) * cumulative[-1]
-        entry = np.array([np.searchsorted(c, u) for c, u in zip(cumulative.T, uniform.T, strict=True)])
+        entry = np.array(
+            [np.searchsorted(c, u) for c, u in zip(cumulative.T, uniform.T, strict=True)]
+        )
         entry = np.minimum(entry.T, value.shape[0] - 1)
         _fill_counts(draws, some, entry, out.counted[:, piece], rng)
         _fill_continuous(draws, some, value, entry, out.mean[piece], out.draws[:, piece], rng)
@@ -223,7 +227,9 @@ def _fill_counts(
         gap = np.flatnonzero(np.isnan(rows.counts[:, j]))
         rate, size = draws.rate[entry[:, gap], j], draws.size[entry[:, gap], j]
         with np.errstate(invalid="ignore"):
-            own = np.where(np.isfinite(size), rng.gamma(np.where(np.isfinite(size), size, 1.0)), 1.0)
+            own = np.where(
+                np.isfinite(size), rng.gamma(np.where(np.isfinite(size), size, 1.0)), 1.0
+            )
             own = np.where(np.isfinite(size), own / np.where(np.isfinite(size), size, 1.0), 1.0)
         out[:, gap, j] = rng.poisson(np.minimum(rate * own, 1e15))
 
@@ -253,7 +259,9 @@ def _fill_continuous(
                 away,
                 np.linalg.solve(cov[:, there[:, None], there], np.swapaxes(away, 1, 2)),
             )
-            left = cov[:, gap[:, None], gap] - np.swapaxes(slope, 1, 2) @ cov[:, there[:, None], gap]
+            left = (
+                cov[:, gap[:, None], gap] - np.swapaxes(slope, 1, 2) @ cov[:, there[:, None], gap]
+            )
             centre = draws.mean[:, None, gap] + away @ slope
         else:
             left = cov[:, gap[:, None], gap]

@@ -163,7 +163,7 @@ def _texts(values: np.ndarray) -> np.ndarray:
     for row, value in enumerate(values):
         if not _is_missing(value):
             number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
-            out[row] = number_text(float(value)) if number else str(value)  # type: ignore[arg-type]
+            out[row] = number_text(float(value)) if number else str(value)
     return out
 
 
@@ -175,8 +175,8 @@ def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]
     for row, value in enumerate(values):
         if isinstance(value, datetime.date | np.datetime64 | datetime.timedelta | np.timedelta64):
             raise ReadingError(
-                f"Column {name!r} holds dates ({_place(row, name, rows)} is {quoted(value)}); leave "
-                "it out, or turn it into a number first, such as days since a date."
+                f"Column {name!r} holds dates ({_place(row, name, rows)} is {quoted(value)}); "
+                "leave it out, or turn it into a number first, such as days since a date."
             )
         if _is_missing(value):
             continue
@@ -201,7 +201,9 @@ def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]
     return "number", np.array([np.nan if _is_missing(v) else float(v) for v in values])
 
 
-def take_column(column: pd.Series, name: str, wanted: str | None = None, rows: Any = None) -> Column:
+def take_column(
+    column: pd.Series, name: str, wanted: str | None = None, rows: Any = None
+) -> Column:
     """Decide what a column is.
 
     Parameters
@@ -317,7 +319,9 @@ def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Ce
             if form == "number":
                 _refuse_infinite(values, column.name, rows)
                 values = _texts(values.astype(object))
-            codes = pd.Categorical(values, categories=list(column.categories)).codes
+            codes = pd.Index(column.categories, dtype=object).get_indexer(
+                pd.Index(values, dtype=object)
+            )
             lost = int(np.sum((codes < 0) & np.array([v is not None for v in values], dtype=bool)))
             if lost:
                 unseen[column.name] = lost
@@ -337,13 +341,13 @@ def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Ce
             _check_counts(values, column.name, rows)
         parts[column.kind].append(values)
     n = len(frame)
-    return Cells(
-        *(
-            np.column_stack(parts[kind]) if parts[kind] else np.empty((n, 0), dtype=dtype)
-            for kind, dtype in zip(KINDS, (float, np.int64, float, float), strict=True)
-        ),
-        unseen,
-    )
+    whole = {
+        kind: np.column_stack(parts[kind])
+        if parts[kind]
+        else np.empty((n, 0), dtype=np.int64 if kind == CATEGORICAL else float)
+        for kind in KINDS
+    }
+    return Cells(whole[CONTINUOUS], whole[CATEGORICAL], whole[COUNT], whole[OVERDISPERSED], unseen)
 
 
 def check_types(feature_types: Any, names: list[str]) -> dict[str, str]:
