@@ -230,7 +230,7 @@ def frame(**columns):
         ({"a": [*["u"] * 29, 3]}, None, "Column 'a' mixes numbers and text: row 29.*row 0"),
         ({"a": pd.date_range("2020", periods=30)}, None, "Column 'a' holds dates.*days since"),
         ({"a": pd.to_timedelta(range(30), "s")}, None, "durations"),
-        ({"a": [f"name {i}" for i in range(30)] }, {"a": "count"}, "cannot be count: it holds text"),
+        ({"a": [f"n {i}" for i in range(30)]}, {"a": "count"}, "cannot be count: it holds text"),
         ({"a": [-1] + [2] * 29}, {"a": "count"}, "Row 0, column 'a' is -1, below zero"),
         ({"a": [0.5] + [2] * 29}, {"a": "count"}, "Row 0, column 'a' is 0.5, no whole number"),
         ({"a": [1e12] + [2] * 29}, {"a": "overdispersed"}, "too large"),
