@@ -89,7 +89,7 @@ def by_stepmix(train, test, k, seed, types):
     model = StepMix(
         k, measurement=measurement, n_init=5, random_state=seed, progress_bar=0, verbose=0
     )
-    labels = model.fit_predict(ready[0])
+    labels = model.fit(ready[0]).predict(ready[0])
     there = test[numbers].notna().to_numpy()
     volume = (there @ np.log(sd.to_numpy())).mean()
     return labels, float(model.score(ready[1])) - volume
