@@ -168,9 +168,12 @@ def simulated(seeds):
     head()
     for missing in (0.0, 0.2):
         sets = [
-            (*make_table(300, 3, separation=1.5, missing=missing, random_state=100 + s), {"count_0": "count"})
+            (
+                *make_table(300, 3, separation=1.5, missing=missing, random_state=100 + s),
+                {"count_0": "count"},
+            )
             for s in range(seeds)
-        ]  # fmt: skip
+        ]
         compare(f"simulated, {missing:.0%} gaps", sets)
 
 

@@ -10,6 +10,8 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
+import math
+
 from cavity.core.compile import verb
 
 # --------------------------------------------------------------------------- families
@@ -187,6 +189,11 @@ def part_visit(base, rows, i, k, rng):
 
 
 @verb
+def part_settle(base, rows, i, k):
+    """``settle``; by default there is nothing to keep."""
+
+
+@verb
 def part_complete(base, rows, q, k, i, rng):
     """``complete`` of an uneven row."""
 
@@ -250,6 +257,36 @@ def seat_weight(prior, counts, n_clusters, k):
 
 
 @verb
+def leave(prior, counts, i, k):
+    """Lower the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def join(prior, counts, i, k):
+    """Raise the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def row_weights(prior, counts, i, k, out):
+    """``prior_weights`` for observation i, which has just left slot k; by default for any."""
+
+
+@verb
+def seat_power(prior, i):
+    """The power that makes what ``row_weights`` wrote the weights of observation i; mostly one."""
+
+
+@verb
+def log_seat(prior, counts, n_clusters, i, k):
+    """Log of ``seat_weight`` for observation i; by default for any."""
+
+
+@verb
+def is_cluster(prior, k):
+    """Whether moves may touch slot k; by default they may."""
+
+
+@verb
 def named_slots(prior):
     """Whether the prior is over labels, so that which slot a cluster has is part of the state."""
 
@@ -292,6 +329,36 @@ def _(model, parameters, z):
     return total
 
 
+@leave.register(None)
+def _(prior, counts, i, k):
+    counts[k] -= 1
+
+
+@join.register(None)
+def _(prior, counts, i, k):
+    counts[k] += 1
+
+
+@row_weights.register(None)
+def _(prior, counts, i, k, out):
+    return prior_weights(prior, counts, k, out)
+
+
+@seat_power.register(None)
+def _(prior, i):
+    return 1.0
+
+
+@log_seat.register(None)
+def _(prior, counts, n_clusters, i, k):
+    return math.log(seat_weight(prior, counts, n_clusters, k))
+
+
+@is_cluster.register(None)
+def _(prior, k):
+    return True
+
+
 @named_slots.register(None)
 def _(prior):
     return False
@@ -319,6 +386,11 @@ def _(model, i, k, rng):
 
 @settle.register(None)
 def _(model, i, k):
+    return None
+
+
+@part_settle.register(None)
+def _(base, rows, i, k):
     return None
 
 

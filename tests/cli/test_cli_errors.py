@@ -61,9 +61,8 @@ def write(path, text):
             "--exclude a.",
         ),
         (
-            "a,b\n1,2\n3,\n4,5\n",
-            "Row 2, column 'b' of bad.csv is missing; fill such values in, or add --drop-missing "
-            "to leave those rows out.",
+            "a,b\n1,\n3,\n4,\n5,\n",
+            "Column 'b' has no value in any row: it says nothing. Leave it out.",
         ),
         (
             "a,b\n1,2\n3,inf\n4,5\n",
@@ -246,11 +245,11 @@ def test_wrong_columns_at_predict(cavity, finished, tmp_path):
         tmp_path / "new.csv", index=False
     )
     assert "Column 'weight' of new.csv holds text" in cavity("predict", "run", "new.csv").sentence
-    pd.DataFrame({"height": [1.0, 2], "weight": [np.nan, 2]}).to_csv(
+    pd.DataFrame({"height": [1.0, 2], "weight": [np.inf, 2]}).to_csv(
         tmp_path / "new.csv", index=False
     )
     assert (
-        "Row 1, column 'weight' of new.csv is missing"
+        "Row 1, column 'weight' of new.csv is infinite"
         in cavity("predict", "run", "new.csv").sentence
     )
     pd.DataFrame({"height": [1.0, 2], "weight": [1, 2]}).to_csv(tmp_path / "new.csv", index=False)

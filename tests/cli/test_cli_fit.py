@@ -119,6 +119,23 @@ def test_rows_with_gaps_are_left_out_when_asked(cavity, table, tmp_path):
     assert "item 4" not in set(labels["name"])
 
 
+def test_rows_with_gaps_are_clustered_by_what_is_there(cavity, table, tmp_path):
+    table.loc[[4, 5], "weight"] = np.nan
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    ran = cavity("fit", "gaps.csv", "--id-column", "name", "--clusters", 2, *QUICK)
+    assert ran.code == 0, ran.err
+    assert (
+        "Note: 2 values in 2 of 40 rows are missing; rows are clustered by the others. "
+        "--drop-missing leaves such rows out." in ran.err
+    )
+    labels = pd.read_csv(tmp_path / "cavity-run" / "labels.csv")
+    assert len(labels) == 40
+    assert np.isfinite(labels["tail_probability"]).all()
+    ran = cavity("predict", "cavity-run", "gaps.csv", "--out", "placed.csv")
+    assert ran.code == 0, ran.err
+    assert np.isfinite(pd.read_csv(tmp_path / "placed.csv")["log_density"]).all()
+
+
 def test_a_first_column_without_name_names_the_rows(cavity, table, tmp_path):
     table.set_index("name").rename_axis(None).to_csv(tmp_path / "indexed.csv")
     ran = cavity("fit", "indexed.csv", "--clusters", 2, *QUICK)

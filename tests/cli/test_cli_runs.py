@@ -273,7 +273,7 @@ def test_draws_and_record_alone_are_a_run(cavity, finished, run, monkeypatch):
 def test_a_bad_request_overwrites_nothing(cavity, run):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     table = make_table()
-    table.loc[5, "height"] = np.nan
+    table.loc[5, "height"] = np.inf
     table.to_csv(run.parent / "gaps.csv", index=False)
     pd.DataFrame({"s": ["a", "b"], "t": [1.0, 2.5], "v": [1.0, 2.0]}).to_csv(
         run.parent / "uneven.csv", index=False

@@ -1,4 +1,9 @@
-"""scikit-learn's own checks of an estimator, with none expected to fail."""
+"""scikit-learn's own checks of an estimator.
+
+One does not hold for samplers, and is expected to fail by scikit-learn's own randomised estimators
+too: that whole weights give the very numbers of repeated rows. Here they give them in distribution,
+with copies that are never parted: `tests/exact/test_row_priors.py`.
+"""
 
 import os
 import pickle
@@ -28,8 +33,9 @@ def checks():
     for prototype in ESTIMATORS:
         for estimator, check in estimator_checks_generator(prototype):
             name = check.func.__name__
-            # That one skips itself unless SciPy was told of array API before it was imported.
-            if name != "check_array_api_input":
+            # The first skips itself unless SciPy was told of array API before it was imported.
+            left = ("check_array_api_input", "check_sample_weight_equivalence_on_dense_data")
+            if name not in left:
                 yield pytest.param(estimator, check, id=f"{type(prototype).__name__}-{name}")
 
 
@@ -48,7 +54,7 @@ def test_the_checks_are_many_and_none_is_excused(prototype):
     names = [p.values[1].func.__name__ for p in checks() if type(p.values[0]) is type(prototype)]
     assert len(names) >= 40
     assert {
-        "check_estimators_nan_inf",
+        "check_sample_weights_not_overwritten",
         "check_clustering",
         "check_methods_subset_invariance",
         "check_n_features_in_after_fitting",

@@ -42,7 +42,13 @@ def test_the_two_ways_to_integrate_agree():
     assert by_cells[1] == pytest.approx(one[1], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [*small.EXACT_SAMPLERS, "gaussian-moves", "student-t-moves"])
+FAST = ("gaussian-moves", "gaussian-naive", "student-t-moves")
+SLOW = ("gaussian-collapsed", "student-t-collapsed", "student-t-blocked", "student-t-naive")
+
+
+@pytest.mark.parametrize(
+    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
 def test_frequencies_of_partitions_with_gaps(name):
     rng = np.random.default_rng(11)
     moves = (StandardMoves,) if name.endswith("moves") else ()
@@ -133,5 +139,3 @@ def test_a_row_without_values_follows_the_prior():
         chain = uneven.chain(name, rows, small.partition_prior("dp"), rng)
         result = enumeration.compare(exact, enumeration.visits(chain, exact, N_SWEEPS, rng))
         assert result.p_value > LEVEL, name
-
-

@@ -131,11 +131,10 @@ def log_density_of(y, there, mean, sigma, df):
 
 
 @functools.cache
-def marginals_by_draws(df, missing=tuple(map(tuple, MISSING.tolist())), weight=tuple(ONES)):
+def marginals_by_draws(df):
     """Log marginal of every subset: the mean likelihood over draws of the parameters."""
     mean, sigma = parameter_draws()
-    there = ~np.array(missing)
-    each = [weight[i] * log_density_of(Y[i], there[i], mean, sigma, df) for i in range(N)]
+    each = [log_density_of(Y[i], ~MISSING[i], mean, sigma, df) for i in range(N)]
     out = {}
     for mask in range(1, 1 << N):
         total = sum(each[i] for i in range(N) if mask >> i & 1)

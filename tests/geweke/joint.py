@@ -22,6 +22,7 @@ from scipy import stats
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.families.normal_inverse_wishart import unpack
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.models.rows import RowTraits, UnevenRows
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
@@ -44,6 +45,7 @@ SPREAD = SpreadPrior(3.0, 6.0, 0.5)
 N_CLUSTERS = 3
 DISCOUNT = 0.3
 FIXED_DF = 4.0
+MISSING = np.array([[True], [False], [False], [True], [False]])
 
 
 class Case(NamedTuple):
@@ -55,6 +57,7 @@ class Case(NamedTuple):
     learn_df: str | None = None
     hyper: bool = False
     moves: bool = False
+    gaps: bool = False
 
 
 class State(NamedTuple):
@@ -196,10 +199,15 @@ def state_of(sampler) -> State:
 
 
 def new_data(sampler, rng) -> None:
-    """Data given everything else, and statistics that go with them."""
+    """Data given everything else, and statistics that go with them.
+
+    What fills gaps is no datum: the sampler draws it.
+    """
     s = state_of(sampler)
     y = s.mean + rng.standard_normal(N) / np.sqrt(s.precision * s.scale)
-    sampler.collapse.state.model.y[:, 0] = y
+    model = sampler.collapse.state.model
+    there = ~MISSING[:, 0] if isinstance(model, UnevenRows) else np.ones(N, dtype=bool)
+    model.y[there, 0] = y[there]
     if isinstance(sampler.collapse, ConjugateCollapse):
         sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
 
@@ -209,8 +217,9 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
     y = start.y[:, None].copy()
     niw = start.common
     updates = (ClusterHyperpriors(D, SCALE, TYPICAL, SPREAD),) if case.hyper else ()
+    rows = RowTraits(MISSING, np.ones(N)) if case.gaps else None
     if case.likelihood == "gaussian":
-        collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, updates)
+        collapse = gaussian_collapse(y, niw, SLOTS, case.collapse, updates, rows)
     else:
         collapse = student_t_collapse(
             y,
@@ -221,6 +230,7 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
             learn_df=case.learn_df,
             df_prior=DF,
             updates=updates,
+            rows=rows,
         )
     if case.learn_df == "each":
         # Slots that no one has used yet must hold draws from their prior.

@@ -212,6 +212,20 @@ def test_constant_data_and_one_observation_are_drawn(d):
             figure.canvas.draw()
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_rows_with_gaps_are_drawn_where_they_can_be(d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, d))
+    X[3, 0] = X[7, d - 1] = np.nan
+    p = Posterior.from_labels([[0] * 15 + [1] * 15])
+    axes = np.ravel(p.plot_clusters(X))
+    words = [text.get_text() for ax in axes for text in ax.texts]
+    assert any("with gaps" in word for word in words)
+    for ax in axes:
+        for points in ax.collections:
+            assert np.isfinite(points.get_offsets()).all()
+
+
 @pytest.mark.parametrize(
     ("X", "options", "error", "message"),
     [
@@ -223,7 +237,7 @@ def test_constant_data_and_one_observation_are_drawn(d):
         (np.ones((6, 2)), {"feature_names": ["a"]}, ValueError, "1 names for 2 columns"),
         (np.ones((6, 2)), {"kind": "pie"}, ValueError, "kind must be one of"),
         (np.ones((6, 2)), {"kind": "strip"}, ValueError, "does not suit X with 2"),
-        (np.where(np.eye(6, 2) > 0, np.nan, 1.0), {}, ValueError, "row 0 of column 'column 0'"),
+        (np.where([False, True], np.nan, np.ones((6, 2))), {}, ValueError, "'column 1' has no"),
         (np.where(np.eye(6, 2) > 0, np.inf, 1.0), {}, ValueError, "is inf"),
     ],
 )

@@ -138,7 +138,13 @@ DateFormat = Annotated[
     typer.Option(help="series: how dates are written, such as %d/%m/%Y.", metavar="FORMAT"),
 ]
 Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Leave out rows with gaps, instead of clustering them by what is there.",
+    ),
+]
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")
@@ -155,8 +161,8 @@ def fit(
     model: Annotated[
         Model,
         typer.Option(
-            help="What a cluster looks like; auto is student-t for numbers without gaps, and table "
-            "for categories, counts and gaps."
+            help="What a cluster looks like; auto is student-t for numbers, and table for columns "
+            "of text among them, or with --types."
         ),
     ] = Model.auto,
     clusters: Annotated[
@@ -182,6 +188,9 @@ def fit(
             metavar="NAME=KIND,...",
         ),
     ] = None,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Rows may be outside every cluster: label -1.")
+    ] = False,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -270,7 +279,7 @@ def fit(
 ) -> None:
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import runs
-    from cavity.cli.models import MODELS
+    from cavity.cli.models import MODELS, options_of
     from cavity.cli.tables import Choice, split_names
 
     _speak(quiet)
@@ -290,8 +299,7 @@ def fit(
             )
         limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
         raise typer.Exit(runs.resume(out, limits, quiet=quiet, jobs=jobs))
-    known = MODELS["table" if model is Model.auto else model.value].options
-    for name in sorted(given - set(known)):
+    for name in sorted(given - options_of(model.value)):
         owners = [other.name for other in MODELS.values() if name in other.options]
         if owners:
             raise UserError(
@@ -313,6 +321,7 @@ def fit(
         "max_seconds": max_seconds,
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
+        "noise": noise or None,
         "freq": freq,
     }
     choice = Choice(

@@ -326,11 +326,11 @@ class SeriesModel(Model):
 MODELS: dict[str, RowsModel | SeriesModel] = {
     "student-t": RowsModel(
         "student-t", "StudentTMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--df"),
+        ("--columns", "--id-column", "--drop-missing", "--noise", "--df"),
     ),
     "gaussian": RowsModel(
         "gaussian", "GaussianMixture", "row",
-        ("--columns", "--id-column", "--drop-missing"),
+        ("--columns", "--id-column", "--drop-missing", "--noise"),
     ),
     "table": TableModel(
         "table", "TableMixture", "row",
@@ -347,10 +347,16 @@ AUTO = "auto"
 
 
 def chosen_model(model: str, table: Table, choice: Choice) -> str:
-    """The model of a file, where none is asked for: by whether it has text or gaps."""
+    """The model of a file, where none is asked for: by whether it has columns of text."""
     if model != AUTO:
         return model
     return "table" if needs_table(table, choice) else "student-t"
+
+
+def options_of(model: str) -> set[str]:
+    """Options that go with a model; one that is still to be found takes those of either."""
+    names = ("student-t", "table") if model == AUTO else (model,)
+    return {option for name in names for option in MODELS[name].options}
 
 
 def long_band(band: Any, key: str, time: str) -> pd.DataFrame:

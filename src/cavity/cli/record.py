@@ -160,7 +160,7 @@ def option(setting: str) -> str:
 
 
 _WORDS = "|".join(
-    [*OPTIONS, "df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq"]
+    [*OPTIONS, "df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq", "noise"]
 )
 
 

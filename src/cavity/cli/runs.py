@@ -39,7 +39,7 @@ def fit(
     data, out : Path
         The file and the folder to write.
     model : {"auto", "student-t", "gaussian", "table", "series"}
-        "auto": student-t for numbers without gaps, else table.
+        "auto": student-t for numbers, table where there are columns of text.
     choice : Choice
         What of the file to use.
     settings : mapping
@@ -63,6 +63,11 @@ def fit(
     model = chosen_model(model, table, choice)
     kind = MODELS[model]
     settings = {name: value for name, value in settings.items() if value is not None}
+    if model == "table" and "noise" in settings:
+        raise UserError(
+            "--noise goes with measurements alone; leave it out, or the columns of text with "
+            "--exclude."
+        )
     estimator = kind.make(settings)
     selection = kind.read(table, choice)
     kind.check(estimator, selection, choice, settings)
@@ -255,11 +260,14 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     import matplotlib.pyplot as plt
 
     kind, choice = MODELS[run.model], run.data.choice
-    posterior, labels = estimator.posterior_, estimator.labels_
+    posterior, labels = estimator.posterior_, estimator.partition_.labels
     tail = kind.tail(estimator, table)
     # Without the data the tail probabilities of an earlier labels.csv could not be written again.
     if table is not None or not (out / files.LABELS).exists():
         listed_labels = files.labels_table(posterior, labels, run.data.id_name, tail, THRESHOLD)
+        if posterior.record.noise:
+            listed_labels["cluster"] = estimator.labels_
+            listed_labels["noise_probability"] = estimator.noise_probability_
         files.write_table(out / files.LABELS, listed_labels)
     for name, further in kind.tables(estimator, choice, table).items():
         files.write_table(out / name, further)

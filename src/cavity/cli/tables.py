@@ -211,15 +211,13 @@ def types_of(choice: Choice) -> dict[str, str]:
 
 
 def needs_table(table: Table, choice: Choice) -> bool:
-    """Whether a file has columns of text, or gaps: what only a model of tables takes."""
+    """Whether a file has columns of text, which only a model of tables takes."""
     if choice.types:
         return True
     columns, _, _ = _named_rows(table, choice)
     for name in columns:
         numbers = column_numbers(table.column(name), choice.form)
         if numbers is None or _is_text_column(table.column(name), numbers):
-            return True
-        if np.isnan(numbers.values).any() and not numbers.bad.any() and not choice.drop_missing:
             return True
     return False
 
@@ -329,18 +327,17 @@ def _numbers(table: Table, columns: list[str], choice: Choice, rows: Any) -> dic
 
 
 def _whole_rows(chosen: pd.DataFrame, choice: Choice, path: Path) -> tuple[pd.DataFrame, int]:
-    """The rows without gaps, if these may be left out."""
+    """The rows without gaps, if the others are to be left out; else all, with a note."""
     bad = chosen.isna().to_numpy()
     if not bad.any():
         return chosen, 0
     rows: np.ndarray = np.any(bad, axis=1)
     if not choice.drop_missing:
-        row, column = (int(v) for v in np.argwhere(bad)[0])
-        more = f" ({int(rows.sum())} rows have missing values)" if rows.sum() > 1 else ""
-        raise UserError(
-            f"Row {chosen.index[row]!s}, column {chosen.columns[column]!r} of {path} is "
-            f"missing{more}; fill such values in, or add --drop-missing to leave those rows out."
+        note(
+            f"{int(bad.sum())} values in {int(rows.sum())} of {len(chosen)} rows are missing; rows "
+            "are clustered by the others. --drop-missing leaves such rows out."
         )
+        return chosen, 0
     if rows.all():
         raise UserError(
             f"Every row of {path} has a missing value; choose fuller columns with --columns."

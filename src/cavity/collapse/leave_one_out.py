@@ -10,7 +10,8 @@ with drawn cluster parameters, which know the observation.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from cavity.models.degrees_of_freedom import TailUpdate
 from cavity.models.predictive import cholesky
 from cavity.models.row_scores import fill_all_gaps
 from cavity.models.rows import UnevenRows
-from cavity.priors.partition import padded, renew
-from cavity.verbs import evidence, insert, prior_weights, remove
+from cavity.priors.partition import padded
+from cavity.priors.rows import RowPrior, renew_rows, row_sizes
+from cavity.verbs import evidence, insert, join, leave, remove, row_weights, seat_power
 
 
 def log_normalisers(state, prior, z, counts, weights, out):
@@ -33,26 +35,32 @@ def log_normalisers(state, prior, z, counts, weights, out):
     n_slots = weights.shape[0]
     for i in range(z.shape[0]):
         k = np.int64(z[i])
-        counts[k] -= 1
-        prior_weights(prior, counts, k, weights)
+        leave(prior, counts, i, k)
+        row_weights(prior, counts, i, k, weights)
         remove(state, z, counts, i, k)
+        power = seat_power(prior, i)
         top = -math.inf
+        top_weight = 0.0
+        for j in range(n_slots):
+            if weights[j] > 0.0:
+                weights[j] = power * math.log(weights[j])
+                top_weight = weights[j] if top == -math.inf else max(top_weight, weights[j])
+                state.scores[j] = weights[j] + evidence(state.model, state.family, j, i)
+                top = max(top, state.scores[j])
+            else:
+                weights[j] = state.scores[j] = -math.inf
+        total = 0.0
         total_weight = 0.0
         for j in range(n_slots):
-            if weights[j] > 0.0:
-                total_weight += weights[j]
-                state.scores[j] = evidence(state.model, state.family, j, i)
-                top = max(top, state.scores[j])
-        total = 0.0
-        for j in range(n_slots):
-            if weights[j] > 0.0:
-                total += weights[j] * math.exp(state.scores[j] - top)
-        out[i] = top + math.log(total / total_weight)
-        counts[k] += 1
+            total += math.exp(state.scores[j] - top)
+            total_weight += math.exp(weights[j] - top_weight)
+        out[i] = top + math.log(total) - top_weight - math.log(total_weight)
+        join(prior, counts, i, k)
         insert(state, i, k)
 
 
-class _Draw(NamedTuple):
+@dataclass
+class _Draw:
     """A kept draw, as an update sees a chain."""
 
     model: Any
@@ -103,7 +111,7 @@ def leave_one_out(
     state = collapse.state
     n_slots = state.scores.size
     z = np.array(z, dtype=np.int32)
-    counts = np.bincount(z, minlength=n_slots).astype(np.int64)
+    counts = row_sizes(prior, z, n_slots)
     state.family.prior[:] = cluster_prior
     chain = _Draw(state.model, state.family, collapse.parameters, z, counts)
     if alpha is not None:
@@ -115,7 +123,7 @@ def leave_one_out(
         tails.draw(chain, rng)
         tails.follow(state.model)
     collapse.start(z, counts, rng)
-    prior = renew(padded(prior, n_slots), counts)
+    prior = renew_rows(prior if isinstance(prior, RowPrior) else padded(prior, n_slots), counts)
     out = np.empty(z.size)
     kernel = compiled(log_normalisers, (state, prior))
     kernel(state, prior, z, counts, np.zeros(n_slots), out)

@@ -178,16 +178,21 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     return Parts(driver, (*_gaps(model), _tails(problem), *updates), movable="exactly")
 
 
+def refuse_uneven(collapse: str) -> None:
+    """Refuse rows that are not all plain where a collapse has no way with them."""
+    if collapse == "ep":
+        raise ValueError(
+            "collapse='ep' takes whole rows of weight one: it has no projection for missing "
+            "values, sample_weight or noise. Use collapse='collapsed', which is exact."
+        )
+
+
 @supports("student-t", "ep")
 def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
     fraction = options.get("fraction", 1.0)
     if problem.rows is not None:
-        raise ValueError(
-            "collapse='ep' takes whole rows of equal weight that are all in clusters: it has no "
-            "projection for missing values, sample_weight or noise. Use collapse='collapsed', "
-            "which is exact."
-        )
+        refuse_uneven("ep")
     model = student_t(problem.y, _alpha(problem, n_slots), fraction)
     tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)

@@ -200,6 +200,7 @@ class Estimator(Fitted, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
+        partition = self._told(partition)
         posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
         self._settle(partition)
         found = self.diagnostics()
@@ -210,6 +211,10 @@ class Estimator(Fitted, BaseEstimator):
                 NotConvergedWarning,
                 stacklevel=3,
             )
+
+    def _told(self, partition: Partition) -> Partition:
+        """The estimate with what the model knows of labels beyond who is with whom."""
+        return partition
 
     def _settle(self, partition: Partition) -> None:
         """Set what follows from the posterior and its point estimate."""
@@ -259,7 +264,7 @@ class Estimator(Fitted, BaseEstimator):
         estimator.posterior_ = posterior
         estimator._restore(posterior)
         labels = posterior.summaries.get(ESTIMATE)
-        partition = posterior.partition() if labels is None else _known(posterior, labels)
+        partition = posterior.partition() if labels is None else known_partition(posterior, labels)
         estimator._settle(partition)
         return estimator
 
@@ -271,10 +276,11 @@ def _best_draw(posterior: Posterior) -> Partition:
     draws = posterior.flat_labels
     best = 0 if posterior.log_joint is None else int(np.argmax(posterior.log_joint))
     labels = np.unique(draws[best], return_inverse=True)[1].reshape(-1)
-    return _known(posterior, labels)
+    return known_partition(posterior, labels)
 
 
-def _known(posterior: Posterior, labels: np.ndarray) -> Partition:
+def known_partition(posterior: Posterior, labels: np.ndarray) -> Partition:
+    """An estimate that is given: its expected loss over the draws."""
     draws = posterior.flat_labels
     n = posterior.n_observations
     top = int(labels.max(initial=-1))

@@ -6,8 +6,8 @@ import numpy as np
 
 from cavity.core.compile import compiled
 from cavity.families.normal_inverse_wishart import covariances
-from cavity.models.predictive import CLUSTER_PRIOR
-from cavity.priors.partition import is_open
+from cavity.models.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.priors.rows import RowPrior, plain, prior_is_open
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import seat_weight
 
@@ -24,12 +24,13 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     What they lack of one is the share of clusters that are empty or still to come.
     """
     # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
-    counts = np.append(sampler.counts, 0) if is_open(sampler.prior) else sampler.counts
+    prior, is_open = plain(sampler.prior), prior_is_open(sampler.prior)
+    counts = np.append(sampler.counts, 0) if is_open else sampler.counts
     occupied = counts > 0
     seats = np.empty(counts.size)
-    kernel = compiled(seat_weights, sampler.prior)
-    kernel(sampler.prior, counts, int(occupied.sum()), seats)
-    if is_open(sampler.prior):
+    kernel = compiled(seat_weights, prior)
+    kernel(prior, counts, int(occupied.sum()), seats)
+    if is_open:
         seats[:-1][~occupied[:-1]] = 0.0
     return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
 
@@ -43,8 +44,17 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     d, _, n_slots = parameters.whiten.shape
     covariance = np.empty((n_slots, d, d))
     covariances(parameters.whiten, sampler.counts, covariance)
-    return {
-        "weight": describe_weights(sampler),
+    prior = sampler.prior
+    out: dict[str, np.ndarray] = {}
+    clusters = 1.0
+    if isinstance(prior, RowPrior) and prior.noise_slot[0] >= 0:
+        a, b = prior.noise_prior
+        n = prior.noise_size[0] + sampler.counts.sum()
+        noise = (prior.noise_size[0] + a) / (n + a + b)
+        out[NOISE_WEIGHT] = np.array(noise)
+        clusters = 1.0 - noise
+    return out | {
+        "weight": clusters * describe_weights(sampler),
         "mean": parameters.mean.T,
         "covariance": covariance,
         CLUSTER_PRIOR: sampler.family.prior.copy(),

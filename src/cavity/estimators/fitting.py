@@ -25,6 +25,7 @@ from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
+from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
@@ -83,6 +84,8 @@ class Plan:
         See `cavity.sampling.sampler.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
+    places : RowPlaces, optional
+        Weights and known labels, where not all observations are plain.
     """
 
     name: str
@@ -99,18 +102,24 @@ class Plan:
     marginal: bool = False
     from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
+    places: RowPlaces | None = None
 
     @property
     def n_slots(self) -> int:
         """Room that a chain begins with."""
         if self.prior.is_open:
-            return slots_for(max(self.n_start, 1), True)
-        return self.n_clusters
+            return slots_for(max(self.n_start, 1) + self.noisy, True)
+        return self.n_clusters + self.noisy
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the first slot is that of observations outside every cluster."""
+        return self.places is not None and self.places.noise is not None
 
     @property
     def max_clusters(self) -> int | None:
-        """Most clusters that the prior allows."""
-        return None if self.prior.is_open else self.n_clusters
+        """Most clusters that the prior allows; noise counts as one."""
+        return None if self.prior.is_open else self.n_clusters + self.noisy
 
     def sampler(
         self,
@@ -123,7 +132,7 @@ class Plan:
         n_slots = parts.collapse.family.natural.shape[0]
         return PartitionSampler(
             parts,
-            self.prior.state(self.n_clusters, n_slots, z.size),
+            prior_of_rows(self.prior, self.n_clusters, n_slots, z.size, self.places),
             z,
             rng,
             updates=self.prior.updates(),
@@ -177,6 +186,7 @@ class Plan:
             record=RunRecord(
                 model=self.name,
                 max_clusters=self.max_clusters,
+                noise=self.noisy,
                 n_sweeps=run.sweep_seconds.shape[1],
                 n_warmup=int(run.n_warmup),
                 thin=int(run.thin),
@@ -187,6 +197,21 @@ class Plan:
                 **record,
             ),
         )
+
+
+def prior_of_rows(
+    prior: PartitionSpecification,
+    n_clusters: int,
+    n_slots: int,
+    n: int,
+    places: RowPlaces | None = None,
+) -> Any:
+    """A chain's prior over partitions of n observations, with what is known of each."""
+    if places is None:
+        return prior.state(n_clusters, n_slots, n)
+    if places.size.size > n:
+        places = places.first(n)
+    return places.around(prior.state(n_clusters, n_slots, places.total), n_slots)
 
 
 def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:

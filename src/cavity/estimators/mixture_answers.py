@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.collapse.leave_one_out import leave_one_out, set_parameters
 from cavity.collapse.registry import assemble
-from cavity.estimators.base import Fitted
+from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
+from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
 from cavity.estimators.recording import within_steps
-from cavity.estimators.validation import check_count, check_number
+from cavity.estimators.validation import check_count
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
-from cavity.models.imputation import impute
 from cavity.models.predictive import (
     CLUSTER_PRIOR,
     MAX_DRAWS,
+    NOISE_WEIGHT,
     MixtureDraws,
     cholesky,
     mixture_draws,
     predict,
+    predict_with_noise,
     replicate,
     spread_draws,
 )
@@ -32,32 +34,16 @@ from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.chains import seed_entropy
-from cavity.sampling.fingerprint import data_digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# Name under which a saved run keeps the digest of its data.
-DATA = "data"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
 
-class Imputed(NamedTuple):
-    """A table with values in its gaps.
-
-    Attributes
-    ----------
-    mean, lower, upper : arrays or DataFrames
-    """
-
-    mean: Any
-    lower: Any
-    upper: Any
-
-
-class MixtureAnswers(Fitted):
+class MixtureAnswers(GapAnswers, Fitted):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
@@ -70,7 +56,7 @@ class MixtureAnswers(Fitted):
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
 
-    def _own_problem(self, standard: np.ndarray) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
         raise TypeError("an estimator says what its problem is")
 
     def _prior_state(self, n_slots: int) -> Any:
@@ -85,15 +71,33 @@ class MixtureAnswers(Fitted):
         if record.columns_named:
             self.feature_names_in_ = np.array(record.columns, dtype=object)
 
+    def _told(self, partition: Partition) -> Partition:
+        """The estimate with noise as its last cluster: the rows that most draws have there."""
+        posterior = self.posterior_
+        if not posterior.record.noise:
+            return partition
+        outside = (posterior.flat_labels == 0).mean(axis=0) > 0.5
+        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
+        out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
+        out[~outside] = labels
+        return known_partition(posterior, out)
+
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
+        self._noisy = bool(self.posterior_.record.noise)
+        if self._noisy:
+            self.noise_probability_ = (self.posterior_.flat_labels == 0).mean(axis=0)
+            outside = self.noise_probability_ > 0.5
+            self.labels_ = np.where(outside, NOISE, self.labels_)
+            self.n_clusters_ -= int(outside.any())
         # Filled when first asked for; another estimate makes another mixture.
         self._cache: dict[str, MixtureDraws] = {}
         posterior = self.posterior_
         matched = posterior.relabel(partition)
+        k = self.n_clusters_
         in_model = {
-            name: _mean_over_draws(matched.select(_flat(posterior, name)))
+            name: _mean_over_draws(matched.select(_flat(posterior, name))[:, :k])
             for name in ("weight", "mean", "covariance")
         }
         self.weights_ = in_model["weight"] / in_model["weight"].sum()
@@ -101,7 +105,7 @@ class MixtureAnswers(Fitted):
         self.means_ = self._units.convert("mean", in_model["mean"])
         self.covariances_ = self._units.convert("covariance", in_model["covariance"])
         if "df" in posterior.drawn:
-            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df")))
+            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df"))[:, :k])
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -120,6 +124,8 @@ class MixtureAnswers(Fitted):
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
             out.append(", ".join(words) or "near the median in all columns")
+        if self.partition_.n_clusters > self.n_clusters_:
+            out.append("noise: outside every cluster (label -1)")
         return out
 
     def report(
@@ -170,6 +176,7 @@ class MixtureAnswers(Fitted):
         posterior = self.posterior_
         weight = _flat(posterior, "weight")[chosen]
         targets = posterior.relabel(self.partition_).targets(weight.shape[1])[chosen]
+        targets = np.where(targets < self.n_clusters_, targets, -1)
         return mixture_draws(
             weight,
             _flat(posterior, "mean")[chosen],
@@ -178,6 +185,7 @@ class MixtureAnswers(Fitted):
             targets,
             _flat(posterior, CLUSTER_PRIOR)[chosen],
             self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
+            _flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
         )
 
     def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
@@ -211,25 +219,44 @@ class MixtureAnswers(Fitted):
             return np.clip(self._units.standardise(X), -FARTHEST_NEW, FARTHEST_NEW)
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
+        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).
+
+        Of noise, where there may be some, in the column before the last.
+        """
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        log_density, probability = predict(self._mixtures, self._standardised(X), self.n_clusters_)
+        standard, k = self._standardised(X), self.n_clusters_
+        if self._noisy:
+            log_weight = np.log(_flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
+            log_noise = log_weight[:, None] + self._log_noise(standard)
+            log_density, probability = predict_with_noise(self._mixtures, standard, k, log_noise)
+        else:
+            log_density, probability = predict(self._mixtures, standard, k)
         return log_density - self._units.log_volumes(X), probability
 
+    def _log_noise(self, standard: np.ndarray) -> np.ndarray:
+        """Log density of rows as noise; beyond the box it is taken to go on."""
+        width = self.posterior_.summaries[NOISE_BOX][1]
+        return -np.where(np.isnan(standard), 0.0, np.log(width)).sum(axis=1)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X."""
-        return self.predict_proba(X).argmax(axis=1)
+        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
+        probability = self._evaluate(X)[1]
+        if not self._noisy:
+            return _given_matched(probability[:, :-1]).argmax(axis=1)
+        best = probability[:, :-1].argmax(axis=1)
+        return np.where(best == self.n_clusters_, NOISE, best)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster of the point estimate for each row of X, (n, K).
 
         Averaged over (at most 200, evenly spread) draws. A draw's cluster that matches none of
-        the estimate's is left out and the rest made to sum to one: these are probabilities given
-        that the row is in one of these clusters. `membership` shows what was left out.
+        the estimate's is left out, as is noise, and the rest made to sum to one: these are
+        probabilities given that the row is in one of these clusters. `membership` shows what was
+        left out.
         """
         probability = self._evaluate(X)[1]
-        return _given_matched(probability)
+        return _given_matched(probability[:, : self.n_clusters_])
 
     def membership(self, X: Any) -> pd.DataFrame:
         """Where each row of X belongs, by column of a table.
@@ -238,8 +265,9 @@ class MixtureAnswers(Fitted):
         -------
         DataFrame
             ``cluster``, its ``probability``, ``tail_probability`` and ``log_density`` (see
-            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ... and ``elsewhere``, the
-            probability of a cluster that matches none of the estimate's. The last ones sum to one.
+            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ..., ``noise`` if rows may
+            be noise, and ``elsewhere``, the probability of a cluster that matches none of the
+            estimate's. The last ones sum to one.
         """
         import pandas as pd
 
@@ -247,12 +275,14 @@ class MixtureAnswers(Fitted):
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         cluster = probability[:, :-1].argmax(axis=1)
         table = {
-            "cluster": cluster,
+            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
             "probability": probability[np.arange(len(cluster)), cluster],
             "tail_probability": self.tail_probabilities(X),
             "log_density": _log_mean_exp(log_density),
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        if self._noisy:
+            table["noise"] = probability[:, self.n_clusters_]
         table["elsewhere"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
@@ -327,64 +357,6 @@ class MixtureAnswers(Fitted):
             out = np.maximum(out, np.nan_to_num(tail))
         return out
 
-    def impute(self, X: Any, level: float = 0.9) -> Imputed:
-        """Values for the missing cells of X: posterior means and intervals.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n, d)
-            The rows of the fit, or new ones; NaN where a value is missing.
-        level : float
-            Probability of the interval.
-
-        Returns
-        -------
-        Imputed
-            ``mean``, ``lower`` and ``upper``, tables like X. Values that are there are all three.
-            The posterior is that of each cell alone, its row's cluster and the clusters' parameters
-            unknown; rows of the very table of the fit are in the cluster that each draw has them
-            in.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from cavity import GaussianMixture
-        >>> x = np.random.default_rng(0).standard_normal((60, 1))
-        >>> X = np.hstack([x, 2.0 * x + 1.0])
-        >>> m = GaussianMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
-        >>> filled = m.impute([[1.5, np.nan]])
-        >>> bool(abs(filled.mean[0, 1] - 4.0) < 0.2), bool(filled.lower[0, 1] < 4.0)
-        (True, True)
-        """
-        check_is_fitted(self)
-        check_number("level", level, 0.0, 1.0 - 1e-9)
-        table = X
-        X = self._check_data(X, reset=False)
-        standard = self._standardised(X)
-        missing = np.isnan(X)
-        rows = missing.any(axis=1)
-        chosen = self._chosen
-        own = np.full((int(rows.sum()), chosen.size), -1)
-        if self.posterior_.summaries.get(DATA, [""])[0] == data_digest(X):
-            own = self._places(chosen)[rows]
-        parts = impute(self._mixtures, standard[rows], own, level)
-        return Imputed(*(_like(table, X, self._filled(X, part)) for part in parts))
-
-    def _filled(self, X: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """X with values, in the model's units, in its gaps."""
-        out = X.copy()
-        _, columns = np.nonzero(np.isnan(X))
-        out[np.isnan(X)] = values * self._units.scale[columns] + self._units.centre[columns]
-        return out
-
-    def _places(self, chosen: np.ndarray) -> np.ndarray:
-        """Where among the clusters of `_mixtures` each row is in each chosen draw, (n, draw)."""
-        weight = _flat(self.posterior_, "weight")[chosen]
-        use = np.isfinite(weight) & (weight > 0.0)
-        place = self._mixtures.start[:-1, None] + np.cumsum(use, axis=1) - 1
-        labels = self.posterior_.flat_labels[chosen].astype(np.int64)
-        return np.ascontiguousarray(np.take_along_axis(place, labels, axis=1).T)
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows from the posterior predictive distribution.
 
@@ -397,7 +369,8 @@ class MixtureAnswers(Fitted):
         -------
         X : array of shape (n_samples, d)
         labels : array of int
-            The cluster of the point estimate that each came from; -1 for one that matches none.
+            The cluster of the point estimate that each came from; -1 for one that matches none, and
+            for noise.
         """
         check_is_fitted(self)
         check_count("n_samples", n_samples, 1)
@@ -409,6 +382,12 @@ class MixtureAnswers(Fitted):
         for s in np.unique(which):
             here = which == s
             rows[here], labels[here] = replicate(draws, int(s), int(here.sum()), rng)
+        if self._noisy:
+            share = _flat(self.posterior_, NOISE_WEIGHT)[self._chosen][which]
+            outside = rng.random(n_samples) < share
+            low, width = self.posterior_.summaries[NOISE_BOX]
+            rows[outside] = low + width * rng.random((int(outside.sum()), low.size))
+            labels[outside] = NOISE
         return self._units.convert("mean", rows), labels
 
     # ------------------------------------------------------------------ checks
@@ -439,7 +418,8 @@ class MixtureAnswers(Fitted):
         per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
         chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
         seen = within_steps(self._standardised(X))
-        density = self._left_out(seen, chosen.ravel()) - self._units.log_volumes(X)
+        weight = posterior.summaries.get(WEIGHTS, 1.0)
+        density = self._left_out(seen, chosen.ravel()) - weight * self._units.log_volumes(X)
         thinned = Posterior(
             posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
         )
@@ -449,8 +429,10 @@ class MixtureAnswers(Fitted):
         """Log density of each row given the others' part of each chosen draw, (draw, n)."""
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
-        n_slots = max(self.n_clusters, int(labels.max()) + 2)
-        collapse = assemble(self._own_problem(standard), "collapsed", n_slots).collapse
+        n_slots = max(self.n_clusters + self._noisy, int(labels.max()) + 2)
+        collapse = assemble(
+            self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
+        ).collapse
         width = collapse.state.scores.size
         alphas = None
         if "df" in posterior.drawn:
@@ -521,18 +503,6 @@ class MixtureAnswers(Fitted):
         return table
 
 
-def _like(table: Any, X: np.ndarray, values: np.ndarray) -> Any:
-    """Values as a DataFrame where the table was one."""
-    from cavity.reading.frames import as_pandas, is_frame
-
-    if not is_frame(table):
-        return values
-    import pandas as pd
-
-    frame = as_pandas(table)
-    return pd.DataFrame(values, index=frame.index, columns=frame.columns)
-
-
 def _flat(posterior: Posterior, name: str) -> np.ndarray:
     """Draws of a cluster parameter in the model's units, chains one after the other."""
     values = posterior.drawn[name]
@@ -555,9 +525,8 @@ def _mean_over_draws(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _given_matched(probability: np.ndarray) -> np.ndarray:
+def _given_matched(inside: np.ndarray) -> np.ndarray:
     """Probabilities of the clusters given that it is one of them; equal where none is."""
-    inside = probability[:, :-1]
     total = inside.sum(axis=1, keepdims=True)
     even = np.full(inside.shape, 1.0 / inside.shape[1])
     return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
@@ -570,3 +539,6 @@ def _log_mean_exp(log_density: np.ndarray) -> np.ndarray:
     lift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))
+
+
+__all__ = ["DATA", "NOISE", "NOISE_BOX", "WEIGHTS", "MixtureAnswers"]

@@ -10,14 +10,22 @@ import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
-from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
+from cavity.collapse.mixtures import GaussianProblem, StudentTProblem, refuse_uneven
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
-from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
-from cavity.estimators.mixture_answers import DATA, MixtureAnswers
+from cavity.estimators.known import (
+    UNKNOWN,
+    KnownLabels,
+    check_known,
+    check_weights,
+    weighted_rows,
+    with_known,
+)
+from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS, MixtureAnswers
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
@@ -32,10 +40,16 @@ from cavity.estimators.validation import (
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
+from cavity.priors.rows import RowPlaces
+from cavity.priors.specifications import FiniteMixture
 from cavity.sampling.fingerprint import data_digest
 
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
+# Beta prior of the share of noise: a twentieth, more or less.
+NOISE_PRIOR = (1.0, 19.0)
+# Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
+KNOWN, KNOWN_NAMES = "known", "known_names"
 # Rows that kernels are compiled with.
 FEW = 4
 
@@ -49,6 +63,7 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     mean_prior_strength: float | str = "learn"
     covariance_prior_df: float | str = "learn"
     covariance_prior_scale: float | str = "full"
+    noise: bool = False
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
@@ -56,6 +71,13 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        if not isinstance(self.noise, bool | np.bool_):
+            raise ValueError(f"noise must be True or False, not {self.noise!r}.")
+        if self.noise and isinstance(self._specification(), FiniteMixture):
+            raise ValueError(
+                "noise=True goes with every prior but 'finite', whose weights depend on how many "
+                "rows are in clusters. Use prior='dirichlet' or 'dp'."
+            )
         for name, low, high, words in (
             ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
             ("covariance_prior_df", 1.0, 1e9, ("learn",)),
@@ -83,16 +105,21 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     ) -> Any:
         raise TypeError("an estimator says what its problem is")
 
-    def _own_problem(self, seen: np.ndarray) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
         """The problem of data as the model sees them."""
         missing = np.isnan(seen)
-        rows = RowTraits(missing, np.ones(len(seen))) if missing.any() else None
+        rows = None
+        if weight is not None or missing.any() or self.noise:
+            one = np.ones(len(seen))
+            box = noise_box(seen) if self.noise else None
+            rows = RowTraits(missing, one if weight is None else weight, box)
         return self._problem(filled(seen), self._cluster_prior(seen.shape[1]), rows)
 
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
-        n = self.posterior_.n_observations
-        return self._specification().state(self.n_clusters, n_slots, n)
+        n, kept = self.posterior_.n_observations, self.posterior_.summaries
+        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, self.noise)
+        return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     # ------------------------------------------------------------------ data
 
@@ -112,23 +139,45 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, X: Any) -> Self:
+    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
         self._check_settings()
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         _row_names(X)
-        other._plan(other._check_data(X, reset=True))
+        other._plan(*other._check_rows(X, y, sample_weight))
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[np.ndarray, KnownLabels | None, np.ndarray | None]:
+        X = self._check_data(X, reset=True)
+        weight = check_weights(sample_weight, len(X))
+        known = check_known(y, len(X), self.n_clusters, self._specification().is_open)
+        gap = np.isnan(X).any(axis=1)
+        if weight is not None and np.any(gap & (weight != 1.0)):
+            row = int(np.flatnonzero(gap & (weight != 1.0))[0])
+            raise ValueError(
+                f"Row {row} of X has gaps and sample_weight {weight[row]:g}: what is missing would "
+                "differ between the rows that it stands for. Repeat the row, or fill it in first."
+            )
+        return X, known, weight
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
             Finite numbers, NaN where one is missing. Columns need no scaling.
-        y : ignored
+        y : array of int, optional
+            Labels that are known, -1 for those that are not. Rows of the same label stay together
+            in every draw, rows of different ones apart. A `y` without any -1 is ignored, as it is
+            by scikit-learn's clusterers.
+        sample_weight : array of float, optional
+            A row of weight w stands for w rows that share their label: whole weights are repeated
+            rows that are never parted. Of others the likelihood is taken to that power, and sizes
+            of clusters are sums of weights. Rows with gaps have weight one.
 
         Returns
         -------
@@ -143,8 +192,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         """
         self._check_settings()
         names = _row_names(X)
-        X = self._check_data(X, reset=True)
-        plan, units = self._plan(X)
+        X, known, weight = self._check_rows(X, y, sample_weight)
+        plan, units, box = self._plan(X, known, weight)
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
@@ -153,8 +202,8 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             run,
             names=names,
             units=units,
-            volume=float(units.log_volumes(X).sum()),
-            summaries={DATA: np.array([data_digest(X)])},
+            volume=float((units.log_volumes(X) * (1.0 if weight is None else weight)).sum()),
+            summaries=_kept(X, known, weight, box),
             settings=self._settings(),
             noun="row",
             columns=columns,
@@ -163,7 +212,9 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         self._finish(posterior)
         return self
 
-    def _plan(self, X: np.ndarray) -> tuple[Plan, ColumnUnits]:
+    def _plan(
+        self, X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
+    ) -> tuple[Plan, ColumnUnits, np.ndarray | None]:
         n = len(X)
         prior = self._specification()
         if n < 2:
@@ -181,27 +232,75 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         names = getattr(self, "feature_names_in_", None)
         refuse_empty_columns(X, names)
-        units = ColumnUnits(*robust_standardiser(X, names))
-        problem = self._own_problem(within_steps(units.standardise(X)))
+        units = ColumnUnits(*robust_standardiser(weighted_rows(X, weight), names))
+        problem = self._own_problem(within_steps(units.standardise(X)), weight)
+        if problem.rows is not None:
+            refuse_uneven(self.collapse)
         few = dataclasses.replace(
             problem,
             y=np.ascontiguousarray(problem.y[:FEW]),
             rows=None if problem.rows is None else problem.rows.first(FEW),
         )
         standard = filled(units.standardise(X))
+        home = None if known is None else known.home
+        told = [X, *(part for part in (weight, home) if part is not None)]
+
+        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
+            z = initial_labels(standard, n_start, start, chain, rng)
+            z = z if home is None else with_known(z, home)
+            # The first slot is that of noise, and no row starts there.
+            return z + 1 if self.noise else z
+
         plan = self._planned(
             problem,
             few,
-            data_digest(X),
+            data_digest(*told),
             self._collapse_options(),
-            start=lambda chain, rng: initial_labels(standard, n_start, start, chain, rng),
-            n_start=n_start,
+            start=labels,
+            n_start=n_start if known is None else max(n_start, known.names.size),
+            places=row_places(weight, home, n, self.noise),
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
             from_slots=True,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
         )
-        return plan, units
+        return plan, units, None if problem.rows is None else problem.rows.box
+
+
+def row_places(
+    weight: np.ndarray | None, home: np.ndarray | None, n: int, noise: bool = False
+) -> RowPlaces | None:
+    """What the prior over partitions is told of the rows; None where all are plain."""
+    if weight is None and home is None and not noise:
+        return None
+    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
+    return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
+
+
+def noise_box(seen: np.ndarray) -> np.ndarray:
+    """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
+
+    Examples
+    --------
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).tolist()
+    [[-1.0], [12.0]]
+    """
+    low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
+    return np.vstack([low - 0.1 * (high - low), 1.2 * (high - low)])
+
+
+def _kept(
+    X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None, box: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """What a fit keeps of its rows."""
+    out = {DATA: np.array([data_digest(X)])}
+    if box is not None:
+        out[NOISE_BOX] = box
+    if weight is not None:
+        out[WEIGHTS] = weight
+    if known is not None:
+        out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
+    return out
 
 
 def _row_names(X: Any) -> list[str] | None:
@@ -281,6 +380,9 @@ class StudentTMixture(_Mixture):
     covariance_prior_scale : {"full", "diagonal"} or float
         Mean of the clusters' covariances: learned as a matrix, or as one variance per column;
         or fixed, as a share of each column's robust variance. The guide has the priors.
+    noise : bool
+        Whether rows may be outside every cluster, uniform over the box of the data, a fifth wider,
+        with a share that has a Beta(1, 19) prior. Their label is -1.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
@@ -294,7 +396,9 @@ class StudentTMixture(_Mixture):
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected loss.
+        The partition that minimises the posterior expected loss; -1 for noise.
+    noise_probability_ : array, shape (n,)
+        Probability of each row that it is noise, with ``noise=True``; rows above a half are.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition
@@ -353,7 +457,7 @@ class GaussianMixture(_Mixture):
         Integrate cluster parameters out, or condition on draws of them.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
-covariance_prior_df, covariance_prior_scale
+covariance_prior_df, covariance_prior_scale, noise
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

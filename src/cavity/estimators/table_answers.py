@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Fitted
 from cavity.estimators.imputed_tables import ImputedTable, imputed_table
+from cavity.estimators.imputing import DATA
 from cavity.estimators.mixture_answers import (
-    DATA,
     FARTHEST_NEW,
     _flat,
     _given_matched,
@@ -198,7 +198,7 @@ class TableAnswers(Fitted):
 
         As for `StudentTMixture`; what is missing of a row is integrated out.
         """
-        return _given_matched(self._evaluate(X)[1])
+        return _given_matched(self._evaluate(X)[1][:, :-1])
 
     def membership(self, X: Any) -> pd.DataFrame:
         """Where each row of X belongs: ``cluster``, ``probability``, ``log_density``, ``p_0``...

@@ -26,7 +26,7 @@ from cavity.estimators.cluster_prior import cluster_prior
 from cavity.estimators.description import describe_weights
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.gaps import filled
-from cavity.estimators.mixture_answers import DATA
+from cavity.estimators.imputing import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels

@@ -159,7 +159,8 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     """Centre (median) and scale (from the quartiles) of every column.
 
     Where the quartiles agree the standard deviation serves, and one for a constant column. Gaps
-    have no part in either, and no column is without values. Values are reduced by the column's largest before anything is squared.
+    have no part in either, and no column is without values. Values are reduced by the column's
+    largest before anything is squared.
     """
     size = np.nanmax(np.abs(X), axis=0)
     size[size == 0.0] = 1.0
@@ -176,8 +177,9 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     if np.any(farthest > FARTHEST):
         row, column = np.unravel_index(int(np.nanargmax(farthest)), farthest.shape)
         raise ValueError(
-            f"X[{int(row)}], {column_words(names, int(column))} is {farthest[row, column]:.1g} standard "
-            "deviations from the rest, beyond what floating point can square. Check that value."
+            f"X[{int(row)}], {column_words(names, int(column))} is {farthest[row, column]:.1g} "
+            "standard deviations from the rest, beyond what floating point can square. Check that "
+            "value."
         )
     for j in np.flatnonzero((size > LARGEST) | (size < SMALLEST)):
         place = column_words(names, int(j))

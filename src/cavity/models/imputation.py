@@ -134,9 +134,7 @@ def impute_rows(draws, rows, own, n_each, mean, values, scratch, rng):
                 if alpha < math.inf:
                     shape = alpha + 0.5 * (rows.X.shape[1] - m)
                     u = max(rng.standard_gamma(shape), 1e-290) / (alpha + 0.5 * delta)
-                fill_gaps(
-                    rows.X[i], draws.mean[chosen], 1.0 / math.sqrt(u), rows.room, m, rng
-                )
+                fill_gaps(rows.X[i], draws.mean[chosen], 1.0 / math.sqrt(u), rows.room, m, rng)
                 for a in range(m):
                     values[at + a, s * n_each + t] = rows.X[i, rows.gaps[at + a]]
 

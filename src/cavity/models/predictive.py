@@ -13,6 +13,8 @@ from cavity.families.normal_inverse_wishart import unpack
 MAX_DRAWS = 200
 # Under this name draws hold the natural parameters of the prior of a cluster's mean and covariance.
 CLUSTER_PRIOR = "cluster_prior"
+# And under this one the weight of rows outside every cluster, where there may be some.
+NOISE_WEIGHT = "noise_weight"
 # Scales that the rows of a new cluster may have: so many at most, and so close in logarithms where
 # that many are enough.
 MOST_SCALES, SCALE_STEP = 64, 0.3
@@ -66,6 +68,7 @@ def mixture_draws(
     targets: np.ndarray,
     prior: np.ndarray,
     new_df: np.ndarray | None,
+    noise: np.ndarray | float = 0.0,
 ) -> MixtureDraws:
     """Pack the occupied clusters of each draw, and what stands for its empty ones.
 
@@ -79,6 +82,8 @@ def mixture_draws(
         Natural parameters of the normal inverse Wishart prior of each draw.
     new_df : array, shape (draw,), or None
         Degrees of freedom of a new cluster.
+    noise : array, shape (draw,), or 0
+        Weight of rows outside every cluster, which is no cluster's.
     """
     d = mean.shape[2]
     use = np.isfinite(weight) & (weight > 0.0)
@@ -91,7 +96,7 @@ def mixture_draws(
         np.full(len(root), np.inf) if df is None else 0.5 * df[use],
         targets[use],
     )
-    empty = 1.0 - np.where(use, weight, 0.0).sum(axis=1)
+    empty = 1.0 - noise - np.where(use, weight, 0.0).sum(axis=1)
     parts = [clusters]
     for s in np.flatnonzero(empty > 1e-12).tolist():
         alpha = np.inf if new_df is None else 0.5 * float(new_df[s])
@@ -262,6 +267,32 @@ def predict(draws: MixtureDraws, X: np.ndarray, n_estimate: int) -> tuple[np.nda
     probability = np.where(
         total > 0.0, probability / np.where(total > 0.0, total, 1.0), shares / shares.sum()
     )
+    return log_density, probability
+
+
+def predict_with_noise(
+    draws: MixtureDraws, X: np.ndarray, n_estimate: int, log_noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """``predict``, and the probability of noise in one more column, before elsewhere.
+
+    Parameters
+    ----------
+    log_noise : array, shape (draw, n)
+        Log of weight times density of every row as noise.
+    """
+    n_draws = draws.start.size - 1
+    log_density = np.empty((n_draws, len(X)))
+    probability = np.zeros((len(X), n_estimate + 2))
+    for s in range(n_draws):
+        own = slice(draws.start[s], draws.start[s + 1])
+        one = MixtureDraws(np.array([0, own.stop - own.start]), *(part[own] for part in draws[1:]))
+        inside, places = predict(one, X, n_estimate)
+        log_density[s] = np.logaddexp(inside[0], log_noise[s])
+        noise = np.exp(log_noise[s] - log_density[s])
+        probability[:, n_estimate] += noise / n_draws
+        places *= (1.0 - noise)[:, None] / n_draws
+        probability[:, :n_estimate] += places[:, :-1]
+        probability[:, -1] += places[:, -1]
     return log_density, probability
 
 

@@ -60,6 +60,7 @@ from cavity.verbs import (
     part_log_densities,
     part_log_density,
     part_pick,
+    part_settle,
     part_visit,
 )
 
@@ -70,7 +71,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 def uneven_rows(base: Any, traits: RowTraits, noise_slot: int = NO_NOISE) -> UnevenRows:
     """A likelihood's rows with what is known of each; the `y` of `base` must be the chain's own."""
-    n, d = base.y.shape
+    d = base.y.shape[1]
     there = d - traits.missing.sum(axis=1)
     kinds, kind = np.unique(
         np.vstack([[[d, 1.0]], np.column_stack([there, traits.weight])]),
@@ -155,10 +156,11 @@ def _(base, rows, q, k, i):
     m = take_gaps(rows, i)
     w = rows.weight[i]
     d = base.y.shape[1] - m
-    s = base.scales[k]
+    s, power = w, 0.0
+    if base.alpha[k] < math.inf:
+        s, power = base.scales[k], w * d
     kappa = q.kappa[k]
     delta, half_log_det = distance_of_rest(rows, q, k, i, m)
-    power = w * d if base.alpha[k] < math.inf else 0.0
     return (
         rows.constant[rows.kind[i], k]
         + 0.5 * (power * math.log(s) - w * d * _LOG_PI - d * math.log1p(s / kappa))
@@ -201,9 +203,15 @@ def _(base, rows, i, k, rng):
     for j in range(base.alpha.shape[0]):
         if base.alpha[j] < math.inf:
             base.scales[j] = rng.standard_gamma(w * base.alpha[j]) / base.alpha[j]
-        else:
-            base.scales[j] = w
-    base.scales[k] = base.scale[i]
+    if base.alpha[k] < math.inf:
+        base.scales[k] = base.scale[i]
+
+
+@part_settle.register(ScaledGaussian)
+def _(base, rows, i, k):
+    # The scale of a Gaussian row is its weight, and stays.
+    if base.alpha[k] < math.inf:
+        base.scale[i] = base.scales[k]
 
 
 @part_complete.register(ScaledGaussian)

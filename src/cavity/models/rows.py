@@ -41,6 +41,7 @@ from cavity.verbs import (
     part_log_densities,
     part_log_density,
     part_pick,
+    part_settle,
     part_visit,
     pick,
     pick_given,
@@ -76,7 +77,7 @@ class RowTraits(NamedTuple):
 
 
 class UnevenRows(NamedTuple):
-    """Rows with their gaps, weights and log densities as noise, around the likelihood of plain ones.
+    """Rows with gaps, weights and log densities as noise, around the likelihood of plain ones.
 
     The rows in ``base`` are the chain's own: their gaps hold the values last drawn.
     """
@@ -129,9 +130,7 @@ class UnevenRows(NamedTuple):
 declare(
     UnevenRows,
     slots={"rule": 2, "constant": 1},
-    constant=tuple(
-        name for name in UnevenRows._fields if name not in ("base", "rule", "constant")
-    ),
+    constant=tuple(name for name in UnevenRows._fields if name not in ("base", "rule", "constant")),
 )
 
 
@@ -173,10 +172,12 @@ def _(model, q, i, weights, scores, mass, visited, rng):
     w = model.weight[i]
     if w == 1.0:
         return part_pick(model.base, model, q, i, weights, scores, mass, visited, rng)
-    # A prior gives the geometric mean over the w rows of the weight of a slot for all of them.
+    # The prior gives the weight of a slot for all w rows as one of max(w, 1) equal factors, lest
+    # it overflow.
     for k in range(weights.shape[0]):
         if weights[k] > 0.0:
-            scores[k] = evidence(model, q, np.int64(k), i) + w * np.log(weights[k])
+            prior = max(w, 1.0) * np.log(weights[k])
+            scores[k] = evidence(model, q, np.int64(k), i) + prior
             weights[k] = 1.0
     return draw_from_scores(weights, scores, mass, rng)
 
@@ -207,7 +208,7 @@ def _(model, parameters, i, weights, scores, mass, rng):
     if w != 1.0:
         for k in range(weights.shape[0]):
             if weights[k] > 0.0:
-                scores[k] += w * np.log(weights[k])
+                scores[k] += max(w, 1.0) * np.log(weights[k])
                 weights[k] = 1.0
     return draw_from_scores(weights, scores, mass, rng)
 
@@ -222,7 +223,7 @@ def _(model, i, k, rng):
 
 @settle.register(UnevenRows)
 def _(model, i, k):
-    settle(model.base, i, k)
+    part_settle(model.base, model, i, k)
 
 
 @complete.register(UnevenRows)

@@ -25,7 +25,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import complete, evidence, insert, note, recall, seat_weight
+from cavity.verbs import complete, evidence, insert, join, log_seat, note, recall
 
 
 class Room(NamedTuple):
@@ -97,10 +97,10 @@ def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
         in_a = -math.inf
         in_b = -math.inf
         if t != start + 1 or b < 0:
-            in_a = math.log(seat_weight(prior, counts, n_clusters, a)) + evidence(model, q, a, i)
+            in_a = log_seat(prior, counts, n_clusters, i, a) + evidence(model, q, a, i)
             room.work[0] += 1
         if b >= 0 and t != start:
-            in_b = math.log(seat_weight(prior, counts, n_clusters, b)) + evidence(model, q, b, i)
+            in_b = log_seat(prior, counts, n_clusters, i, b) + evidence(model, q, b, i)
             room.work[0] += 1
         top = max(in_a, in_b)
         share = math.exp(in_a - top)
@@ -110,13 +110,14 @@ def allocate(state, prior, counts, a, b, room, start, stop, forced, rng):
             k = room.labels[OLD, t]
             recall(state, i, room.values[t])
         else:
-            k = a if rng.random() * both < share else b
+            # One that may be in neither slot goes to the first: the proposal is refused.
+            k = a if not both > 0.0 or rng.random() * both < share else b
             complete(model, q, k, i, rng)
             room.labels[NEW, t] = k
         insert(state, i, k)
         if counts[k] == 0:
             n_clusters += 1
-        counts[k] += 1
+        join(prior, counts, i, k)
     return total
 
 

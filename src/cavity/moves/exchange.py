@@ -12,6 +12,7 @@ from cavity.core.compile import jit
 from cavity.moves.allocation import NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
+from cavity.verbs import is_cluster
 
 
 @jit(internal=True)
@@ -24,11 +25,11 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = np.int64(z[i]), np.int64(z[j])
-        if a == b:
+        if a == b or not (is_cluster(prior, a) and is_cluster(prior, b)):
             continue
         first, second = draw_pair(anchors, rng)
         c = np.int64(z[first])
-        if c != z[second] or c in (a, b):
+        if c != z[second] or c in (a, b) or not is_cluster(prior, c):
             continue
         middle = gather_members(state, z, i, j, a, b, room, 0, rng)
         stop = gather_members(state, z, first, second, c, -1, room, middle, rng)

@@ -8,6 +8,7 @@ from cavity.core.compile import jit
 from cavity.moves.allocation import NO_GROUP, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
+from cavity.verbs import is_cluster
 
 
 @jit(internal=True)
@@ -17,7 +18,7 @@ def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = np.int64(z[i]), np.int64(z[j])
-        if a == b:
+        if a == b or not (is_cluster(prior, a) and is_cluster(prior, b)):
             continue
         stop = gather_members(state, z, i, j, a, b, room, 0, rng)
         group = (a, b, b)

@@ -10,7 +10,7 @@ from cavity.core.compile import jit
 from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
-from cavity.verbs import named_slots, seat_weight
+from cavity.verbs import is_cluster, named_slots, seat_weight
 
 
 @jit(internal=True)
@@ -37,6 +37,8 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
     for _ in range(n_tries):
         i, j = draw_pair(anchors, rng)
         a, b = np.int64(z[i]), np.int64(z[j])
+        if not (is_cluster(prior, a) and is_cluster(prior, b)):
+            continue
         together = a == b
         other, n_free = free_slot(prior, counts, rng)
         if together:

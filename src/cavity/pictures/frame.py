@@ -26,7 +26,8 @@ def as_table(X: Any, n: int, feature_names: Sequence[Any] | None = None) -> Tabl
     Raises
     ------
     ValueError
-        If the shape is wrong or an entry is not finite; the message names the column and row.
+        If the shape is wrong or an entry is infinite; the message names the column and row. NaN is
+        a gap.
     TypeError
         If a column is not numeric.
     """
@@ -59,25 +60,31 @@ def as_table(X: Any, n: int, feature_names: Sequence[Any] | None = None) -> Tabl
                 f"feature_names has {len(names)} names for {values.shape[1]} columns of X"
             )
     names = names or [f"column {j}" for j in range(values.shape[1])]
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(np.isinf(values))
     if len(bad):
         row, column = bad[0]
         raise ValueError(
             f"X: row {row} of column {names[column]!r} is {values[row, column]}; "
-            "fill in or leave out what is missing before drawing"
+            "replace it before drawing"
         )
+    empty = np.flatnonzero(np.isnan(values).all(axis=0))
+    if len(empty):
+        raise ValueError(f"X: column {names[empty[0]]!r} has no value in any row; leave it out")
     return Table(values, names)
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
-    """Centre on the median and divide by the interquartile range (the sd where that is zero)."""
-    largest = np.abs(values).max(axis=0)
+    """Centre on the median and divide by the interquartile range (the sd where that is zero).
+
+    Gaps are put in the middle.
+    """
+    largest = np.nanmax(np.abs(values), axis=0)
     # Scaled first: squares and differences of values near 1e300 would overflow.
     scaled = values / np.where(largest > 0, largest, 1.0)
-    low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75], axis=0)
+    low, middle, high = np.nanquantile(scaled, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / 1.349
-    spread = np.where(spread > 0, spread, scaled.std(axis=0))
-    return (scaled - middle) / np.where(spread > 0, spread, 1.0)
+    spread = np.where(spread > 0, spread, np.nanstd(scaled, axis=0))
+    return np.nan_to_num((scaled - middle) / np.where(spread > 0, spread, 1.0))
 
 
 def principal_plane(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,6 +125,7 @@ def sensible_limits(values: np.ndarray) -> tuple[float, float]:
     >>> sensible_limits(np.append(np.arange(100.0), 1e6))
     (0.0, 99.0)
     """
+    values = values[~np.isnan(values)]
     # Halves, lest the difference of two huge values overflow.
     low, high = 0.5 * np.quantile(values, [0.05, 0.95])
     reach = 2.0 * _FENCE * (high - low)

@@ -103,6 +103,7 @@ def _scatter(
     ax: Axes, view: Clusters, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
 ) -> None:
     shown = _shown(view)
+    shown = shown[~np.isnan(x[shown] + y[shown])]
     area = _point_area(len(shown))
     raster = len(shown) > 2_000
     x_low, x_high = sensible_limits(x)
@@ -216,6 +217,25 @@ def _sample_note(ax: Axes, view: Clusters) -> None:
         )
 
 
+def _gap_note(ax: Axes, table: Table, *, filled: bool = False) -> None:
+    """Say what became of rows with gaps."""
+    n = int(np.isnan(table.values).any(axis=1).sum())
+    if not n:
+        return
+    where = "drawn with the middle of the column" if filled else "drawn where both values are there"
+    if table.values.shape[1] == 1:
+        where = "not drawn"
+    ax.annotate(
+        f"{n:,} with gaps: {where}",
+        (0.0, 0.0),
+        xycoords="axes fraction",
+        xytext=(2, 2),
+        textcoords="offset points",
+        fontsize=style.SMALL,
+        color=style.MUTED,
+    )
+
+
 def draw_plane(
     view: Clusters, table: Table, ax: Axes, *, project: bool, legend: str = "right"
 ) -> Axes:
@@ -232,6 +252,7 @@ def draw_plane(
     ax.set_ylabel(names[1])
     style.entitle(ax, "Clusters of the point estimate")
     _sample_note(ax, view)
+    _gap_note(ax, table, filled=project)
     return ax
 
 
@@ -261,6 +282,7 @@ def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
     entries = legend_entries(view, n_ringed, int(outside[shown].sum()))
     add_legend(grid[0, side - 1], entries, "corner")
     _sample_note(grid[0, 0], view)
+    _gap_note(grid[0, 0], table)
     return grid
 
 
@@ -316,7 +338,7 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
         linewidths=0.7,
         gid="doubtful",
     )
-    outside = np.flatnonzero(~inside)
+    outside = np.flatnonzero(~inside & ~np.isnan(x))
     if len(outside):
         at = np.full(view.n, -0.1 * top)
         _draw_outside(ax, view, outside, (x, low, high), (at, -top, top))
@@ -328,5 +350,6 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
     ax.set_ylabel(plural(view.noun))
     style.entitle(ax, "Clusters of the point estimate")
     _sample_note(ax, view)
+    _gap_note(ax, table)
     add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
     return ax

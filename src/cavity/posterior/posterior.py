@@ -118,7 +118,7 @@ class Posterior(KeptDraws, Plots):
         return {}
 
     def n_clusters_posterior(self) -> pd.Series:
-        """Posterior probability of each number of occupied clusters.
+        """Posterior probability of each number of occupied clusters, noise not counted.
 
         Examples
         --------
@@ -127,7 +127,10 @@ class Posterior(KeptDraws, Plots):
         """
         import pandas as pd
 
-        values, counts = np.unique(self.n_occupied, return_counts=True)
+        occupied = self.n_occupied
+        if self.record.noise:
+            occupied = occupied - (self.labels == 0).any(axis=2)
+        values, counts = np.unique(occupied, return_counts=True)
         index = pd.Index(values, name="n_clusters")
         return pd.Series(counts / counts.sum(), index=index, name="probability")
 

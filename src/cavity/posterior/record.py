@@ -54,6 +54,8 @@ class RunRecord:
         Of cavity, NumPy and Python.
     components : mapping of str to list of str
         Names of the components of cluster parameters, where these are not the columns.
+    noise : bool
+        Whether label 0 of the draws is that of rows outside every cluster.
     details : mapping
         What the model wants to say of its data, such as the first and last time of series.
     """
@@ -72,6 +74,7 @@ class RunRecord:
     seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     components: Mapping[str, list[str]] = field(default_factory=dict)
+    noise: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -121,6 +124,7 @@ _KINDS: dict[str, Any] = {
     "n_warmup": int,
     "thin": int,
     "stopped": str,
+    "noise": bool,
     "versions": dict,
     "components": dict,
 }

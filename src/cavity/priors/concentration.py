@@ -60,8 +60,9 @@ class ConcentrationUpdate(Update):
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw it given the cluster sizes."""
-        kernel = compiled(update_concentration, chain.prior)
-        kernel(chain.prior, chain.counts, self.shape, self.rate, rng)
+        prior = getattr(chain.prior, "base", chain.prior)
+        kernel = compiled(update_concentration, prior)
+        kernel(prior, chain.counts, self.shape, self.rate, rng)
 
     def log_density(self, chain: Chain) -> float:
         """Of the concentration under its gamma prior."""

@@ -106,8 +106,11 @@ def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25)
     return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
 
 
-def finite(n_slots: int, n: int, concentration: float = 1.0) -> FiniteState:
-    """Finite mixture of unknown size for n observations, with room for `n_slots` clusters."""
+def finite(n_slots: int, n: float, concentration: float = 1.0) -> FiniteState:
+    """Finite mixture of unknown size for n observations, or weights of this sum.
+
+    There is room for `n_slots` clusters.
+    """
     return FiniteState(
         *dirichlet_process(n_slots, concentration),
         np.array([n]),

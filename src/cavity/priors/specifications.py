@@ -61,7 +61,7 @@ class FixedWeights:
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _weights(self.weights))
 
-    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
         weights = _over(self.weights, n_clusters, "FixedWeights")
         return partition.padded(partition.fixed_weights(weights), n_slots)
@@ -89,7 +89,7 @@ class Dirichlet(_Concentrated):
         super().__post_init__()
         object.__setattr__(self, "weights", _weights(self.weights))
 
-    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
         weights = _over(self.weights, n_clusters, "Dirichlet")
         each = 1.0 / n_clusters if self.concentration is None else self.start
@@ -107,7 +107,7 @@ class DirichletProcess(_Concentrated):
         Mass of a new cluster, or learn it from the sizes; None is 1.
     """
 
-    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
         return partition.dirichlet_process(n_slots, self.start)
 
@@ -132,7 +132,7 @@ class PitmanYor(_Concentrated):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) < 1.0:
             raise ValueError(f"discount must be a number from 0 to below 1, not {value!r}.")
 
-    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
         return partition.pitman_yor(n_slots, self.start, float(self.discount))
 
@@ -150,7 +150,7 @@ class FiniteMixture(_Concentrated):
         Dirichlet parameter of each cluster, or learn it from the sizes; None is 1.
     """
 
-    def state(self, n_clusters: int, n_slots: int, n: int) -> partition.PartitionPrior:
+    def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
         return partition.finite(n_slots, n, self.start)
 

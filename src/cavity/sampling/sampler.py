@@ -12,7 +12,8 @@ from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_arra
 from cavity.core.compile import Kernels
 from cavity.families.common import log_densities_of_parameters
 from cavity.moves.move import Move
-from cavity.priors.partition import PartitionPrior, is_open, padded, renew
+from cavity.priors.partition import PartitionPrior, is_open, padded
+from cavity.priors.rows import RowPrior, plain, prior_is_open, renew_rows, row_sizes
 from cavity.sampling.sweep import sweep
 from cavity.updates import Update
 from cavity.verbs import log_likelihood, log_prior
@@ -45,7 +46,8 @@ class PartitionSampler:
     parts : Parts
         Likelihood, family and how the two are combined, and the updates that belong to them.
     prior : NamedTuple
-        The partition prior's state. Slots of the collapse beyond a closed prior's stay empty.
+        The partition prior's state, or one around it that knows of every row. Slots of the
+        collapse beyond a closed prior's stay empty.
     z : array of int
         Initial assignments.
     rng : numpy.random.Generator
@@ -69,7 +71,7 @@ class PartitionSampler:
     def __init__(
         self,
         parts: Parts,
-        prior: PartitionPrior,
+        prior: PartitionPrior | RowPrior,
         z: np.ndarray,
         rng: np.random.Generator,
         *,
@@ -86,9 +88,9 @@ class PartitionSampler:
         self.z = np.array(z, dtype=np.int32)
         n_slots = self.collapse.state.scores.size
         # Slots that fill up a vector are no cluster's.
-        self.n_allowed = n_slots if is_open(prior) else int(prior[0].size)
-        self.prior: Any = padded(prior, n_slots)
-        self.counts = np.bincount(self.z, minlength=n_slots).astype(np.int64)
+        self.n_allowed = n_slots if prior_is_open(prior) else int(plain(prior)[0].size)
+        self.prior: Any = prior if isinstance(prior, RowPrior) else padded(prior, n_slots)
+        self.counts = row_sizes(self.prior, self.z, n_slots)
         self.order = np.arange(self.z.size, dtype=np.int32)
         self.weights = np.zeros(n_slots)
         self.describe = describe
@@ -102,7 +104,7 @@ class PartitionSampler:
         self._kernels = Kernels()
         self._changed = frozenset().union(*(update.changes for update in self.updates))
         self.collapse.start(self.z, self.counts, rng)
-        self.prior = renew(self.prior, self.counts)
+        self.prior = renew_rows(self.prior, self.counts)
         self._draw(rng)
 
     @property
@@ -151,7 +153,7 @@ class PartitionSampler:
         """All that comes after the scan: moves, then whatever is not a label."""
         for move in self.moves:
             move.attempt(self, rng)
-        self.prior = renew(self.prior, self.counts)
+        self.prior = renew_rows(self.prior, self.counts)
         self.collapse.settle(self.z, self.counts)
         self._draw(rng)
 
@@ -170,10 +172,10 @@ class PartitionSampler:
         """Double the room, once no slot is empty; the slots added are at their prior."""
         old = self.n_slots
         self.collapse.grow(2 * old, rng)
-        self.counts = np.concatenate([self.counts, np.zeros(old, dtype=np.int64)])
+        self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
         self.weights = np.zeros(2 * old)
         self.n_allowed = 2 * old
-        self.prior = renew(self.prior, self.counts)
+        self.prior = renew_rows(self.prior, self.counts)
         for update in self.updates:
             update.grow(self, old, rng)
 
@@ -217,7 +219,9 @@ class PartitionSampler:
         out = {} if self.describe is None else self.describe(self)
         for update in self.updates:
             out |= update.record(self)
-        used = int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_allowed
+        used = self.n_allowed
+        if prior_is_open(self.prior):
+            used = int(np.flatnonzero(self.counts).max(initial=0)) + 1
         for name in self.cluster_parameters:
             values = np.array(out[name][:used])
             values[self.counts[:used] == 0] = np.nan
@@ -273,24 +277,25 @@ class PartitionSampler:
         z, order = (fitting(saved_array(state, k), getattr(self, k), k) for k in ("z", "order"))
         counts = np.asarray(saved_array(state, "counts"))
         n_slots = counts.size
-        if n_slots < self.n_slots or (n_slots > self.n_slots and not is_open(self.prior)):
+        if n_slots < self.n_slots or (n_slots > self.n_slots and not prior_is_open(self.prior)):
             raise StateError(f"it has room for {n_slots} clusters, not for {self.n_slots}")
         if z.min(initial=0) < 0 or z.max(initial=0) >= n_slots:
             raise StateError("its labels name clusters that it has no room for")
-        if not np.array_equal(counts, np.bincount(z, minlength=n_slots)):
+        if not np.array_equal(counts, row_sizes(self.prior, z, n_slots)):
             raise StateError("its cluster sizes are not those of its labels")
         if not np.array_equal(np.sort(order), np.arange(z.size)):
             raise StateError("its order of visits is not a permutation")
-        prior = rebuilt(renew(self.prior, counts), state, "prior.")
-        if is_open(prior) and not (
-            0 <= prior.n_free[0] <= n_slots and np.all((prior.free >= 0) & (prior.free < n_slots))
+        prior = rebuilt(renew_rows(self.prior, counts), state, "prior.")
+        free = plain(prior)
+        if is_open(free) and not (
+            0 <= free.n_free[0] <= n_slots and np.all((free.free >= 0) & (free.free < n_slots))
         ):
             raise StateError("its list of free clusters names some that it has no room for")
         self.collapse.restore(_below(state, "collapse."), n_slots, z)
         self.z, self.order, self.prior = z, order, prior
-        self.counts = counts.astype(np.int64)
+        self.counts = counts.astype(self.counts.dtype)
         self.weights = np.zeros(n_slots)
-        if is_open(prior):
+        if prior_is_open(prior):
             self.n_allowed = n_slots
         for update in self.updates:
             update.restore(_below(state, f"update.{update.name}."), self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.core.compile import wide_vectors
-from cavity.verbs import choose, insert, prior_weights, remove, settle, visit
+from cavity.verbs import choose, insert, join, leave, remove, row_weights, settle, visit
 
 
 def sweep(state, prior, z, counts, order, weights, start, rng):
@@ -39,16 +39,16 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
         # One integer type throughout: every verb is then compiled once.
         i = np.int64(order[position])
         k = np.int64(z[i])
-        counts[k] -= 1
-        if not prior_weights(prior, counts, k, weights):
-            counts[k] += 1
+        leave(prior, counts, i, k)
+        if not row_weights(prior, counts, i, k, weights):
+            join(prior, counts, i, k)
             return position
         remove(state, z, counts, i, k)
         visit(state.model, i, k, rng)
         k = choose(state, i, weights, rng)
         if k < 0:
             return -1 - position
-        counts[k] += 1
+        join(prior, counts, i, k)
         z[i] = k
         settle(state.model, i, k)
         insert(state, i, k)

@@ -1,0 +1,146 @@
+"""What a user knows of rows beside their values: weights, and some of their labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Weights are kept to this fraction, so that sums of them are exact whatever their order.
+GRAIN = 2.0**-20
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e7
+UNKNOWN = -1
+
+
+def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """One positive number per row, or None where all are one.
+
+    Examples
+    --------
+    >>> check_weights([1, 2, 2], 3)
+    array([1., 2., 2.])
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weight = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers, one per row of X.") from None
+    if weight.ndim == 0:
+        weight = np.full(n, float(weight))
+    if weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, not of shape {weight.shape}.")
+    if weight.shape != (n,):
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected {(n,)}: give one weight per row of X."
+        )
+    bad = np.flatnonzero(~((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT)))
+    if bad.size:
+        value, remedy = f"{weight[bad[0]]:g}", "Check it."
+        if weight[bad[0]] == 0.0:
+            value, remedy = "zero", "Leave rows without weight out of X."
+        raise ValueError(
+            f"sample_weight is {value} in row {bad[0]}: it must be a number from "
+            f"{LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. {remedy}"
+        )
+    weight = np.round(weight / GRAIN) * GRAIN
+    return None if np.all(weight == 1.0) else weight
+
+
+class KnownLabels(NamedTuple):
+    """Labels that are known.
+
+    Attributes
+    ----------
+    names : array of int
+        The labels, rising.
+    home : array of int, shape (n,)
+        Of every row, the place of its label among them; -1 where it is unknown.
+    """
+
+    names: np.ndarray
+    home: np.ndarray
+
+
+def check_known(y: Any, n: int, n_clusters: int, prior_is_open: bool) -> KnownLabels | None:
+    """Labels given for some rows; None if there are none, or no row is without.
+
+    Examples
+    --------
+    >>> check_known([-1, 7, 3, 7], 4, 2, False).home.tolist()
+    [-1, 1, 0, 1]
+    """
+    if y is None:
+        return None
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n,):
+        raise ValueError(
+            f"y has shape {np.shape(y)}, but X has {n} rows: give one label per row, -1 where it "
+            "is not known."
+        )
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        row = int(np.flatnonzero(np.isnan(labels))[0])
+        raise ValueError(f"y is NaN in row {row}; write -1 for a label that is not known.")
+    if labels.dtype.kind not in "iuf" or not np.any(labels == UNKNOWN):
+        # As of all of scikit-learn's clusterers: labels for a comparison, say, not for the fit.
+        return None
+    whole = labels.astype(np.int64)
+    bad = np.flatnonzero((whole != labels) | (whole < UNKNOWN))
+    if bad.size:
+        raise ValueError(
+            f"y is {labels[bad[0]]!s} in row {bad[0]}; labels are whole numbers from 0, and -1 "
+            "where they are not known."
+        )
+    names, at = np.unique(whole[whole != UNKNOWN], return_inverse=True)
+    if not names.size:
+        return None
+    if names.size > n_clusters and not prior_is_open:
+        raise ValueError(
+            f"y has {names.size} different labels, but n_clusters={n_clusters}. Raise n_clusters "
+            "or use prior='dp'."
+        )
+    home = np.full(n, UNKNOWN)
+    home[whole != UNKNOWN] = at.reshape(-1)
+    return KnownLabels(names, home)
+
+
+def with_known(z: np.ndarray, home: np.ndarray) -> np.ndarray:
+    """Labels to start from that agree with those known.
+
+    Clusters take the slot of the known label that most of their rows have, one to one.
+
+    Examples
+    --------
+    >>> with_known(np.array([1, 1, 1, 0, 0]), np.array([0, 0, -1, -1, -1])).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    k = int(max(z.max(), home.max())) + 1
+    shared = np.zeros((k, k))
+    known = home >= 0
+    np.add.at(shared, (z[known], home[known]), 1.0)
+    clusters, slots = linear_sum_assignment(-shared)
+    slot = np.empty(k, dtype=np.int64)
+    slot[clusters] = slots
+    return np.where(known, home, slot[z])
+
+
+def weighted_rows(X: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """A table whose quantiles are those of rows with weights.
+
+    Whole weights repeat rows, as many as it takes; others, and large ones, in proportion.
+
+    Examples
+    --------
+    >>> weighted_rows(np.array([[1.0], [5.0]]), np.array([1.0, 2.0])).ravel().tolist()
+    [1.0, 5.0, 5.0]
+    """
+    if weight is None:
+        return X
+    times = weight
+    if np.any(weight != np.round(weight)) or weight.sum() > 1e6:
+        times = weight * max(1.0, min(1e6, 100.0 * len(X)) / weight.sum())
+    return np.repeat(X, np.maximum(np.round(times), 1).astype(int), axis=0)

@@ -1,0 +1,127 @@
+"""Weights, and labels that are known for some rows."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import cavity
+from cavity import GaussianMixture, StudentTMixture
+
+SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
+
+
+def make_rows(n=40, apart=6.0, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = np.arange(n) % 2
+    return rng.standard_normal((n, 2)) + apart * truth[:, None], truth
+
+
+@pytest.fixture(params=[StudentTMixture, GaussianMixture])
+def kind(request):
+    return request.param
+
+
+def test_weights_move_the_estimates_as_repeated_rows_do(kind):
+    """Means and shares of clusters: within what two runs of one fit differ by."""
+    X, _truth = make_rows()
+    weight = np.where(np.arange(40) % 4 == 0, 5.0, 1.0)
+    settings = {**SMALL, "n_draws": 400}
+    tied = kind(2, **settings).fit(X, sample_weight=weight)
+    rows = np.repeat(np.arange(40), weight.astype(int))
+    repeated = kind(2, **settings).fit(X[rows])
+    order = [np.argsort(m.means_[:, 0]) for m in (tied, repeated)]
+    np.testing.assert_allclose(tied.means_[order[0]], repeated.means_[order[1]], atol=0.15)
+    np.testing.assert_allclose(tied.weights_[order[0]], repeated.weights_[order[1]], atol=0.02)
+    np.testing.assert_allclose(tied._units.centre, repeated._units.centre)
+    # The clusters' shares are those of the weights, not of the rows.
+    assert tied.weights_.max() > 0.6
+    total = getattr(tied.loo(X), "elpd_loo", None)
+    assert total is None or np.isfinite(total)
+
+
+def test_weights_of_one_change_nothing(kind):
+    X, _ = make_rows()
+    plain = kind(2, **SMALL).fit(X)
+    ones = kind(2, **SMALL).fit(X, sample_weight=np.ones(40))
+    np.testing.assert_array_equal(plain.posterior_.log_joint, ones.posterior_.log_joint)
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        ([0.0] + [1.0] * 39, "sample_weight is zero in row 0: .* Leave rows without weight"),
+        ([1.0] * 39 + [-2.0], "sample_weight is -2 in row 39: it must be a number from 0.001"),
+        ([1.0, np.nan] + [1.0] * 38, "sample_weight is nan in row 1"),
+        ([1.0, np.inf] + [1.0] * 38, "sample_weight is inf in row 1"),
+        ([1.0] * 39, r"sample_weight.shape == \(39,\), expected \(40,\)"),
+        (np.ones((40, 2)), "Sample weights must be 1D array or scalar"),
+        (["a"] * 40, "sample_weight must hold numbers"),
+    ],
+)
+def test_weights_that_are_refused(weight, sentence):
+    X, _ = make_rows()
+    with pytest.raises(ValueError, match=sentence):
+        GaussianMixture(2, **SMALL).check(X, sample_weight=weight)
+
+
+def test_a_weight_for_a_row_with_gaps_is_refused():
+    X, _ = make_rows()
+    X[3, 1] = np.nan
+    GaussianMixture(2, **SMALL).check(X, sample_weight=np.where(np.arange(40) == 3, 1.0, 2.0))
+    with pytest.raises(ValueError, match="Row 3 of X has gaps and sample_weight 2"):
+        GaussianMixture(2, **SMALL).check(X, sample_weight=np.full(40, 2.0))
+    with pytest.raises(ValueError, match="'ep' takes whole rows of weight one"):
+        StudentTMixture(2, collapse="ep", **SMALL).check(X[:3], sample_weight=[1, 2, 3])
+
+
+def test_known_labels_hold_in_every_draw(kind, tmp_path):
+    """Labels against the grain: rows that lie together are known to be apart."""
+    X, _truth = make_rows(apart=2.0)
+    known = np.full(40, -1)
+    known[[0, 2, 4]] = 7
+    known[[1, 6]] = 3
+    for prior in ("dirichlet", "dp"):
+        m = kind(3, prior=prior, **SMALL).fit(X, known)
+        draws = m.posterior_.flat_labels
+        assert (draws[:, 0] == draws[:, 2]).all()
+        assert (draws[:, 0] == draws[:, 4]).all()
+        assert (draws[:, 1] == draws[:, 6]).all()
+        assert (draws[:, 0] != draws[:, 1]).all()
+        assert len(np.unique(draws[:, 10])) > 1
+        m.save(tmp_path / "run.nc")
+        again = cavity.load(tmp_path / "run.nc")
+        assert np.isfinite(again._left_out(again._standardised(X), np.arange(3))).all()
+
+
+def test_a_few_known_labels_decide_what_the_rows_leave_open():
+    """Two long clusters side by side, cut across by k-means: a few labels turn the cut."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((120, 2)) * [5.0, 0.7]
+    truth = np.arange(120) % 2
+    X[:, 1] += 2.5 * truth
+    known = np.where(np.arange(120) < 12, truth, -1)
+    m = GaussianMixture(2, **SMALL).fit(X, known)
+    assert adjusted_rand_score(truth, m.labels_) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([0, 1, 2] + [-1] * 37, "y has 3 different labels, but n_clusters=2. Raise n_clusters"),
+        ([0, -2] + [-1] * 38, "y is -2 in row 1; labels are whole numbers from 0, and -1"),
+        ([0, 1.5] + [-1] * 38, "y is 1.5 in row 1"),
+        ([0, np.nan] + [-1] * 38, "y is NaN in row 1; write -1 for a label that is not known"),
+        ([0, -1], "y has shape .* but X has 40 rows"),
+    ],
+)
+def test_labels_that_are_refused(labels, sentence):
+    X, _ = make_rows()
+    with pytest.raises(ValueError, match=sentence):
+        GaussianMixture(2, **SMALL).check(X, labels)
+
+
+def test_labels_that_say_nothing_are_ignored(kind):
+    X, truth = make_rows()
+    plain = kind(2, **SMALL).fit(X)
+    for y in (truth, np.full(40, -1), truth.astype(str)):
+        np.testing.assert_array_equal(kind(2, **SMALL).fit(X, y).labels_, plain.labels_)

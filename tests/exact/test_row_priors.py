@@ -1,0 +1,256 @@
+"""Weights, known labels and noise: partitions against enumeration, under every prior and sampler.
+
+The chi-square tests are at level 1e-4 each, with fixed seeds, as in `test_enumeration`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import enumeration
+import numpy as np
+import pytest
+import small
+from scipy import special
+
+from cavity.models.rows import RowTraits
+from cavity.moves.anchors import all_anchors
+from cavity.moves.standard import StandardMoves
+from cavity.priors.partition import finite
+from cavity.priors.rows import RowPlaces
+from cavity.sampling.sampler import PartitionSampler
+
+LEVEL = 1e-4
+N_SWEEPS = 8000
+WEIGHT = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0])
+FREE = np.full(small.N, -1)
+NONE = np.zeros((small.N, 1), dtype=bool)
+ONES = np.ones(small.N)
+
+
+def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, moves=False, z=None):
+    """A chain over the six rows of `small`; ``noise`` is the beta prior of its share."""
+    parts = small.collapse(name, rows=RowTraits(NONE, weight, box))
+    state = small.partition_prior(prior)
+    if prior == "finite":
+        state = finite(small.SLOTS, float(weight.sum()), small.FINITE)
+    places = RowPlaces(weight, home, noise)
+    made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
+    for move in made:
+        move.rate[:] = 4
+    z = np.zeros(small.N, dtype=int) if z is None else z
+    return PartitionSampler(parts, places.around(state, small.SLOTS), z, rng, moves=made)
+
+
+def subsets(weight):
+    """Masks of repeated rows for masks of rows."""
+    row = np.repeat(np.arange(small.N), weight.astype(int))
+    return {
+        mask: sum(1 << j for j, i in enumerate(row) if mask >> i & 1)
+        for mask in range(1, 1 << small.N)
+    }, row
+
+
+@functools.cache
+def repeated(likelihood, prior):
+    """The posterior of rows that are repeated and tied: only states in which copies agree."""
+    masks, row = subsets(WEIGHT)
+    y = small.Y[row]
+    if likelihood == "gaussian":
+        table = {m: enumeration.niw_marginal(y[_members(m)], *small.NIW) for m in masks.values()}
+    else:
+        table = enumeration.student_t_marginals(
+            y[:, 0], 0.0, small.NIW.kappa, small.NIW.nu, 1.0, small.DF, step=0.15
+        )
+    closed = prior in small.CLOSED
+    n = small.N
+    states = enumeration.labellings(n, 3) if closed else enumeration.partitions(n)
+    log_prior = small.log_prior(prior)
+    return enumeration.posterior(
+        states, {m: table[masks[m]] for m in masks}, lambda z: log_prior(z[row]), closed
+    )
+
+
+def _members(mask):
+    return [j for j in range(mask.bit_length()) if mask >> j & 1]
+
+
+def all_but_the_first(cases):
+    """The first case always; the others, which each compile kernels of their own, on demand."""
+    return [cases[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in cases[1:])]
+
+
+CASES = all_but_the_first(
+    [
+        ("gaussian-collapsed", "dp", True),
+        *(("gaussian-collapsed", prior, False) for prior in small.PRIORS),
+        *((name, "dp", False) for name in small.EXACT_SAMPLERS[1:]),
+        ("gaussian-collapsed", "shaped", True),
+        ("student-t-collapsed", "dp", True),
+    ]
+)
+
+
+@pytest.mark.parametrize(("name", "prior", "moves"), CASES)
+def test_weights_are_repeated_rows(name, prior, moves):
+    rng = np.random.default_rng(21)
+    exact = repeated(small.likelihood_of(name), prior)
+    sampler = chain(name, prior, rng, weight=WEIGHT, moves=moves)
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
+    print(f"{name}, {prior}, weights: {result}")
+    assert result.n_cells > 10
+    assert result.p_value > LEVEL
+
+
+def test_weights_do_matter():
+    """Negative control."""
+    rng = np.random.default_rng(22)
+    exact = small.exact("gaussian", "dp")
+    sampler = chain("gaussian-collapsed", "dp", rng, weight=WEIGHT)
+    assert enumeration.compare(exact, enumeration.visits(sampler, exact, 4000, rng)).p_value < 1e-8
+
+
+def test_weights_below_one_are_powers_of_the_likelihood():
+    """By the definition: likelihood to the power w, sizes that are sums of weights."""
+    rng = np.random.default_rng(23)
+    weight = np.array([0.5, 0.5, 1.0, 2.5, 1.0, 0.25])
+    kappa, nu = small.NIW.kappa, small.NIW.nu
+    table = {}
+    for mask in range(1, 1 << small.N):
+        own = _members(mask)
+        w, y = weight[own], small.Y[own, 0]
+        total = w.sum()
+        centre = (w * y).sum() / total
+        psi = 1.0 + (w * (y - centre) ** 2).sum() + kappa * total / (kappa + total) * centre**2
+        value = -0.5 * total * np.log(np.pi) + 0.5 * np.log(kappa / (kappa + total))
+        value += special.gammaln(0.5 * (nu + total)) - special.gammaln(0.5 * nu)
+        table[mask] = value - 0.5 * (nu + total) * np.log(psi)
+
+    def log_prior(z):
+        return sum(special.gammaln(weight[z == k].sum()) for k in np.unique(z))
+
+    states = enumeration.partitions(small.N)
+    exact = enumeration.posterior(states, table, log_prior, False)
+    for moves in (False, True):
+        sampler = chain("gaussian-collapsed", "dp", rng, weight=weight, moves=moves)
+        result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
+        assert result.p_value > LEVEL
+
+
+# --------------------------------------------------------------------------- known labels
+
+KNOWN = np.array([0, -1, 1, -1, -1, 1])
+
+
+def allowed(exact, names_count):
+    """The posterior given the known labels."""
+    together = exact.states[:, 2] == exact.states[:, 5]
+    apart = exact.states[:, 0] != exact.states[:, 2]
+    keep = together & apart
+    if names_count:
+        keep &= (exact.states[:, 0] == 0) & (exact.states[:, 2] == 1)
+    p = exact.probability[keep]
+    return enumeration.Exact(exact.states[keep], p / p.sum(), exact.labelled)
+
+
+KNOWN_CASES = all_but_the_first(
+    [
+        ("gaussian-collapsed", "dp", True),
+        *(("gaussian-collapsed", prior, moves) for prior in small.PRIORS for moves in (0, 1)),
+        ("gaussian-naive", "dp", False),
+        ("student-t-collapsed", "dp", True),
+        ("student-t-blocked", "dp", False),
+        ("student-t-naive", "dirichlet", False),
+    ]
+)
+
+
+@pytest.mark.parametrize(("name", "prior", "moves"), KNOWN_CASES)
+def test_known_labels_stay(name, prior, moves):
+    rng = np.random.default_rng(24)
+    exact = allowed(small.exact(small.likelihood_of(name), prior), prior in small.CLOSED)
+    z = np.where(KNOWN >= 0, KNOWN, 0)
+    sampler = chain(name, prior, rng, home=KNOWN, moves=moves, z=z)
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
+    print(f"{name}, {prior}, known labels, moves {moves}: {result}")
+    assert result.n_cells > 5
+    assert result.p_value > LEVEL
+
+
+# --------------------------------------------------------------------------- noise
+
+BOX = np.array([[-4.0], [12.0]])
+SHARE = (0.7, 2.0)
+NOISY_CASES = all_but_the_first(
+    [
+        ("gaussian-collapsed", "dp", True),
+        *(("gaussian-collapsed", prior, False) for prior in small.PRIORS if prior != "finite"),
+        ("gaussian-collapsed", "shaped", True),
+        *((name, "dp", False) for name in small.EXACT_SAMPLERS[1:]),
+    ]
+)
+
+
+@functools.cache
+def noisy(likelihood, prior):
+    """Labels with 0 for noise; under an open prior clusters are numbered by their first member."""
+    table = small.marginals(likelihood)
+    log_prior = small.log_prior(prior)
+    n = small.N
+    states, log_p = [], []
+    for mask in range(1 << n):
+        rest = [i for i in range(n) if not mask >> i & 1]
+        m = len(rest)
+        beta = special.betaln(SHARE[0] + n - m, SHARE[1] + m)
+        outside = -(n - m) * np.log(BOX[1, 0])
+        if not rest:
+            inner = [np.empty(0, dtype=int)]
+        elif prior in small.CLOSED:
+            inner = enumeration.labellings(m, 3)
+        else:
+            inner = enumeration.partitions(m)
+        for z in inner:
+            labels = np.zeros(n, dtype=int)
+            labels[rest] = np.asarray(z) + 1
+            value = beta + outside + (log_prior(np.asarray(z)) if m else 0.0)
+            for k in np.unique(labels[rest]):
+                value += table[sum(1 << int(i) for i in np.flatnonzero(labels == k))]
+            states.append(labels)
+            log_p.append(value)
+    return enumeration.Exact(np.array(states), special.softmax(log_p), True)
+
+
+@pytest.mark.parametrize(("name", "prior", "moves"), NOISY_CASES)
+def test_noise(name, prior, moves):
+    rng = np.random.default_rng(25)
+    exact = noisy(small.likelihood_of(name), prior)
+    z = np.ones(small.N, dtype=int)
+    sampler = chain(name, prior, rng, noise=SHARE, box=BOX, moves=moves, z=z)
+    labels = np.empty((N_SWEEPS, small.N), dtype=np.int64)
+    for row in labels:
+        sampler.sweep(rng)
+        row[:] = sampler.labels()
+        if prior not in small.CLOSED:
+            inside = row > 0
+            row[inside] = 1 + enumeration.canonical(row[inside])
+    result = enumeration.compare(exact, enumeration.lookup(exact, labels))
+    print(f"{name}, {prior}, noise, moves {moves}: {result}")
+    assert 0.05 < (labels == 0).mean() < 0.95
+    assert result.n_cells > 10
+    assert result.p_value > LEVEL
+
+
+def test_noise_of_another_density_is_rarer():
+    """Negative control: a box three times as wide."""
+    rng = np.random.default_rng(26)
+    share = []
+    for box in (BOX, np.array([[-16.0], [36.0]])):
+        z = np.ones(small.N, dtype=int)
+        sampler = chain("gaussian-collapsed", "dp", rng, noise=SHARE, box=box, z=z)
+        share.append(np.mean([_swept(sampler, rng) for _ in range(3000)]))
+    assert share[1] < 0.7 * share[0]
+
+
+def _swept(sampler, rng):
+    sampler.sweep(rng)
+    return (sampler.labels() == 0).mean()
