@@ -17,7 +17,13 @@ from cavity.datasets import make_series, make_student_t
 
 ROOT = Path(__file__).parent.parent
 # House prices have a test of their own, of what the page shows too.
-PAGES = {"README.md": 2, "docs/guide.md": 3, "docs/series.md": 6, "docs/extending.md": 2}
+PAGES = {
+    "README.md": 2,
+    "docs/guide.md": 3,
+    "docs/series.md": 6,
+    "docs/tables.md": 1,
+    "docs/extending.md": 2,
+}
 BLOCK = re.compile(r"(?:Save this as `(\w+\.py)`:\n\n)?```python\n(.*?)```", re.DOTALL)
 
 
@@ -62,6 +68,7 @@ NEEDS = {
     "README.md": lambda: sales_of_shops().to_csv("sales.csv", index=False),
     "docs/guide.md": a_run_of_the_command,
     "docs/series.md": lambda: sales_of_houses().to_csv("sales.csv", index=False),
+    "docs/tables.md": lambda: None,
     "docs/extending.md": lambda: None,
 }
 
@@ -106,6 +113,8 @@ def test_the_examples_run(page, folder):
             plt.close("all")
         for attribute in set(re.findall(r"`m\.([a-z_]+_)`", text)):
             assert hasattr(names["m"], attribute)
+    if page == "docs/tables.md":
+        assert names["right"] > 0.8
     if page == "docs/extending.md":
         labels = names["posterior"].partition().labels
         assert len(set(labels)) == 3

@@ -10,28 +10,33 @@ __version__ = "0.1.0"
 # Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
 _HOME = {
     "CoarseColumnsWarning": "cavity.core.notices",
+    "ColumnsNote": "cavity.core.notices",
     "GaussianMixture": "cavity.estimators.mixtures",
     "NotConvergedWarning": "cavity.core.notices",
     "Posterior": "cavity.posterior.posterior",
     "SeriesMixture": "cavity.estimators.series",
     "StudentTMixture": "cavity.estimators.mixtures",
+    "TableMixture": "cavity.estimators.tables",
     "load": "cavity.estimators.base",
 }
 
 if TYPE_CHECKING:
-    from cavity.core.notices import CoarseColumnsWarning, NotConvergedWarning
+    from cavity.core.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning
     from cavity.estimators.base import load
     from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
     from cavity.estimators.series import SeriesMixture
+    from cavity.estimators.tables import TableMixture
     from cavity.posterior.posterior import Posterior
 
 __all__ = [
     "CoarseColumnsWarning",
+    "ColumnsNote",
     "GaussianMixture",
     "NotConvergedWarning",
     "Posterior",
     "SeriesMixture",
     "StudentTMixture",
+    "TableMixture",
     "__version__",
     "load",
 ]

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
-from cavity.collapse.ep import EPCollapse
-from cavity.core.arrays import by_slot, copied, declare, grown
+from cavity.collapse.registry import assemble
+from cavity.collapse.tables import OwnProblem, TableProblem
+from cavity.core.arrays import declare
 from cavity.core.compile import jit
-from cavity.core.lanes import whole_vectors
 from cavity.estimators.fitting import Plan, RunSettings, run_plan
+from cavity.estimators.tables import Describer, table_parts
 from cavity.estimators.validation import check_choice, check_count
 from cavity.families.diagonal_normal import (
     DiagonalNormal,
@@ -41,12 +41,12 @@ from cavity.families.normal_inverse_wishart import (
     gaussian_parameters,
     normal_inverse_wishart,
 )
+from cavity.models.predictive import CLUSTER_PRIOR
 from cavity.models.selection import draw_by_bounds
 from cavity.posterior.posterior import Posterior
 from cavity.priors.specifications import specification
 from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.length import AUTO
-from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import (
     accumulate,
     bounds,
@@ -86,6 +86,7 @@ def sample(
     progress: bool | None = None,
     checkpoint: Any = None,
     names: Any = None,
+    columns: Any = None,
     **ep_options: Any,
 ) -> Posterior:
     """Sample partitions under a likelihood of your own.
@@ -115,6 +116,10 @@ checkpoint
         As in the estimators.
     names : sequence, optional
         Names of the observations.
+    columns : DataFrame, optional
+        Further columns of the same observations, taken as `TableMixture` takes them: each cluster
+        has its measurements, categories and gaps there beside your likelihood, as one product. They
+        are exact under either collapse, but for heavy tails and gaps under EP.
     **ep_options
         ``fraction``, ``damping``, ``pass_every``, ``pass_tolerance``, ``max_passes``,
         ``staleness_every``, ``refresh_every`` of the EP collapse.
@@ -130,16 +135,15 @@ checkpoint
     specified = specification(prior, concentration)
     labels = None if init is None else _labels(init, n, n_clusters)
 
+    own = OwnProblem(model, family, parameters, n, conjugate=collapse == "collapsed")
+    beside, digest = ((), "") if columns is None else table_parts(columns, n_clusters, n_warmup)
+    problem = TableProblem((*beside, own))
+    if any(part.n != n for part in beside):
+        raise ValueError(f"columns has {beside[0].n} rows, but n is {n}: give a row for each.")
+    describe = Describer(problem)
+
     def assembled(n_slots: int) -> Parts:
-        # Every chain works in a model, a family and parameters of its own.
-        width = whole_vectors(n_slots)
-        own = (copied(grown(part, width)) for part in (model, family, parameters))
-        driver: Any
-        if collapse == "ep":
-            driver = EPCollapse(*own, n=n, **ep_options)
-        else:
-            driver = ConjugateCollapse(*own)
-        return Parts(driver)
+        return assemble(problem, collapse, n_slots, ep_options)._replace(movable="never")
 
     settings: dict[str, Any] = {
         "n": n,
@@ -163,10 +167,11 @@ checkpoint
             "model": type(model).__name__,
             "settings": settings,
             "data": data_digest(*(a for a in model if isinstance(a, np.ndarray))),
+            "columns": digest,
             "init": "random" if labels is None else data_digest(labels),
         },
-        describe=_describe,
-        cluster_parameters=tuple(by_slot(parameters)),
+        describe=lambda sampler: _describe(describe(sampler)),
+        cluster_parameters=tuple(name for name in describe.names if name != "weight"),
         marginal=True,
     )
     run = run_plan(
@@ -187,9 +192,9 @@ checkpoint
     return plan.posterior(run, names=names, settings=settings)
 
 
-def _describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """The drawn parameters of every cluster."""
-    return by_slot(sampler.parameters)
+def _describe(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The drawn parameters of every cluster, without what only predictions need."""
+    return {name: value for name, value in drawn.items() if name not in ("weight", CLUSTER_PRIOR)}
 
 
 def _check(

@@ -20,13 +20,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, StudentTMixture, TableMixture
 from cavity.datasets import make_student_t
 
 SMALL = {"n_chains": 1, "n_warmup": 5, "n_draws": 8, "random_state": 0}
 
 
-ESTIMATORS = [StudentTMixture(2, **SMALL), GaussianMixture(2, **SMALL)]
+ESTIMATORS = [StudentTMixture(2, **SMALL), GaussianMixture(2, **SMALL), TableMixture(2, **SMALL)]
 
 
 def checks():

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import poisson_counts
 import pytest
 from poisson_counts import Counts, tilted
@@ -136,6 +137,39 @@ def timed(function):
 
 class Unregistered(tuple):
     """A model without verbs."""
+
+
+def test_it_is_one_part_of_a_table():
+    """Counts of one's own beside a category with gaps: enumeration, as above."""
+    colours = [None, "red", "red", "blue", None, "blue"]
+    labels = [-1, 1, 1, 0, -1, 0]
+    states = enumeration.partitions(len(Y))
+    log_p = np.log(posterior_of_partitions().probability)
+    # The category's concentrations have their priors, which an importance sum does away with.
+    rng = np.random.default_rng(0)
+    u = rng.random(4000)
+    a = (2.0 * u / (1.0 - u))[:, None] * rng.dirichlet(np.ones(2), 4000)
+    a = a[(a.min(axis=1) >= 0.02) & (a.max(axis=1) <= 1e6)]
+    extra = np.zeros((len(states), len(a)))
+    for row, z in enumerate(states):
+        for k in set(z.tolist()):
+            weight = a.copy()
+            for i in np.flatnonzero(z == k):
+                if labels[i] >= 0:
+                    extra[row] += np.log(weight[:, labels[i]] / weight.sum(axis=1))
+                    weight[:, labels[i]] += 1.0
+    joint = special.softmax(log_p + special.logsumexp(extra, axis=1))
+    exact = enumeration.Exact(states, joint, False)
+    posterior = run(
+        Y, n_chains=2, n_warmup=100, n_draws=6000, columns=pd.DataFrame({"colour": colours})
+    )
+    found = posterior.labels.reshape(-1, len(Y)).astype(int)
+    result = enumeration.compare(exact, enumeration.lookup(exact, found))
+    print(f"Poisson EP beside a category: {result}")
+    assert result.total_variation < 0.05 + result.noise
+    assert {"value", "share"} <= set(posterior.cluster_parameters)
+    with pytest.raises(ValueError, match="columns has 2 rows, but n is 6"):
+        run(Y, columns=pd.DataFrame({"a": ["x", "y"]}))
 
 
 @pytest.mark.parametrize(

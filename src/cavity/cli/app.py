@@ -32,15 +32,16 @@ probability. Nothing is sent anywhere; all files are ordinary ones that other to
 FIT_HELP = """
 Cluster the rows of a table, or the series in it.
 
-The table is CSV or Parquet, each column one measurement. Columns need no scaling. Clusters may be
-long, tilted and heavy-tailed: with the default model, student-t, a bad measurement neither moves a
-cluster nor founds one.
+The table is CSV or Parquet, taken as it is: numbers, text, true and false, gaps. Columns need no
+scaling. Clusters may be long, tilted and heavy-tailed: a bad measurement neither moves a cluster
+nor founds one. Text columns are categories; numbers are measurements, unless --types says that they
+are counts or categories; what each column was taken for is printed.
 
 \b
 Examples:
   cavity fit wine.csv --clusters 3 --out wine-run
   cavity fit people.csv --columns height,weight --id-column name
-  cavity fit people.csv --exclude town,street --drop-missing
+  cavity fit people.csv --exclude street --types children=count,grade=categorical
   cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
   cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
@@ -83,8 +84,10 @@ app = typer.Typer(
 class Model(StrEnum):
     """Likelihoods that `fit` knows."""
 
+    auto = "auto"
     student_t = "student-t"
     gaussian = "gaussian"
+    table = "table"
     series = "series"
 
 
@@ -102,6 +105,7 @@ class Demo(StrEnum):
     """Demonstrations."""
 
     wine = "wine"
+    table = "table"
     series = "series"
 
 
@@ -154,7 +158,13 @@ def fit(
     data: Annotated[
         Path | None, typer.Argument(help="Table to cluster: CSV or Parquet.", metavar="DATA")
     ] = None,
-    model: Annotated[Model, typer.Option(help="What a cluster looks like.")] = Model.student_t,
+    model: Annotated[
+        Model,
+        typer.Option(
+            help="What a cluster looks like; auto is student-t for numbers, and table for columns "
+            "of text among them, or with --types."
+        ),
+    ] = Model.auto,
     clusters: Annotated[
         int | None,
         typer.Option(
@@ -170,6 +180,14 @@ def fit(
     exclude: Exclude = None,
     id_column: IdColumn = None,
     drop_missing: DropMissing = False,
+    types: Annotated[
+        Text,
+        typer.Option(
+            help="table: what columns are, as visits=count,grade=categorical; kinds are "
+            "continuous, categorical, count, overdispersed.",
+            metavar="NAME=KIND,...",
+        ),
+    ] = None,
     noise: Annotated[
         bool, typer.Option("--noise", help="Rows may be outside every cluster: label -1.")
     ] = False,
@@ -261,7 +279,7 @@ def fit(
 ) -> None:
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import runs
-    from cavity.cli.models import MODELS
+    from cavity.cli.models import MODELS, options_of
     from cavity.cli.tables import Choice, split_names
 
     _speak(quiet)
@@ -281,7 +299,7 @@ def fit(
             )
         limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
         raise typer.Exit(runs.resume(out, limits, quiet=quiet, jobs=jobs))
-    for name in sorted(given - set(MODELS[model.value].options)):
+    for name in sorted(given - options_of(model.value)):
         owners = [other.name for other in MODELS.values() if name in other.options]
         if owners:
             raise UserError(
@@ -319,6 +337,7 @@ def fit(
         thousands=thousands,
         date_format=date_format,
         drop_missing=drop_missing,
+        types=split_names(types),
     )
     raise typer.Exit(
         runs.fit(
@@ -362,7 +381,7 @@ def _count_or_word(option: str, text: str | None, word: str) -> int | str | None
 
 @app.command()
 def demo(
-    which: Annotated[Demo, typer.Argument(help="wine or series.")] = Demo.wine,
+    which: Annotated[Demo, typer.Argument(help="wine, table or series.")] = Demo.wine,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-demo"),
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     quiet: Quiet = False,
@@ -372,12 +391,15 @@ def demo(
     wine: 178 wines of three cultivars, 13 measurements each, a dozen rows spoiled as real
     laboratory data is (units mixed up, decimal points slipped, a sensor at its ceiling).
 
+    table: 150 iris flowers, half of them without the name of their species, one in ten measurements
+    taken out; what the gaps are said to hold is compared with what they held.
+
     series: 60 generated monthly series with gaps, moved by four hidden factors.
     """
     from cavity.cli import demos
 
     _speak(quiet)
-    show = demos.series if which is Demo.series else demos.wine
+    show = {Demo.series: demos.series, Demo.table: demos.table, Demo.wine: demos.wine}[which]
     raise typer.Exit(show(out, seed, quiet))
 
 

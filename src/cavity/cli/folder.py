@@ -22,12 +22,17 @@ LABELS = "labels.csv"
 TRENDS = "trends.csv"
 FACTORS = "factors.csv"
 FORECAST = "forecast.csv"
+CLUSTERS = "clusters.csv"
+COLUMNS = "columns.csv"
+IMPUTED = "imputed.csv"
 PICTURE = "clusters.png"
 REPORT = "report.html"
 CHECKPOINT = "checkpoint.cavity"
 LOCK = ".cavity-lock"
 # Of any model: a run that replaces another leaves nothing of it.
-RESULTS = (POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, PICTURE, REPORT)
+RESULTS = (
+    POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, CLUSTERS, COLUMNS, IMPUTED, PICTURE, REPORT,
+)  # fmt: skip
 _PROBE = ".write-test-"
 
 

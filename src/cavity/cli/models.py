@@ -14,9 +14,18 @@ import numpy as np
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError
 from cavity.cli.record import in_options
-from cavity.cli.tables import Choice, Selection, select, select_rows
+from cavity.cli.tables import (
+    Choice,
+    Selection,
+    needs_table,
+    select,
+    select_rows,
+    select_table,
+    types_of,
+)
 from cavity.reading.files import Table
 from cavity.reading.names import column_names
+from cavity.reading.words import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +91,12 @@ class Model:
         """Of the report."""
         return f"Clusters of {source}"
 
+    def heading(self, estimator: Any) -> str:
+        """What to say before the summary."""
+        return ""
 
-class TableModel(Model):
+
+class RowsModel(Model):
     """Rows of numbers."""
 
     def read(self, table: Table, choice: Choice) -> Selection:
@@ -119,7 +132,7 @@ class TableModel(Model):
         """Write the page."""
         estimator.report(path, table, count_from=1, **words)
 
-    def tables(self, estimator: Any, choice: Choice) -> dict[str, pd.DataFrame]:
+    def tables(self, estimator: Any, choice: Choice, table: Any) -> dict[str, pd.DataFrame]:
         """Further tables by the name of their file."""
         return {}
 
@@ -131,7 +144,9 @@ class TableModel(Model):
 
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
         """Clusters of new rows, and how far out these lie."""
-        selection = select(table, choice)
+        return self._placed(estimator, select(table, choice))
+
+    def _placed(self, estimator: Any, selection: Selection) -> pd.DataFrame:
         result = estimator.membership(selection.table).reset_index(drop=True)
         name = selection.id_name
         name = f"{name} (row)" if name in result.columns else name
@@ -143,6 +158,69 @@ class TableModel(Model):
         return [
             (files.LABELS, "each row's cluster, probabilities and certainty"),
             (files.PICTURE, "the rows coloured by cluster"),
+        ]
+
+
+class TableModel(RowsModel):
+    """Rows of measurements, categories and counts, with gaps."""
+
+    def read(self, table: Table, choice: Choice) -> Selection:
+        """The cells of a file."""
+        return select_table(table, choice)
+
+    def check(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
+        """Refuse settings and data that the estimator would refuse; say what columns are."""
+        estimator.feature_types = types_of(choice) or None
+        super().check(estimator, selection, choice, settings)
+
+    def fit(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
+        """Sample."""
+        estimator.feature_types = types_of(choice) or None
+        estimator.fit(selection.table)
+
+    def heading(self, estimator: Any) -> str:
+        """What the columns were taken for."""
+        kinds = estimator.columns_["kind"]
+        parts = [
+            f"{kind}: {', '.join(printable(name) for name in kinds.index[kinds == kind])}"
+            for kind in dict.fromkeys(kinds)
+        ]
+        return "Columns were taken as " + "; ".join(parts) + "."
+
+    def tail(self, estimator: Any, table: Any) -> np.ndarray | None:
+        """Rows of mixed columns have no distance from their cluster."""
+        return None
+
+    def tables(self, estimator: Any, choice: Choice, table: Any) -> dict[str, pd.DataFrame]:
+        """Clusters and columns, and what gaps may hold where the rows are at hand."""
+        out = {
+            files.CLUSTERS: estimator.summary().reset_index(),
+            files.COLUMNS: estimator.columns_.reset_index(),
+        }
+        if table is not None and table.isna().to_numpy().any():
+            out[files.IMPUTED] = estimator.impute(table).cells.reset_index()
+        return out
+
+    def draw(self, path: Path, estimator: Any, table: Any) -> None:
+        """Write the picture of the continuous columns that have no gaps, if there are any."""
+        kinds = estimator.columns_["kind"]
+        names = list(kinds.index[kinds == "continuous"])
+        whole = [] if table is None else [n for n in names if not table[n].isna().any()]
+        if whole:
+            axes = estimator.posterior_.plot_clusters(table[whole], estimator.partition_)
+            files.save_picture(path, axes)
+
+    def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
+        """Clusters of new rows."""
+        return self._placed(estimator, select_table(table, choice))
+
+    def written(self) -> list[tuple[str, str]]:
+        """Files of a run and what is in them."""
+        return [
+            (files.LABELS, "each row's cluster, probabilities and certainty"),
+            (files.CLUSTERS, "each cluster's means, shares and rates with 95% intervals"),
+            (files.COLUMNS, "what each column was taken for"),
+            (files.IMPUTED, "what gaps may hold, with 90% intervals, if there are any"),
         ]
 
 
@@ -187,7 +265,7 @@ class SeriesModel(Model):
         """Pictures say more of series than numbers."""
         return None
 
-    def tables(self, estimator: Any, choice: Choice) -> dict[str, pd.DataFrame]:
+    def tables(self, estimator: Any, choice: Choice, table: Any) -> dict[str, pd.DataFrame]:
         """Trends, factors and forecasts, one row per curve and time."""
         key, time = str(choice.series), str(choice.time)
         return {
@@ -248,20 +326,40 @@ class SeriesModel(Model):
         ]
 
 
-MODELS: dict[str, TableModel | SeriesModel] = {
-    "student-t": TableModel(
+MODELS: dict[str, RowsModel | SeriesModel] = {
+    "student-t": RowsModel(
         "student-t", "StudentTMixture", "row",
         ("--columns", "--id-column", "--drop-missing", "--noise", "--df"),
     ),
-    "gaussian": TableModel(
+    "gaussian": RowsModel(
         "gaussian", "GaussianMixture", "row",
         ("--columns", "--id-column", "--drop-missing", "--noise"),
+    ),
+    "table": TableModel(
+        "table", "TableMixture", "row",
+        ("--columns", "--id-column", "--drop-missing", "--df", "--types"),
     ),
     "series": SeriesModel(
         "series", "SeriesMixture", "series",
         ("--series", "--time", "--value", "--covariates", "--date-format", "--freq"),
     ),
 }  # fmt: skip
+
+
+AUTO = "auto"
+
+
+def chosen_model(model: str, table: Table, choice: Choice) -> str:
+    """The model of a file, where none is asked for: by whether it has columns of text."""
+    if model != AUTO:
+        return model
+    return "table" if needs_table(table, choice) else "student-t"
+
+
+def options_of(model: str) -> set[str]:
+    """Options that go with a model; one that is still to be found takes those of either."""
+    names = ("student-t", "table") if model == AUTO else (model,)
+    return {option for name in names for option in MODELS[name].options}
 
 
 def long_band(band: Any, key: str, time: str) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from cavity.core.files import write_text
 
 RUN = "run.json"
 FORMAT = "cavity run"
-VERSION = 3
+VERSION = 4
 RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "running",
     "drawn",
@@ -25,7 +25,7 @@ RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "limited",
     "finished",
 )
-MODELS = ("student-t", "gaussian", "series")
+MODELS = ("student-t", "gaussian", "table", "series")
 LIMITS = ("max_sweeps", "max_seconds")
 
 _SETTINGS: dict[str, tuple[type, ...]] = {
@@ -77,7 +77,7 @@ class RunFile:
 
     Attributes
     ----------
-    model : {"student-t", "gaussian", "series"}
+    model : {"student-t", "gaussian", "table", "series"}
     status : {"running", "drawn", "interrupted", "limited", "finished"}
         Sampling; draws written but not all else; stopped early, with what there was by then;
         all written after a limit of sweeps or time, from where it can go on; all written.
@@ -144,6 +144,7 @@ OPTIONS = {
     "max_seconds": "--max-seconds",
     "n_jobs": "--jobs",
     "random_state": "--seed",
+    "feature_types": "--types",
 }
 
 
@@ -211,7 +212,7 @@ def _checked(plain: dict[str, Any]) -> RunFile:
     for part in dataclasses.fields(Choice):
         if part.name == "drop_missing":
             choice[part.name] = _field(data, part.name, bool)
-        elif part.name in ("columns", "exclude"):
+        elif part.name in ("columns", "exclude", "types"):
             names = _field(data, part.name, list)
             if not all(isinstance(name, str) for name in names):
                 raise ValueError(f"its {part.name} are not all text")

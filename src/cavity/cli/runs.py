@@ -12,9 +12,9 @@ from typing import Any
 from cavity.cli import folder as files
 from cavity.cli import record as records
 from cavity.cli.errors import Interrupted, UserError, note, say
-from cavity.cli.models import FAR, MODELS, speaking_of_options
+from cavity.cli.models import FAR, MODELS, chosen_model, speaking_of_options
 from cavity.cli.record import RunFile, Source, read_record
-from cavity.cli.summary import THRESHOLD, plural, summarise
+from cavity.cli.summary import THRESHOLD, plural, summarise, wrap
 from cavity.cli.tables import Choice, Selection, file_digest, read_table
 from cavity.reading.words import listed, printable
 
@@ -38,7 +38,8 @@ def fit(
     ----------
     data, out : Path
         The file and the folder to write.
-    model : {"student-t", "gaussian", "series"}
+    model : {"auto", "student-t", "gaussian", "table", "series"}
+        "auto": student-t for numbers, table where there are columns of text.
     choice : Choice
         What of the file to use.
     settings : mapping
@@ -58,10 +59,17 @@ def fit(
     int
         Exit code.
     """
+    table = read_table(data, choice)
+    model = chosen_model(model, table, choice)
     kind = MODELS[model]
     settings = {name: value for name, value in settings.items() if value is not None}
+    if model == "table" and "noise" in settings:
+        raise UserError(
+            "--noise goes with measurements alone; leave it out, or the columns of text with "
+            "--exclude."
+        )
     estimator = kind.make(settings)
-    selection = kind.read(read_table(data, choice), choice)
+    selection = kind.read(table, choice)
     kind.check(estimator, selection, choice, settings)
     wanted = _request(data, model, choice, selection, settings, demo)
     # Nothing is touched on disk for a request that will be refused.
@@ -261,7 +269,7 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
             listed_labels["cluster"] = estimator.labels_
             listed_labels["noise_probability"] = estimator.noise_probability_
         files.write_table(out / files.LABELS, listed_labels)
-    for name, further in kind.tables(estimator, choice).items():
+    for name, further in kind.tables(estimator, choice, table).items():
         files.write_table(out / name, further)
     try:
         kind.draw(out / files.PICTURE, estimator, table)
@@ -279,9 +287,11 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
         )
     finally:
         plt.close("all")
-    return summarise(
+    text = summarise(
         posterior, labels, noun=kind.noun, features=kind.features(estimator), tail=tail
     )
+    heading = kind.heading(estimator)
+    return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
 
 
 def _farewell(out: Path, run: RunFile) -> str:

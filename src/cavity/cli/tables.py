@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.cli.errors import UserError, note
+from cavity.reading.columns import CATEGORICAL, KINDS
 from cavity.reading.files import Table, read_file
-from cavity.reading.names import column_names
-from cavity.reading.numbers import NumberFormat, column_numbers, refusal, type_refusal
+from cavity.reading.names import column_categories, column_names
+from cavity.reading.numbers import (
+    NumberFormat,
+    column_numbers,
+    is_text,
+    refusal,
+    remedy,
+    type_refusal,
+)
 from cavity.reading.times import column_times
 from cavity.reading.words import listed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_DATE = re.compile(
+    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T]\d{1,2}:\d{2}.*)?\s*"
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,8 @@ class Choice:
         How the file is written.
     drop_missing : bool
         Leave out rows with missing values.
+    types : tuple of str
+        What columns are, as ``name=kind``, where their cells do not say it.
     """
 
     columns: tuple[str, ...] = ()
@@ -53,6 +68,7 @@ class Choice:
     thousands: str | None = None
     date_format: str | None = None
     drop_missing: bool = False
+    types: tuple[str, ...] = ()
 
     @property
     def form(self) -> NumberFormat:
@@ -133,6 +149,25 @@ def select(table: Table, choice: Choice) -> Selection:
     """
     import pandas as pd
 
+    columns, index, id_column = _named_rows(table, choice)
+    path = table.path
+    chosen = pd.DataFrame(_numbers(table, columns, choice, index), index=index)
+    _refuse_infinite(chosen, path)
+    chosen, n_dropped = _whole_rows(chosen, choice, path)
+    if not choice.columns:
+        for name in columns:
+            if _looks_like_row_numbers(name, chosen[name].to_numpy()):
+                note(
+                    f"Column {name!r} looks like row numbers; if it is, leave it out of the "
+                    f"clustering with --id-column {name}."
+                )
+    return Selection(chosen, str(index.name), id_column, n_dropped)
+
+
+def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str | None]:
+    """The columns to cluster by, the names of the rows, and the column that these came from."""
+    import pandas as pd
+
     path = table.path
     id_column = choice.id_column
     first = table.names[0]
@@ -152,17 +187,120 @@ def select(table: Table, choice: Choice) -> Selection:
     if id_column is not None:
         index = pd.Index(column_names(table.column(id_column), id_column, str(path)), dtype=object)
     id_name = "row" if nameless or id_column is None else id_column
-    chosen = pd.DataFrame(_numbers(table, columns, choice, index), index=index.rename(id_name))
-    _refuse_infinite(chosen, path)
-    chosen, n_dropped = _whole_rows(chosen, choice, path)
-    if not choice.columns:
-        for name in columns:
-            if _looks_like_row_numbers(name, chosen[name].to_numpy()):
-                note(
-                    f"Column {name!r} looks like row numbers; if it is, leave it out of the "
-                    f"clustering with --id-column {name}."
+    return columns, index.rename(id_name), id_column
+
+
+def types_of(choice: Choice) -> dict[str, str]:
+    """What columns are, by name, as ``--types`` says it.
+
+    Examples
+    --------
+    >>> types_of(Choice(types=("visits=count",)))
+    {'visits': 'count'}
+    """
+    out = {}
+    for text in choice.types:
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name.strip() or kind.strip() not in KINDS:
+            raise UserError(
+                f"--types must be written as column=kind,column=kind with kinds "
+                f"{', '.join(KINDS)}, not {text!r}."
+            )
+        out[name.strip()] = kind.strip()
+    return out
+
+
+def needs_table(table: Table, choice: Choice) -> bool:
+    """Whether a file has columns of text, which only a model of tables takes."""
+    if choice.types:
+        return True
+    columns, _, _ = _named_rows(table, choice)
+    for name in columns:
+        numbers = column_numbers(table.column(name), choice.form)
+        if numbers is None or _is_text_column(table.column(name), numbers):
+            return True
+    return False
+
+
+def select_table(table: Table, choice: Choice) -> Selection:
+    """Choose the columns and name the rows; numbers, text and gaps as they are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> columns = (pa.array(["red", "NA"]), pa.array(["1.5", ""]))
+    >>> table = Table(Path("a.csv"), ("colour", "x"), columns, 2)
+    >>> select_table(table, Choice()).table.values.tolist()
+    [['red', 1.5], [None, nan]]
+    """
+    import pandas as pd
+
+    columns, index, id_column = _named_rows(table, choice)
+    types, path = types_of(choice), table.path
+    table.require(types)
+    out: dict[str, Any] = {}
+    for name in columns:
+        column = table.column(name)
+        numbers = column_numbers(column, choice.form)
+        if numbers is None:
+            raise type_refusal(name, str(path), column.type)
+        if _is_text_column(column, numbers) or (
+            numbers.bad.any() and types.get(name) == CATEGORICAL
+        ):
+            texts = column_categories(column)
+            _refuse_dates(texts, name, path, index)
+            out[name] = np.array(texts, dtype=object)
+        elif numbers.bad.any():
+            error = refusal(name, str(path), column, numbers, index)
+            text = str(error)
+            if "add --" not in text:
+                text = (
+                    f"{text.rstrip('.')}; if they are categories, add --types {name}=categorical."
                 )
-    return Selection(chosen, id_name, id_column, n_dropped)
+            raise UserError(text)
+        else:
+            bad = np.isinf(numbers.values)
+            if bad.any():
+                raise UserError(
+                    f"Row {index[int(bad.argmax())]!s}, column {name!r} of {path} is infinite; "
+                    "replace such values first."
+                )
+            out[name] = numbers.values
+    chosen = pd.DataFrame(out, index=index)
+    n_dropped = 0
+    if choice.drop_missing:
+        chosen, n_dropped = _whole_rows(chosen, choice, path)
+    return Selection(chosen, str(index.name), id_column, n_dropped)
+
+
+def _is_text_column(column: Any, numbers: Any) -> bool:
+    """Whether a column is one of categories: true and false, or text with no option to read it."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return True
+    if not (is_text(kind) or pa.types.is_dictionary(kind)):
+        return False
+    texts = column_categories(column)
+    there = [text for text in texts if text is not None]
+    if there and all(text.lower() in ("true", "false") for text in there):
+        return True
+    bad = numbers.bad
+    if bad.sum() * 2 < np.isfinite(numbers.values).sum() or not bad.any():
+        return False
+    return remedy(str(texts[int(bad.argmax())])) is None
+
+
+def _refuse_dates(texts: list[str | None], name: str, path: Path, rows: Any) -> None:
+    there = [(at, text) for at, text in enumerate(texts) if text is not None]
+    if there and all(_DATE.fullmatch(text) for _, text in there):
+        at, text = there[0]
+        raise UserError(
+            f"Column {name!r} of {path} holds dates (row {rows[at]!s} is {text!r}), which are "
+            f"neither amounts nor categories; leave it out with --exclude {name}, or turn it into "
+            "a number first, such as days since a date, or a category, such as the month."
+        )
 
 
 def _numbers(table: Table, columns: list[str], choice: Choice, rows: Any) -> dict[str, np.ndarray]:

@@ -77,6 +77,9 @@ class Driver:
     ) -> None:
         """Bring the state in line with what the updates have changed."""
 
+    def note_prior(self) -> None:
+        """Learn that an update has changed the prior, and all slots with it."""
+
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
         self._kernels.run(draw_from, self.family, self.parameters, start, rng)
 

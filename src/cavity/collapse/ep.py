@@ -472,6 +472,10 @@ class EPCollapse(Driver):
             n_improper = self._kernels.run(change_prior, self.state, counts, improper)
             self._refit(z, counts, improper, n_improper)
 
+    def note_prior(self) -> None:
+        """The slots are made with the prior as it is now."""
+        self.state.under[:] = self.family.prior
+
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
         improper = np.empty(counts.size, dtype=bool)
         n_improper = self._kernels.run(rebuild, self.state, z, improper)

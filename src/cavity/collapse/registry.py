@@ -30,6 +30,11 @@ HOMES = {
     "student-t": "cavity.collapse.mixtures",
     "scale-mixture": "cavity.collapse.mixtures",
     "series": "cavity.collapse.series",
+    "categorical": "cavity.collapse.tables",
+    "poisson": "cavity.collapse.tables",
+    "negative-binomial": "cavity.collapse.tables",
+    "own": "cavity.collapse.tables",
+    "table": "cavity.collapse.tables",
 }
 Builder = Callable[[Any, int, Mapping[str, Any]], Parts]
 _BUILDERS: dict[tuple[str, str], Builder] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,30 @@ class StateError(ValueError):
 
 _SLOT_AXES: dict[type, dict[str, int]] = {}
 _CONSTANT: dict[type, tuple[str, ...]] = {}
+_TIES: dict[type, Callable[[Any], Any]] = {}
 
 
-def declare(cls: type, *, slots: dict[str, int], constant: tuple[str, ...] = ()) -> None:
+def declare(
+    cls: type,
+    *,
+    slots: dict[str, int],
+    constant: tuple[str, ...] = (),
+    tie: Callable[[Any], Any] | None = None,
+) -> None:
     """Say which arrays of a NamedTuple have a slot axis (and which one), and which are data.
 
-    The arrays of a class that was never declared are all data: neither grown nor saved.
+    The arrays of a class that was never declared are all data: neither grown nor saved. Where some
+    arrays are views of others, `tie` makes them so again in a state that was put together anew.
     """
     _SLOT_AXES[cls] = slots
     _CONSTANT[cls] = constant
+    if tie is not None:
+        _TIES[cls] = tie
+
+
+def _tied(value: Any) -> Any:
+    tie = _TIES.get(type(value))
+    return value if tie is None else tie(value)
 
 
 def _changeable(value: Any, name: str) -> bool:
@@ -46,7 +61,7 @@ def grown(value: Any, n_slots: int) -> Any:
             pad = [(0, 0)] * item.ndim
             pad[axes[name]] = (0, n_slots - item.shape[axes[name]])
             changes[name] = np.ascontiguousarray(np.pad(item, pad, mode="edge"))
-    return value._replace(**changes)
+    return _tied(value._replace(**changes))
 
 
 def by_slot(value: Any) -> dict[str, np.ndarray]:
@@ -110,7 +125,7 @@ def rebuilt(value: Any, arrays: Mapping[str, np.ndarray], prefix: str = "") -> A
             changes[name] = rebuilt(item, arrays, f"{prefix}{name}.")
         elif isinstance(item, np.ndarray) and _changeable(value, name):
             changes[name] = fitting(saved_array(arrays, prefix + name), item, prefix + name)
-    return value._replace(**changes)
+    return _tied(value._replace(**changes))
 
 
 def copied(value: Any) -> Any:

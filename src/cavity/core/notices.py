@@ -15,3 +15,7 @@ class NotConvergedWarning(UserWarning):
 
 class CoarseColumnsWarning(UserWarning):
     """Columns of few values, or of one value in many rows, which a density has no use for."""
+
+
+class ColumnsNote(UserWarning):
+    """Columns of a table that might be taken for something else than they were."""

@@ -9,6 +9,7 @@ from cavity.datasets.generators import (
     make_series,
     make_student_t,
 )
+from cavity.datasets.tables import load_iris_with_gaps, make_table
 
 __all__ = [
     "BENCHMARKS",
@@ -18,8 +19,10 @@ __all__ = [
     "fetch_mnist",
     "fetch_seattle_sales",
     "fetch_seattle_tracts",
+    "load_iris_with_gaps",
     "load_wine_with_bad_rows",
     "make_scale_mixture",
     "make_series",
     "make_student_t",
+    "make_table",
 ]

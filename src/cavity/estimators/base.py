@@ -123,15 +123,16 @@ class Estimator(Fitted, BaseEstimator):
         """What `collapse` may be."""
         return collapses_of(self._model)
 
-    def _collapse_options(self) -> dict[str, Any]:
+    def _collapse_options(self, collapse: str | None = None) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""
+        collapse = self.collapse if collapse is None else collapse
         given = {} if self.collapse_options is None else self.collapse_options
         if not hasattr(given, "items"):
             raise ValueError(
                 f"collapse_options must be a dictionary of options by name, not {given!r}."
             )
         words = dict(self._options)
-        numbers = EP_OPTIONS if self.collapse == "ep" else {}
+        numbers = EP_OPTIONS if collapse in ("ep", "auto") else {}
         out: dict[str, Any] = {}
         for name, value in given.items():
             where = f"collapse_options[{name!r}]"
@@ -145,7 +146,7 @@ class Estimator(Fitted, BaseEstimator):
             else:
                 known = ", ".join(map(repr, (*words, *numbers))) or "none"
                 raise ValueError(
-                    f"{where} is no option of collapse={self.collapse!r}; there are: {known}."
+                    f"{where} is no option of collapse={collapse!r}; there are: {known}."
                 )
         return out
 
@@ -307,7 +308,7 @@ def load(path: str | os.PathLike[str]) -> Estimator:
     >>> load(path)
     GaussianMixture(n_chains=2, n_clusters=1, n_draws=20, n_warmup=5, random_state=0)
     """
-    from cavity.estimators import mixtures, series  # noqa: F401  (each registers its own)
+    from cavity.estimators import mixtures, series, tables  # noqa: F401  (each registers its own)
 
     posterior = Posterior.load(Path(path))
     name = posterior.record.model

@@ -54,7 +54,8 @@ def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
     warnings.warn(
         f"{listed[0].upper()}{listed[1:]}. A cluster that has a single value in such a column has "
         "no width there, so that these columns tend to take the clustering over. Leave them out "
-        "(--exclude on the command line) and compare them between the clusters afterwards. Filter "
+        "(--exclude on the command line) and compare them between the clusters afterwards, or take "
+        "the table as it is with TableMixture (--model table), and them as categories. Filter "
         "cavity.CoarseColumnsWarning to silence this.",
         CoarseColumnsWarning,
         stacklevel=3,

@@ -18,7 +18,7 @@ def seat_weights(prior, counts, n_clusters, out):
         out[k] = seat_weight(prior, counts, n_clusters, np.int64(k))
 
 
-def _clean_weights(sampler: PartitionSampler) -> np.ndarray:
+def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     """Predictive weights of the occupied slots given the sizes; NaN for empty ones.
 
     What they lack of one is the share of clusters that are empty or still to come.
@@ -54,7 +54,7 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
         out[NOISE_WEIGHT] = np.array(noise)
         clusters = 1.0 - noise
     return out | {
-        "weight": clusters * _clean_weights(sampler),
+        "weight": clusters * describe_weights(sampler),
         "mean": parameters.mean.T,
         "covariance": covariance,
         CLUSTER_PRIOR: sampler.family.prior.copy(),

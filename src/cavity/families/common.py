@@ -71,3 +71,11 @@ def draw_empty(q, parameters, counts, rng):
         if counts[k] == 0:
             to_prior(q, k)
             draw(q, k, parameters, rng)
+
+
+def shift_slots(q, before):
+    """Every slot under a prior that has changed since it was `before`, its members as they are."""
+    for k in range(q.natural.shape[0]):
+        for p in range(before.shape[0]):
+            q.natural[k, p] += q.prior[p] - before[p]
+        load_slot(q, k)

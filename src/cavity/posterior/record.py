@@ -52,6 +52,8 @@ class RunRecord:
         Entropy that all chains were spawned from; with it a run can be repeated.
     versions : mapping of str to str
         Of cavity, NumPy and Python.
+    components : mapping of str to list of str
+        Names of the components of cluster parameters, where these are not the columns.
     noise : bool
         Whether label 0 of the draws is that of rows outside every cluster.
     details : mapping
@@ -71,6 +73,7 @@ class RunRecord:
     set_aside: tuple[Mapping[str, Any], ...] = ()
     seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    components: Mapping[str, list[str]] = field(default_factory=dict)
     noise: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -86,6 +89,7 @@ class RunRecord:
         plain["details"] = {name: encode(value) for name, value in self.details.items()}
         plain["seed"] = None if self.seed is None else str(self.seed)
         plain["columns"] = list(self.columns)
+        plain["components"] = {name: list(parts) for name, parts in self.components.items()}
         plain["set_aside"] = [dict(facts) for facts in self.set_aside]
         return json.dumps(plain)
 
@@ -122,6 +126,7 @@ _KINDS: dict[str, Any] = {
     "stopped": str,
     "noise": bool,
     "versions": dict,
+    "components": dict,
 }
 
 

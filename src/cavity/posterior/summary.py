@@ -169,8 +169,10 @@ def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:
         if int(np.prod(shape)) > _MAX_COMPONENTS:
             continue
         summary = p.parameter_summary(name, view.labels, level=level)
+        parts = p.record.components.get(name)
         for index in np.ndindex(shape):
-            place = f"{name}[{', '.join(map(str, index))}]" if index else name
+            named = index if parts is None else tuple(parts[j] for j in index)
+            place = f"{name}[{', '.join(map(str, named))}]" if index else name
             for key, suffix in (("mean", ""), ("lower", "_lower"), ("upper", "_upper")):
                 columns[place + suffix] = summary[key][(slice(None), *index)]
     return pd.DataFrame(columns, index=pd.RangeIndex(view.n_clusters, name="cluster"))

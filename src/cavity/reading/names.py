@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cavity.reading.numbers import is_text
+from cavity.reading.numbers import MISSING, is_text
 from cavity.reading.words import ReadingError
 
 
@@ -49,3 +49,21 @@ def column_names(column: Any, name: str, where: str) -> list[str]:
                 "of results can keep; remove it first."
             )
     return ["" if text is None else text for text in names]
+
+
+def column_categories(column: Any) -> list[str | None]:
+    """Cells as names of categories, None for a gap as files of numbers write it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> column_categories(pa.array(["red ", "NA", ""]))
+    ['red', None, None]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    texts = [None if value is None else str(value).strip() for value in column.to_pylist()]
+    return [None if text is None or text in MISSING else text for text in texts]

@@ -30,6 +30,7 @@ _STOPPED = {
     "max_seconds": "it came to its limit of time",
     "interrupted": "it was stopped early",
 }
+_SHOWN_ELSEWHERE = ("taken_for",)
 _TITLES = {"n_columns": "number of columns", "n_warmup": "warm-up sweeps", "thin": "thinning"}
 
 
@@ -119,7 +120,7 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
     tables: list[str] = []
     for name in view.posterior.cluster_parameters:
         shape = view.posterior.parameters[name].shape[3:]
-        heads = _component_names(shape, features)
+        heads = _component_names(shape, view.posterior.record.components.get(name, features))
         if heads is None:
             continue
         found = view.posterior.parameter_summary(name, view.labels)
@@ -378,7 +379,8 @@ def run_facts(view: View) -> dict[str, str]:
         rows["it ended because"] = _STOPPED.get(p.record.stopped, p.record.stopped)
     shown = ("model", "columns", "max_clusters", "n_warmup", "thin", "seed")
     known = {k: v for k in shown if (v := getattr(p.record, k)) not in (None, (), "")}
-    return {**rows, **_flatten({**known, **p.record.details})}
+    details = {k: v for k, v in p.record.details.items() if k not in _SHOWN_ELSEWHERE}
+    return {**rows, **_flatten({**known, **details})}
 
 
 def settings_facts(view: View, settings: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,0 +1,107 @@
+"""One part of a chain whose model is a product, as an update sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from cavity.updates import Chain, Update
+
+Path = tuple[str, ...]
+
+
+def paths_of(n_parts: int) -> list[Path]:
+    """Where each part is in a product of so many, nested to the right.
+
+    Examples
+    --------
+    >>> paths_of(3)
+    [('first',), ('rest', 'first'), ('rest', 'rest')]
+    >>> paths_of(1)
+    [()]
+    """
+    out = [(*("rest",) * j, "first") for j in range(n_parts - 1)]
+    return [*out, ("rest",) * (n_parts - 1)]
+
+
+def part_at(value: Any, path: Path) -> Any:
+    """The part of a product at a path."""
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+class PartOfChain:
+    """A chain's labels and partition prior, with the model, family and parameters of one part."""
+
+    def __init__(self, chain: Chain, path: Path) -> None:
+        self.z, self.counts, self.prior = chain.z, chain.counts, chain.prior
+        self.collapse = getattr(chain, "collapse", None)
+        self.model = part_at(chain.model, path)
+        self.family = part_at(chain.family, path)
+        self.parameters = part_at(chain.parameters, path)
+
+
+class OfPart(Update):
+    """An update that belongs to one part of a product.
+
+    Parameters
+    ----------
+    update : Update
+    path : tuple of str
+        Where its part is (`paths_of`).
+    """
+
+    def __init__(self, update: Update, path: Path) -> None:
+        self.update = update
+        self.path = path
+        # What the base class has for the class, this has for each of its own.
+        self.name = update.name  # type: ignore[misc]
+        self.changes = update.changes  # type: ignore[misc]
+        self.cluster_parameters = update.cluster_parameters  # type: ignore[misc]
+        self.first = update.first
+
+    def _of(self, chain: Chain) -> Any:
+        return PartOfChain(chain, self.path)
+
+    def fresh(self) -> Self:
+        """One like it for another chain."""
+        return type(self)(self.update.fresh(), self.path)
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw the variables of the part."""
+        self.update.draw(self._of(chain), rng)
+
+    def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
+        """Draw what belongs to the part's new slots."""
+        self.update.grow(self._of(chain), start, rng)
+
+    def log_density(self, chain: Chain) -> float:
+        """Log prior density of the variables."""
+        return self.update.log_density(self._of(chain))
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """What a kept draw should show of them."""
+        return self.update.record(self._of(chain))
+
+    def keep(self, chain: Chain) -> None:
+        """Take the kept draw into running summaries."""
+        self.update.keep(self._of(chain))
+
+    def summaries(self) -> dict[str, np.ndarray]:
+        """Running summaries of the kept draws."""
+        return self.update.summaries()
+
+    def forget(self) -> None:
+        """Begin new running summaries."""
+        self.update.forget()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of what it keeps for itself between sweeps."""
+        return self.update.arrays()
+
+    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
+        """Continue from ``arrays``."""
+        self.update.restore(arrays, self._of(chain))

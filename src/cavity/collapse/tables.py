@@ -1,0 +1,368 @@
+"""Tables under their collapses: parts of several kinds, each a problem of its own, as a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.driver import Parts
+from cavity.collapse.ep import EPCollapse
+from cavity.collapse.naive import NaiveCollapse
+from cavity.collapse.parts import OfPart, paths_of
+from cavity.collapse.registry import assemble, collapses_of, supports
+from cavity.core.arrays import copied, grown
+from cavity.core.lanes import whole_vectors
+from cavity.families.dirichlets import dirichlets, shares
+from cavity.families.gammas import gammas, rates
+from cavity.families.product import ProductParameters, product_family
+from cavity.models.categorical import categorical
+from cavity.models.category_shares import ShareHyperpriors
+from cavity.models.count_rates import (
+    TYPICAL_DISPERSION,
+    TYPICAL_SHAPE,
+    DispersionUpdate,
+    RateHyperpriors,
+)
+from cavity.models.gaps import GapUpdate
+from cavity.models.negative_binomial import negative_binomial
+from cavity.models.poisson import poisson
+from cavity.models.product import product_model
+from cavity.models.row_scores import uneven_rows
+from cavity.models.rows import RowTraits, UnevenRows
+from cavity.models.scaled_gaussian import scaled_gaussian
+from cavity.updates import LIKELIHOOD, Chain, Update
+
+
+@dataclass(frozen=True)
+class CategoricalProblem:
+    """Columns of categories.
+
+    Attributes
+    ----------
+    codes : array of int, shape (n, columns)
+        Category of each cell from 0, -1 where it is missing.
+    levels : tuple of int
+        Number of categories of each column.
+    concentration : array, optional
+        Prior concentration of every category, column after column; one each by default.
+    learn : bool
+        Whether these are only where learned ones start.
+    n_held : int
+        Sweeps until they are learned.
+    """
+
+    codes: np.ndarray
+    levels: tuple[int, ...]
+    concentration: np.ndarray | None = None
+    learn: bool = True
+    n_held: int = 0
+
+    model: ClassVar[str] = "categorical"
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.codes)
+
+
+@dataclass(frozen=True)
+class CountsProblem:
+    """Columns of counts, Poisson or overdispersed.
+
+    Attributes
+    ----------
+    y : array of float, shape (n, columns)
+        Whole numbers, NaN where missing.
+    prior : (array, array), optional
+        Shape and rate of each column's gamma prior; by default one, and one over the mean.
+    learn : bool
+        Whether these are only where learned ones start.
+    dispersion : array, optional
+        Of negative binomial counts, where it is known; learned by default.
+    overdispersed : bool
+        Negative binomial counts, which only EP collapses.
+    n_held : int
+        Sweeps until the prior is learned.
+    """
+
+    y: np.ndarray
+    prior: tuple[np.ndarray, np.ndarray] | None = None
+    learn: bool = True
+    dispersion: np.ndarray | None = None
+    overdispersed: bool = False
+    n_held: int = 0
+
+    @property
+    def model(self) -> str:
+        """Name under which its collapses are registered."""
+        return "negative-binomial" if self.overdispersed else "poisson"
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
+
+    @property
+    def centre(self) -> np.ndarray:
+        """A typical count of each column: its mean and a half."""
+        seen = np.maximum(np.isfinite(self.y).sum(axis=0), 1)
+        centre: np.ndarray = np.nansum(self.y, axis=0) / seen + 0.5
+        return centre
+
+
+@dataclass(frozen=True)
+class OwnProblem:
+    """A likelihood of a user's own as a part of a table.
+
+    Attributes
+    ----------
+    likelihood, family, parameters : NamedTuple
+        As `cavity.extend.sample` takes them.
+    n : int
+        Number of observations.
+    conjugate : bool
+        Whether it has ``observe`` and ``accumulate``, or ``project``.
+    """
+
+    likelihood: Any
+    family: Any
+    parameters: Any
+    n: int
+    conjugate: bool = False
+
+    model: ClassVar[str] = "own"
+
+
+@dataclass(frozen=True)
+class TableProblem:
+    """Rows in several parts.
+
+    Attributes
+    ----------
+    parts : tuple of problems
+        At least one; all of as many rows.
+    """
+
+    parts: tuple[Any, ...]
+
+    model: ClassVar[str] = "table"
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return int(self.parts[0].n)
+
+    @property
+    def collapses(self) -> tuple[str, ...]:
+        """The collapses that every part allows; by EP a conjugate part is exact as well."""
+        return tuple(
+            c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts)
+        )
+
+
+def first_rows(part: Any, n: int) -> Any:
+    """A part with its first rows alone, to compile with."""
+    if isinstance(part, CategoricalProblem):
+        return replace(part, codes=part.codes[:n])
+    rows = getattr(part, "rows", None)
+    few = replace(part, y=np.ascontiguousarray(part.y[:n]))
+    return few if rows is None else replace(few, rows=rows.first(n))
+
+
+def _allows(part: Any, collapse: str) -> bool:
+    if isinstance(part, OwnProblem):
+        return collapse == "collapsed" if part.conjugate else collapse == "ep"
+    known = collapses_of(part.model)
+    return collapse in known or (collapse == "ep" and "collapsed" in known)
+
+
+def _dirichlet_parts(problem: CategoricalProblem, n_slots: int) -> tuple[Any, Any, Any]:
+    start = np.concatenate([[0], np.cumsum(problem.levels)]).astype(np.int64)
+    prior = np.ones(start[-1]) if problem.concentration is None else problem.concentration
+    return (
+        categorical(problem.codes, start, n_slots),
+        dirichlets(prior, start, n_slots),
+        shares(int(start[-1]), n_slots),
+    )
+
+
+def _share_updates(problem: CategoricalProblem) -> tuple[Update, ...]:
+    return (ShareHyperpriors(problem.n_held),) if problem.learn else ()
+
+
+@supports("categorical", "collapsed")
+def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    driver = ConjugateCollapse(*_dirichlet_parts(problem, whole_vectors(n_slots)))
+    return Parts(driver, _share_updates(problem), movable="exactly")
+
+
+@supports("categorical", "naive")
+def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    driver = NaiveCollapse(*_dirichlet_parts(problem, whole_vectors(n_slots)))
+    return Parts(driver, _share_updates(problem))
+
+
+def _gamma_parts(problem: CountsProblem, n_slots: int) -> tuple[Any, Any]:
+    centre = problem.centre
+    shape = np.full(centre.size, TYPICAL_SHAPE)
+    shape, rate = (shape, shape / centre) if problem.prior is None else problem.prior
+    return gammas(shape, rate, n_slots), rates(centre.size, n_slots)
+
+
+def _rate_updates(problem: CountsProblem) -> tuple[Update, ...]:
+    if not problem.learn:
+        return ()
+    return (RateHyperpriors(problem.centre, problem.overdispersed, problem.n_held),)
+
+
+@supports("poisson", "collapsed")
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    driver = ConjugateCollapse(poisson(problem.y, n_slots), *_gamma_parts(problem, n_slots))
+    return Parts(driver, _rate_updates(problem), movable="exactly")
+
+
+@supports("poisson", "naive")
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    driver = NaiveCollapse(poisson(problem.y, n_slots), *_gamma_parts(problem, n_slots))
+    return Parts(driver, _rate_updates(problem))
+
+
+@supports("negative-binomial", "ep")
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    known = problem.dispersion
+    start = np.full(problem.y.shape[1], TYPICAL_DISPERSION) if known is None else known
+    model = negative_binomial(problem.y, start, n_slots)
+    driver = EPCollapse(model, *_gamma_parts(problem, n_slots), n=problem.n, **options)
+    updates = (*_rate_updates(problem), *((DispersionUpdate(),) if known is None else ()))
+    return Parts(driver, updates, movable="approximately")
+
+
+def _own(problem: OwnProblem, n_slots: int) -> tuple[Any, Any, Any]:
+    n_slots = whole_vectors(n_slots)
+    parts = (problem.likelihood, problem.family, problem.parameters)
+    # Every chain works in a model, a family and parameters of its own.
+    model, family, parameters = (copied(grown(part, n_slots)) for part in parts)
+    return model, family, parameters
+
+
+@supports("own", "collapsed")
+def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    return Parts(ConjugateCollapse(*_own(problem, n_slots)), movable="exactly")
+
+
+@supports("own", "ep")
+def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    driver = EPCollapse(*_own(problem, n_slots), n=problem.n, **options)
+    return Parts(driver, movable="approximately")
+
+
+def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
+    """A continuous part without gaps, for EP, which has no projection of some columns.
+
+    Its rows are a copy, whose gaps an update fills in after every sweep.
+    """
+    rows = getattr(part, "rows", None)
+    if rows is None:
+        return part, None
+    return replace(part, y=part.y.copy(), rows=None), rows
+
+
+class _Filling(Update):
+    """Draws the gaps of a likelihood that knows of none, by one that does and shares its rows."""
+
+    name = "gaps"
+    changes = frozenset({LIKELIHOOD})
+
+    def __init__(self, y: np.ndarray, rows: RowTraits) -> None:
+        self.y, self.rows = y, rows
+        self._aware: UnevenRows | None = None
+        self._update: GapUpdate | None = None
+
+    def _of(self, chain: Chain) -> tuple[GapUpdate, Any]:
+        alpha = chain.model.alpha
+        if self._aware is None or self._aware.alpha is not alpha:
+            base = scaled_gaussian(self.y, alpha)._replace(alpha=alpha)
+            self._aware = uneven_rows(base, self.rows)
+        if self._update is None:
+            self._update = GapUpdate(self._aware, given_parameters=True)
+        view = SimpleNamespace(model=self._aware, parameters=chain.parameters, z=chain.z)
+        return self._update, view
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw all gaps given labels and parameters."""
+        update, aware = self._of(chain)
+        update.draw(aware, rng)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The values, in the order of rows and columns."""
+        return {"values": self.y[np.nonzero(self.rows.missing)]}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
+        """Continue from ``arrays``."""
+        update, aware = self._of(chain)
+        update.restore(arrays, aware)
+
+
+def _product(
+    problem: TableProblem, collapse: str, n_slots: int, options: Mapping[str, Any]
+) -> tuple[tuple[Any, Any, Any], tuple[Update, ...]]:
+    """Model, family and parameters of all parts together, and the updates of each."""
+    n_slots = whole_vectors(n_slots)
+    made = []
+    for part in problem.parts:
+        # By EP a part that is conjugate has exact sites.
+        own = collapse if collapse in collapses_of(part.model) else "collapsed"
+        if isinstance(part, OwnProblem) and part.conjugate:
+            own = "collapsed"
+        part, gaps = _whole_rows(part) if collapse == "ep" else (part, None)
+        built = assemble(part, own, n_slots, options if own == "ep" else {})
+        if gaps is not None:
+            built = built._replace(updates=(_Filling(part.y, gaps), *built.updates))
+        made.append(built)
+    drivers = [parts.collapse for parts in made]
+
+    def folded(join: Callable[[Any, Any], Any], values: list[Any]) -> Any:
+        return reduce(lambda rest, first: join(first, rest), reversed(values))
+
+    whole = (
+        folded(lambda first, rest: product_model(first, rest, n_slots), [d.model for d in drivers]),
+        folded(product_family, [d.family for d in drivers]),
+        folded(ProductParameters, [d.parameters for d in drivers]),
+    )
+    updates = tuple(
+        OfPart(update, path)
+        for path, parts in zip(paths_of(len(made)), made, strict=True)
+        for update in parts.updates
+    )
+    return whole, updates
+
+
+@supports("table", "collapsed")
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    whole, updates = _product(problem, "collapsed", n_slots, options)
+    return Parts(ConjugateCollapse(*whole), updates, movable="exactly")
+
+
+@supports("table", "ep")
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    if any(getattr(part, "rows", None) is not None for part in problem.parts):
+        # Values that are drawn anew want sites that are.
+        options = {**options, "refresh_every": 1}
+    whole, updates = _product(problem, "ep", n_slots, options)
+    driver = EPCollapse(*whole, n=problem.n, **options)
+    return Parts(driver, updates, movable="approximately")
+
+
+@supports("table", "naive")
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    whole, updates = _product(problem, "naive", n_slots, options)
+    return Parts(NaiveCollapse(*whole), updates)

@@ -1,0 +1,190 @@
+"""The clusters of a table in each column's own terms: shares, rates and means, and words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.units import ColumnUnits
+from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Nearer to the others than this a cluster is not said to be apart.
+NEAR = 0.5
+_PARAMETER = {
+    CONTINUOUS: "mean",
+    CATEGORICAL: "share",
+    COUNT: "rate",
+    OVERDISPERSED: "mean_count",
+}
+
+
+@dataclass(frozen=True)
+class Described:
+    """One column in every cluster.
+
+    Attributes
+    ----------
+    column : Column
+    estimate, lower, upper : arrays, shape (cluster, components)
+        One component, or one for each category.
+    overall : array, shape (components,)
+        Over all clusters, weighed by their size.
+    spread : float
+        Of a measurement: what one standard deviation is in its units.
+    """
+
+    column: Column
+    estimate: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    overall: np.ndarray
+    spread: float = 1.0
+
+    def sizes(self) -> np.ndarray:
+        """How far each cluster is from all, in units that are comparable between columns."""
+        here, all_of = self.estimate, self.overall
+        if self.column.kind == CONTINUOUS:
+            return np.abs(here[:, 0] - all_of[0]) / self.spread
+        if self.column.kind == CATEGORICAL:
+            ratio = np.log(np.maximum(here, 1e-12) / np.maximum(all_of, 1e-12))
+            return np.sqrt(2.0 * np.maximum((here * ratio).sum(axis=1), 0.0))
+        ratio = np.log(np.maximum(here, 1e-12) / max(float(all_of[0]), 1e-12))
+        divergence = here * ratio - here + all_of
+        return np.sqrt(2.0 * np.maximum(divergence[:, 0], 0.0))
+
+    def words(self, k: int) -> str:
+        """What cluster k is like in this column."""
+        name = self.column.name
+        if self.column.kind == CONTINUOUS:
+            away = (self.estimate[k, 0] - self.overall[0]) / self.spread
+            return f"{name} {self.estimate[k, 0]:.4g} ({away:+.1f})"
+        if self.column.kind == CATEGORICAL:
+            place = int(np.argmax(np.abs(self.estimate[k] - self.overall)))
+            here, all_of = self.estimate[k, place], self.overall[place]
+            return f"{name} {self.column.categories[place]} {here:.0%} (all: {all_of:.0%})"
+        return f"{name} {self.estimate[k, 0]:.3g} (all: {self.overall[0]:.3g})"
+
+
+@dataclass(frozen=True)
+class ClusterWords:
+    """Every column in every cluster."""
+
+    described: tuple[Described, ...]
+    n_clusters: int
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        columns: list[Column],
+        units: ColumnUnits,
+        level: float,
+    ) -> ClusterWords:
+        """From the draws, matched to the estimate."""
+        found: dict[str, Any] = {
+            name: posterior.parameter_summary(name, labels, level=level)
+            for name in _PARAMETER.values()
+            if name in posterior.cluster_parameters
+        }
+        at = dict.fromkeys(_PARAMETER, 0)
+        out = []
+        for column in columns:
+            if column.kind not in _PARAMETER:
+                continue
+            width = len(column.categories) if column.kind == CATEGORICAL else 1
+            place = slice(at[column.kind], at[column.kind] + width)
+            spread = float(units.scale[place.start]) if column.kind == CONTINUOUS else 1.0
+            at[column.kind] += width
+            mean, lower, upper = (
+                np.nan_to_num(found[_PARAMETER[column.kind]][key][:, place])
+                for key in ("mean", "lower", "upper")
+            )
+            out.append(Described(column, mean, lower, upper, weights @ mean, spread))
+        return cls(tuple(out), len(weights))
+
+    def table(self) -> pd.DataFrame:
+        """One row per cluster, column and category."""
+        import pandas as pd
+
+        rows = []
+        for k in range(self.n_clusters):
+            for one in self.described:
+                names = one.column.categories if one.column.kind == CATEGORICAL else ("",)
+                for c, name in enumerate(names):
+                    rows.append(
+                        (
+                            k,
+                            one.column.name,
+                            name,
+                            one.estimate[k, c],
+                            one.lower[k, c],
+                            one.upper[k, c],
+                            one.overall[c],
+                            one.column.kind,
+                        )
+                    )
+        heads = ["cluster", "column", "category", "estimate", "lower", "upper", "overall", "kind"]
+        return pd.DataFrame(rows, columns=heads).set_index(["cluster", "column", "category"])
+
+    def apart(self) -> pd.DataFrame:
+        """One row per cluster and column, the farthest first."""
+        import pandas as pd
+
+        sizes = np.stack([one.sizes() for one in self.described], axis=1)
+        rows = [
+            (k, self.described[j].column.name, sizes[k, j], self.described[j].words(k))
+            for k in range(self.n_clusters)
+            for j in np.argsort(-sizes[k], kind="stable").tolist()
+        ]
+        frame = pd.DataFrame(rows, columns=["cluster", "column", "size", "words"])
+        return frame.set_index(["cluster", "column"])
+
+    def sentences(self, most: int) -> list[str]:
+        """For each cluster what sets it apart."""
+        frame = self.apart()
+        out = []
+        for k in range(self.n_clusters):
+            own = frame.loc[k]
+            words = own.loc[own["size"] >= NEAR, "words"].tolist()[:most]
+            out.append(", ".join(words) or "much like all in every column")
+        return out
+
+
+def sections(words: ClusterWords, columns: list[Column]) -> list[tuple[str, Any, str]]:
+    """What the page of a table has beside the common sections."""
+    from cavity.report import markup
+
+    taken = markup.table(
+        "taken-for",
+        "What each column was taken for.",
+        [
+            markup.Column("column", [column.name for column in columns]),
+            markup.Column("taken for", [column.kind for column in columns]),
+            markup.Column("because", [column.reason for column in columns]),
+            markup.Column("categories", [", ".join(column.categories) for column in columns]),
+        ],
+    )
+    frame = words.apart().reset_index()
+    apart = markup.table(
+        "apart",
+        "Each cluster and column, how far apart it is from all: in standard deviations of a "
+        "measurement, and for shares and counts in units that compare with them.",
+        [
+            markup.numeric("cluster", frame["cluster"], form=lambda value: str(int(value))),
+            markup.Column("column", frame["column"].tolist()),
+            markup.numeric("how far", frame["size"]),
+            markup.Column("in words", frame["words"].tolist()),
+        ],
+    )
+    return [
+        ("Columns", taken, "From the types and values of the columns, or as told."),
+        ("What sets clusters apart", apart, "Click on a heading to sort."),
+    ]

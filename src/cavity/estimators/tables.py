@@ -1,0 +1,463 @@
+"""`TableMixture`: clusters of tables as they are, with categories, counts and gaps."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClusterMixin, DensityMixin, clone
+from sklearn.utils.validation import validate_data
+
+from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
+from cavity.collapse.parts import part_at, paths_of
+from cavity.collapse.registry import assemble
+from cavity.collapse.tables import (
+    CategoricalProblem,
+    CountsProblem,
+    TableProblem,
+    first_rows,
+)
+from cavity.core.arrays import by_slot
+from cavity.core.notices import ColumnsNote
+from cavity.estimators.base import Estimator
+from cavity.estimators.cluster_prior import cluster_prior
+from cavity.estimators.description import describe_weights
+from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.gaps import filled
+from cavity.estimators.imputing import DATA
+from cavity.estimators.mixtures import FEW, HELD, _row_names
+from cavity.estimators.recording import within_steps
+from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.table_answers import TableAnswers, digest_of
+from cavity.estimators.validation import (
+    check_choice,
+    check_labels,
+    check_number,
+    robust_standardiser,
+)
+from cavity.families.normal_inverse_wishart import covariances
+from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.models.rows import RowTraits
+from cavity.moves.anchors import nearest_anchors
+from cavity.posterior.units import ColumnUnits
+from cavity.reading.columns import (
+    CATEGORICAL,
+    CONTINUOUS,
+    COUNT,
+    EMPTY,
+    OVERDISPERSED,
+    Cells,
+    Column,
+    cells_of,
+    check_types,
+    take_column,
+)
+from cavity.reading.frames import as_pandas, is_frame
+from cavity.sampling.sampler import PartitionSampler
+
+AUTO_COLLAPSE = "auto"
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class TableMixture(TableAnswers, ClusterMixin, DensityMixin, Estimator):
+    """Clusters of a table as it is: measurements, categories, counts, and gaps among them.
+
+    Columns are taken for what they hold (``columns_`` says for what): text, true and false and
+    pandas' categories are categorical; numbers are continuous, but those of two values, which are
+    categorical; whole numbers are counts only where `feature_types` says so. Continuous columns of
+    a cluster are together one Student-t (or Gaussian) block with a covariance matrix; every
+    categorical column has a cluster's shares of its categories, every count a cluster's rate, and
+    given the cluster these are independent. A missing cell has no part in where its row goes.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; under an open prior, where to start.
+    feature_types : dict, optional
+        What columns are, by name, where the dtypes do not say it: ``"continuous"``,
+        ``"categorical"``, ``"count"`` (Poisson with a rate of each cluster) or
+        ``"overdispersed"`` (negative binomial counts, whose variance exceeds their mean).
+    continuous : {"student-t", "gaussian"}
+        What continuous columns are in a cluster.
+    df : "learn", "learn-each" or float
+        Degrees of freedom of Student-t clusters, as for `StudentTMixture`.
+    collapse : {"auto", "collapsed", "ep", "naive"}
+        ``"auto"``: cluster parameters are integrated out exactly (``"collapsed"``), and by
+        expectation propagation (``"ep"``) where a column is overdispersed, since nothing else can;
+        categories and Poisson counts are exact then as well.
+    prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
+n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
+covariance_prior_df, covariance_prior_scale, collapse_options, loss
+        As for `StudentTMixture`.
+
+    Attributes
+    ----------
+    columns_ : DataFrame
+        What each column was taken for, and why.
+    labels_, n_clusters_, partition_, posterior_, converged_, weights_
+        As for `StudentTMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from cavity import TableMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat([0, 1], 40)
+    >>> table = pd.DataFrame({
+    ...     "size": rng.normal(4.0 * kind),
+    ...     "colour": np.where(rng.random(80) < 0.1 + 0.8 * kind, "red", "green"),
+    ... })
+    >>> table.loc[3, "colour"] = None
+    >>> m = TableMixture(2, n_chains=2, n_warmup=50, n_draws=50, random_state=0).fit(table)
+    >>> m.columns_["kind"].tolist()
+    ['continuous', 'categorical']
+    >>> m.predict(pd.DataFrame({"size": [4.0, None], "colour": [None, "green"]})).shape
+    (2,)
+    """
+
+    _model: ClassVar[str] = "table"
+    _starts: ClassVar[tuple[str, ...]] = STARTS
+
+    collapse: str = AUTO_COLLAPSE
+    feature_types: Any = None
+    continuous: str = "student-t"
+    df: float | str = "learn"
+    init: Any = "dispersed"
+    moves: bool = True
+    mean_prior_strength: float | str = "learn"
+    covariance_prior_df: float | str = "learn"
+    covariance_prior_scale: float | str = "full"
+
+    def __sklearn_tags__(self) -> Any:
+        """Tables with gaps, text and categories are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    # ------------------------------------------------------------------ settings
+
+    def _collapses(self) -> tuple[str, ...]:
+        return (AUTO_COLLAPSE, *super()._collapses())
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_choice("continuous", self.continuous, ("student-t", "gaussian"))
+        if isinstance(self.df, str):
+            check_choice("df", self.df, ("learn", "learn-each"))
+        else:
+            check_number("df", self.df, 0.05, 1e6, strict=False)
+        for name, low, high, words in (
+            ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
+            ("covariance_prior_df", 1.0, 1e9, ("learn",)),
+            ("covariance_prior_scale", 1e-12, 1e12, ("full", "diagonal")),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, words)
+            else:
+                check_number(name, value, low, high, strict=False)
+
+    # ------------------------------------------------------------------ data
+
+    def _frame(self, X: Any, *, reset: bool) -> Any:
+        """A pandas table of the rows; scikit-learn's own checks of shape and names are made."""
+        import pandas as pd
+
+        X = as_pandas(X) if is_frame(X) else X
+        if not isinstance(X, pd.DataFrame):
+            if np.ma.isMaskedArray(X):
+                X = np.ma.filled(X.astype(float), np.nan)
+            values = validate_data(
+                self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=1
+            )
+            names = [f"x{j}" for j in range(values.shape[1])]
+            if not reset:
+                names = [column.name for column in self._columns]
+            return pd.DataFrame(values, columns=names)
+        if not X.columns.is_unique:
+            twice = X.columns[X.columns.duplicated()][0]
+            raise ValueError(f"X has more than one column named {twice!r}; rename one.")
+        if X.shape[1] == 0 or len(X) == 0:
+            raise ValueError(
+                f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape="
+                f"{X.shape}) while a minimum of 1 is required."
+            )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    def _take(self, frame: Any) -> list[Column]:
+        names = [str(name) for name in frame.columns]
+        types = check_types(self.feature_types, names)
+        columns = [
+            take_column(frame.iloc[:, j], name, types.get(name)) for j, name in enumerate(names)
+        ]
+        if all(column.kind == EMPTY for column in columns):
+            raise ValueError("No column of X has any value, so there is nothing to cluster by.")
+        return columns
+
+    # ------------------------------------------------------------------ fitting
+
+    def check(self, X: Any) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
+        self._check_settings()
+        _row_names(X)
+        # On a copy: what the check learns of the data must not stay.
+        other = clone(self)
+        frame = other._frame(X, reset=True)
+        columns = other._take(frame)
+        other._plan(cells_of(frame, columns), columns)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Sample the posterior over partitions of the rows of X.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n, d)
+            Of pandas, polars or Arrow, with any of their types; NaN, None and NA are gaps.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Warns
+        -----
+        ColumnsNote
+            Of columns that might be taken for something else.
+        NotConvergedWarning
+            If the chains are not shown to agree.
+        """
+        self._check_settings()
+        names = _row_names(X)
+        frame = self._frame(X, reset=True)
+        self._columns = self._take(frame)
+        cells = cells_of(frame, self._columns)
+        plan, units = self._plan(cells, self._columns)
+        self._warn_of_columns()
+        run = run_plan(plan, self._run_settings())
+        posterior = plan.posterior(
+            run,
+            names=names,
+            units=units,
+            volume=float(units.log_volumes(cells.continuous).sum()),
+            summaries={DATA: np.array([digest_of(cells)])},
+            settings=self._settings(),
+            noun="row",
+            columns=tuple(column.name for column in self._columns),
+            columns_named=hasattr(self, "feature_names_in_"),
+            components=components(self._columns),
+            details={"taken_for": [column.to_plain() for column in self._columns]},
+        )
+        self._finish(posterior)
+        return self
+
+    def _warn_of_columns(self) -> None:
+        notes = [column.note for column in self._columns if column.note]
+        notes += [
+            f"column {column.name!r} has no value and no part in the clustering"
+            for column in self._columns
+            if column.kind == EMPTY
+        ]
+        if notes:
+            text = "; ".join(notes)
+            warnings.warn(
+                f"{text[0].upper()}{text[1:]}. Settle it by feature_types (--types on the command "
+                "line). Filter cavity.ColumnsNote to silence this.",
+                ColumnsNote,
+                stacklevel=3,
+            )
+
+    def _problem(self, cells: Cells, standard: np.ndarray, columns: list[Column]) -> TableProblem:
+        """All parts that the table has, the continuous block first; gaps of `standard` are NaN."""
+        n_held = min(HELD, self.n_warmup // 2)
+        parts: list[Any] = []
+        d = standard.shape[1]
+        if d:
+            prior = cluster_prior(
+                d,
+                self.n_clusters,
+                self.mean_prior_strength,
+                self.covariance_prior_df,
+                self.covariance_prior_scale,
+                n_held,
+            )
+            missing = np.isnan(standard)
+            rows = RowTraits(missing, np.ones(len(standard))) if missing.any() else None
+            standard = filled(standard)
+            if self.continuous == "student-t":
+                learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
+                df = 5.0 if learn is not None else float(self.df)
+                parts.append(
+                    StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows)
+                )
+            else:
+                parts.append(GaussianProblem(standard, prior.niw, prior.updates, rows))
+        levels = tuple(len(c.categories) for c in columns if c.kind == CATEGORICAL)
+        if levels:
+            parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held))
+        if cells.counts.shape[1]:
+            parts.append(CountsProblem(cells.counts, n_held=n_held))
+        if cells.overdispersed.shape[1]:
+            parts.append(CountsProblem(cells.overdispersed, overdispersed=True, n_held=n_held))
+        return TableProblem(tuple(parts))
+
+    def _units_of(self, cells: Cells, columns: list[Column]) -> ColumnUnits:
+        """Units of the continuous columns."""
+        names = np.array([c.name for c in columns if c.kind == CONTINUOUS], dtype=object)
+        if not names.size:
+            return ColumnUnits(np.zeros(0), np.ones(0))
+        return ColumnUnits(*robust_standardiser(cells.continuous, names))
+
+    def _collapse_for(self, problem: TableProblem) -> str:
+        if self.collapse == AUTO_COLLAPSE:
+            return problem.collapses[0]
+        if self.collapse not in problem.collapses:
+            raise ValueError(
+                f"collapse={self.collapse!r} cannot be used for this table: with the columns as "
+                f"they are taken there is {' or '.join(map(repr, problem.collapses))}."
+            )
+        return self.collapse
+
+    def _plan(self, cells: Cells, columns: list[Column]) -> tuple[Plan, ColumnUnits]:
+        n = len(cells)
+        prior = self._specification()
+        if n < 2:
+            raise ValueError(
+                f"X has n_samples={n}: clustering needs at least 2 rows. Give more data."
+            )
+        if n < self.n_clusters and not prior.is_open:
+            raise ValueError(
+                f"X has n_samples={n} rows, fewer than n_clusters={self.n_clusters}. Lower "
+                "n_clusters, or use prior='dp'."
+            )
+        start: Any = self.init
+        if not isinstance(self.init, str):
+            start = check_labels(self.init, n, self.n_clusters, prior.is_open)
+        n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
+        units = self._units_of(cells, columns)
+        standard = units.standardise(cells.continuous)
+        seen = within_steps(standard) if standard.shape[1] else standard
+        problem = self._problem(cells, seen, columns)
+        few = TableProblem(tuple(first_rows(part, FEW) for part in problem.parts))
+        collapse = self._collapse_for(problem)
+        options = self._collapse_options(collapse)
+        places = features_of(standard, cells)
+        plan = Plan(
+            name=type(self).__name__,
+            n=n,
+            n_clusters=self.n_clusters,
+            assemble=lambda n_slots: assemble(problem, collapse, n_slots, options),
+            assemble_few=lambda n_slots: (few.n, assemble(few, collapse, n_slots, options)),
+            prior=prior,
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": self._settings(),
+                "data": digest_of(cells),
+                "columns": {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns},
+            },
+            start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
+            n_start=n_start,
+            describe=Describer(problem),
+            cluster_parameters=Describer(problem).names,
+            from_slots=True,
+            anchors=(lambda: nearest_anchors(places)) if self.moves else None,
+        )
+        return plan, units
+
+
+def components(columns: list[Column]) -> dict[str, list[str]]:
+    """Names of the components of the draws' parameters."""
+    of = {kind: [c for c in columns if c.kind == kind] for kind in
+          (CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED)}  # fmt: skip
+    out = {
+        "mean": [c.name for c in of[CONTINUOUS]],
+        "share": [f"{c.name}={name}" for c in of[CATEGORICAL] for name in c.categories],
+        "rate": [c.name for c in of[COUNT]],
+        "mean_count": [c.name for c in of[OVERDISPERSED]],
+    }
+    out["covariance"] = out["mean"]
+    return {name: names for name, names in out.items() if names}
+
+
+def features_of(standard: np.ndarray, cells: Cells) -> np.ndarray:
+    """Rows as points, for where chains start and who is whose neighbour; gaps in the middle."""
+    blocks = [filled(standard) if standard.shape[1] else standard]
+    for codes in cells.codes.T:
+        # Two rows that differ are as far apart as a standard deviation and a half.
+        shares = np.bincount(codes[codes >= 0], minlength=1) / max(int((codes >= 0).sum()), 1)
+        block = (codes[:, None] == np.arange(shares.size)).astype(float)
+        block[codes < 0] = shares
+        blocks.append(block)
+    for y in (*cells.counts.T, *cells.overdispersed.T):
+        value = np.log1p(y)
+        value = (value - np.nanmean(value)) / max(float(np.nanstd(value)), 1e-9)
+        blocks.append(np.nan_to_num(value, nan=0.0)[:, None])
+    return np.ascontiguousarray(np.hstack(blocks))
+
+
+def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...], str]:
+    """The parts of a table beside a likelihood of a user's own, and the digest of its cells."""
+    made = TableMixture(n_clusters, n_warmup=n_warmup)
+    frame = made._frame(X, reset=True)
+    columns = made._take(frame)
+    cells = cells_of(frame, columns)
+    units = made._units_of(cells, columns)
+    seen = units.standardise(cells.continuous)
+    seen = within_steps(seen) if seen.shape[1] else seen
+    return made._problem(cells, seen, columns).parts, digest_of(cells)
+
+
+class Describer:
+    """Gives the cluster parameters of a kept draw, part by part.
+
+    Parameters
+    ----------
+    problem : TableProblem
+    """
+
+    def __init__(self, problem: TableProblem) -> None:
+        kinds = [part.model for part in problem.parts]
+        self.paths = dict(zip(kinds, paths_of(len(kinds)), strict=True))
+        own = [part for part in problem.parts if part.model == "own"]
+        self.own = tuple(by_slot(own[0].parameters)) if own else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of parameters with a cluster axis."""
+        out = ["weight"]
+        for kind in self.paths:
+            out += {
+                "own": [*self.own],
+                "categorical": ["share"],
+                "poisson": ["rate"],
+                "negative-binomial": ["mean_count"],
+            }.get(kind, ["mean", "covariance"])
+        return tuple(out)
+
+    def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
+        """Parameters of every slot, and the natural parameters of all parts' priors."""
+        out = {
+            "weight": describe_weights(sampler),
+            CLUSTER_PRIOR: np.array(sampler.family.prior),
+        }
+        for kind, path in self.paths.items():
+            parameters = part_at(sampler.parameters, path)
+            if kind == "own":
+                out |= by_slot(parameters)
+            elif kind == "categorical":
+                out["share"] = parameters.share.T
+            elif kind == "poisson":
+                out["rate"] = parameters.rate.T
+            elif kind == "negative-binomial":
+                out["mean_count"] = parameters.rate.T
+            else:
+                d, _, n_slots = parameters.whiten.shape
+                covariance = np.empty((n_slots, d, d))
+                covariances(parameters.whiten, sampler.counts, covariance)
+                out["mean"], out["covariance"] = parameters.mean.T, covariance
+        return out

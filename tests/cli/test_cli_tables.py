@@ -1,0 +1,84 @@
+"""Tables with text and gaps on the command line: fitted, predicted, reported, refused."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_runs import QUICK
+
+from cavity.datasets import make_table
+
+
+@pytest.fixture(scope="module")
+def customers():
+    table, _ = make_table(60, 2, n_continuous=2, n_categorical=1, missing=0.1, random_state=1)
+    table = table.rename(columns={"size_0": "age", "kind_0": "town", "count_0": "visits"})
+    table.insert(0, "name", [f"c {i}" for i in range(60)])
+    return table
+
+
+def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
+    customers.to_csv("customers.csv", index=False)
+    ran = cavity("fit", "customers.csv", "--id-column", "name", "--types", "visits=count",
+                 "--clusters", "2", "--out", "run", *QUICK)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "Fitting TableMixture to 60 rows and 4 columns" in ran.out
+    text = " ".join(ran.out.split())
+    taken = "Columns were taken as continuous: age, size_1; categorical: town; count: visits."
+    assert taken in text
+    assert "what sets it apart" in text
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["model"] == "table"
+    assert record["data"]["types"] == ["visits=count"]
+    clusters = pd.read_csv("run/clusters.csv")
+    shares = clusters[clusters["column"] == "town"].groupby("cluster")["estimate"].sum()
+    np.testing.assert_allclose(shares, 1.0, atol=1e-4)
+    gaps = customers.drop(columns="name").isna().to_numpy().sum()
+    assert len(pd.read_csv("run/imputed.csv")) == gaps
+    assert pd.read_csv("run/columns.csv")["kind"].tolist() == [
+        "continuous", "continuous", "categorical", "count",
+    ]  # fmt: skip
+    customers.head(5).to_csv("new.csv", index=False)
+    ran = cavity("predict", "run", "new.csv", "--out", "placed.csv")
+    assert ran.code == 0, ran.err
+    placed = pd.read_csv("placed.csv")
+    assert placed["name"].tolist() == [f"c {i}" for i in range(5)]
+    assert placed["probability"].between(0, 1).all()
+    assert cavity("report", "run").code == 0
+    assert "What sets clusters apart" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        ("a,d\n1,2020-01-31\n2,2020-02-28\n3,NA\n", [], "'d' of t.csv holds dates.*--exclude d"),
+        ("a,d\n1,31/01/2020\n2,28/02/2020\n", [], "'d' of t.csv holds dates"),
+        ("a,b\n1,x\n2,y\n", ["--types", "a=colour"], "--types must be written as"),
+        ("a,b\n1,x\n2,y\n", ["--types", "c=count"], "has no column 'c'"),
+        ("a,b\n1,2\n2,5\n3,oops\n4,7\n", ["--model", "table"], "'oops'.*--types b=categorical"),
+        ("a,b\n-1,x\n2,y\n", ["--types", "a=count"], "column 'a' is -1, below zero"),
+        ("a,b\n0.5,x\n2,y\n", ["--types", "a=count"], "no whole number"),
+        ("a,b\ninf,x\n2,y\n", [], "column 'a' of t.csv is infinite"),
+        ("a,b\n1,\"3,5\"\n2,\"4,5\"\n", [], "add --decimal ','"),
+    ],
+)  # fmt: skip
+def test_refusals(cavity, tmp_path, rows, options, words):
+    import re
+
+    (tmp_path / "t.csv").write_text(rows)
+    ran = cavity("fit", "t.csv", "--clusters", "1", *options)
+    assert re.search(words, ran.sentence), ran.sentence
+    assert not (tmp_path / "cavity-run").exists()
+
+
+def test_many_names_are_taken_for_the_rows_own(cavity, tmp_path):
+    table = pd.DataFrame({"who": [f"w {i}" for i in range(80)], "x": np.arange(80.0)})
+    table.to_csv("t.csv", index=False)
+    assert "--id-column" in cavity("fit", "t.csv", "--clusters", "2").sentence
+
+
+def test_types_go_with_tables_only(cavity, tmp_path):
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    ran = cavity("fit", "t.csv", "--model", "gaussian", "--types", "a=count")
+    assert "--types goes with --model table only" in ran.sentence
