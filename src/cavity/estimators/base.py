@@ -93,6 +93,10 @@ class Estimator(Fitted, BaseEstimator):
 
     # ------------------------------------------------------------------ settings
 
+    def _collapses(self) -> tuple[str, ...]:
+        """Names of the samplers there are."""
+        return collapses_of(self._model)
+
     def _specification(self) -> PartitionSpecification:
         return specification(self.prior, self.concentration)
 
@@ -109,7 +113,7 @@ class Estimator(Fitted, BaseEstimator):
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
         self._run_settings().length(unsettled)
-        check_choice("collapse", self.collapse, collapses_of(self._model))
+        check_choice("collapse", self.collapse, self._collapses())
         prior = self._specification()
         prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):

@@ -134,60 +134,70 @@ class Plan:
             from_slots=self.from_slots,
         )
 
-    def posterior(
-        self,
-        run: ChainRun,
-        *,
-        names: Any = None,
-        units: Units | None = None,
-        n_values: float = 0.0,
-        summaries: Mapping[str, Any] | None = None,
-        **record: Any,
-    ) -> Posterior:
-        """What the chains drew, with its units and how it was made.
+    def posterior(self, run: ChainRun, **more: Any) -> Posterior:
+        """What the chains drew; see `posterior_of`."""
+        return posterior_of(run, self.name, self.max_clusters, **more)
 
-        Parameters
-        ----------
-        run : ChainRun
-        names : sequence, optional
-            Of the observations.
-        units : Units, optional
-            Of the draws; densities are turned into the data's here, all else when it is shown.
-        n_values : float
-            Numbers that the likelihood is a density of, for that.
-        summaries : mapping, optional
-            What else the estimator keeps.
-        **record
-            Fields of the record that the estimator knows.
-        """
-        volume = 0.0 if units is None else n_values * units.log_volume
-        parameters = dict(run.parameters)
-        for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
-            parameters[name] = parameters[name] - volume
-        return Posterior(
-            run.labels,
-            log_joint=run.log_joint - volume,
-            sweep_seconds=run.sweep_seconds,
-            labels_warmup=run.labels_warmup,
-            parameters=parameters,
-            cluster_parameters=run.cluster_parameters,
-            events=run.events,
-            names=names,
-            units=units,
-            summaries=summaries,
-            record=RunRecord(
-                model=self.name,
-                max_clusters=self.max_clusters,
-                n_sweeps=run.sweep_seconds.shape[1],
-                n_warmup=int(run.n_warmup),
-                thin=int(run.thin),
-                stopped=run.stopped,
-                set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
-                seed=run.entropy,
-                versions=versions(),
-                **record,
-            ),
-        )
+
+def posterior_of(
+    run: ChainRun,
+    name: str,
+    max_clusters: int | None,
+    *,
+    names: Any = None,
+    units: Units | None = None,
+    n_values: float = 0.0,
+    summaries: Mapping[str, Any] | None = None,
+    **record: Any,
+) -> Posterior:
+    """What the chains drew, with its units and how it was made.
+
+    Parameters
+    ----------
+    run : ChainRun
+    name : str
+        Of the estimator or model.
+    max_clusters : int or None
+        Most clusters that the prior allows.
+    names : sequence, optional
+        Of the observations.
+    units : Units, optional
+        Of the draws; densities are turned into the data's here, all else when it is shown.
+    n_values : float
+        Numbers that the likelihood is a density of, for that.
+    summaries : mapping, optional
+        What else the estimator keeps.
+    **record
+        Fields of the record that the estimator knows.
+    """
+    volume = 0.0 if units is None else n_values * units.log_volume
+    parameters = dict(run.parameters)
+    for quantity in {"log_likelihood", LOG_MARGINAL} & set(parameters):
+        parameters[quantity] = parameters[quantity] - volume
+    return Posterior(
+        run.labels,
+        log_joint=run.log_joint - volume,
+        sweep_seconds=run.sweep_seconds,
+        labels_warmup=run.labels_warmup,
+        parameters=parameters,
+        cluster_parameters=run.cluster_parameters,
+        events=run.events,
+        names=names,
+        units=units,
+        summaries=summaries,
+        record=RunRecord(
+            model=name,
+            max_clusters=max_clusters,
+            n_sweeps=run.sweep_seconds.shape[1],
+            n_warmup=int(run.n_warmup),
+            thin=int(run.thin),
+            stopped=run.stopped,
+            set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
+            seed=run.entropy,
+            versions=versions(),
+            **record,
+        ),
+    )
 
 
 def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.mixture_answers import MixtureAnswers
 from cavity.estimators.recording import within_steps
+from cavity.estimators.sharded import check_client, fit_rows, is_in_shards, source_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -35,6 +37,8 @@ from cavity.sampling.fingerprint import data_digest
 HELD = 50
 # Rows that kernels are compiled with.
 FEW = 4
+# The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
+PARALLEL = "parallel"
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -50,6 +54,9 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
     # ------------------------------------------------------------------ settings
+
+    def _collapses(self) -> tuple[str, ...]:
+        return (*super()._collapses(), PARALLEL)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -105,17 +112,29 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         _row_names(X)
+        other.collapse = other._names_in_memory()
         other._plan(other._check_data(X, reset=True))
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def _names_in_memory(self) -> str:
+        """The sampler whose checks of data are those of this one."""
+        return "collapsed" if self.collapse == PARALLEL else self.collapse
+
+    def fit(
+        self, X: Any, y: Any = None, *, client: Any = None, columns: Sequence[str] | None = None
+    ) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n, d)
-            Finite numbers. Columns need no scaling.
+        X : array or DataFrame of shape (n, d), path, or Dask DataFrame
+            Finite numbers. Columns need no scaling. A path is that of a Parquet file, a folder of
+            such files, or a pattern such as ``"rows/*.parquet"``.
         y : ignored
+        client : distributed.Client, optional
+            Cluster that the rows are spread over; the page on scaling has more.
+        columns : sequence of str, optional
+            Which columns of a path or Dask DataFrame to use; all by default.
 
         Returns
         -------
@@ -129,6 +148,11 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             If the chains are not shown to agree.
         """
         self._check_settings()
+        check_client(client)
+        if client is not None or is_in_shards(X) or self.collapse == PARALLEL:
+            return self._fit_rows(X, client, None if columns is None else tuple(columns))
+        if columns is not None:
+            raise ValueError("columns are chosen of a path or a Dask DataFrame; give X[columns].")
         names = _row_names(X)
         X = self._check_data(X, reset=True)
         plan, units = self._plan(X)
@@ -145,6 +169,52 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             noun="row",
             columns=columns,
             columns_named=given is not None,
+        )
+        self._finish(posterior)
+        return self
+
+    def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
+        """Sample over rows in blocks, here or on a cluster."""
+        if self.collapse not in ("collapsed", PARALLEL):
+            raise ValueError(
+                f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
+                f"{PARALLEL!r}, which is exact as well."
+            )
+        prior, start = self._specification(), self.init
+        if is_in_shards(X):
+            if not isinstance(self.init, str):
+                raise ValueError(
+                    "init must be one of " + ", ".join(map(repr, STARTS)) + " for rows in shards."
+                )
+            source = source_of(X, client, columns, True)
+            self.n_features_in_ = len(source.columns)
+            self.feature_names_in_ = np.array(source.columns, dtype=object)
+        else:
+            X = self._check_data(X, reset=True)
+            given = getattr(self, "feature_names_in_", None)
+            named = tuple(
+                (f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given)
+            )
+            source = source_of(X, client, named, given is not None)
+            if not isinstance(self.init, str):
+                start = check_labels(self.init, len(X), self.n_clusters, prior.is_open)
+        posterior = fit_rows(
+            source,
+            client,
+            name=type(self).__name__,
+            problem=self._own_problem,
+            prior=prior,
+            n_clusters=self.n_clusters,
+            init=start,
+            moves=self.moves,
+            settings=self._run_settings(),
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": {**self._settings(), "collapse": PARALLEL},
+                "data": source.digest,
+            },
+            n_jobs=self.n_jobs,
+            recorded={"settings": self._settings()},
         )
         self._finish(posterior)
         return self
@@ -208,11 +278,13 @@ class StudentTMixture(_Mixture):
     df : "learn", "learn-each" or float
         Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
         ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
-    collapse : {"collapsed", "ep", "blocked", "naive"}
+    collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
         How cluster parameters are dealt with: integrated out, exactly, given the scale variables
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
         expectation propagation (``"ep"``), close and not exact; given scale variables that are
-        drawn after each sweep (``"blocked"``); or not (``"naive"``).
+        drawn after each sweep (``"blocked"``); or not (``"naive"``). ``"parallel"`` draws all
+        labels side by side given drawn parameters, with splits and merges: exact, for 100,000
+        rows and more, shared by `n_jobs` threads or a cluster.
     prior : {"dirichlet", "fixed", "dp", "pitman-yor", "finite"} or a prior from `cavity.priors`
         Prior over partitions; the last three leave the number of clusters open.
     concentration : float, "learn" or None
@@ -328,8 +400,9 @@ class GaussianMixture(_Mixture):
     ----------
     n_clusters : int
         Number of clusters; under an open prior, where to start.
-    collapse : {"collapsed", "naive"}
-        Integrate cluster parameters out, or condition on draws of them.
+    collapse : {"collapsed", "naive", "parallel"}
+        Integrate cluster parameters out, condition on draws of them, or that with all labels
+        drawn side by side, with splits and merges.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
 covariance_prior_df, covariance_prior_scale
