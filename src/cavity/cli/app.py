@@ -44,6 +44,7 @@ Examples:
   cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
   cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
+  cavity fit rows/ --clusters 10 --workers 4
 
 Names of rows and series are kept exactly as written (007 stays 007). Anything that can be read in
 two ways is refused, with the option that settles it.
@@ -68,6 +69,7 @@ Examples:
   cavity predict wine-run new.csv
   cavity predict wine-run new.csv --out placed.csv --drop-missing
   cavity predict sales-run next-year.csv > expected.csv
+  cavity predict big-run new-rows/ --out placed --workers 4
 """
 
 app = typer.Typer(
@@ -138,6 +140,18 @@ DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out row
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")
+PLACES = ("--jobs", "--workers", "--scheduler")
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Spread the rows over so many processes of this machine, by Dask."),
+]
+Scheduler = Annotated[
+    Text,
+    typer.Option(
+        help="Spread the rows over a Dask cluster that is there, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is in --out.")]
 
@@ -146,7 +160,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that
 def fit(
     context: typer.Context,
     data: Annotated[
-        Path | None, typer.Argument(help="Table to cluster: CSV or Parquet.", metavar="DATA")
+        Path | None,
+        typer.Argument(
+            help="Table to cluster: CSV or Parquet, or a folder of Parquet files.", metavar="DATA"
+        ),
     ] = None,
     model: Annotated[Model, typer.Option(help="What a cluster looks like.")] = Model.student_t,
     clusters: Annotated[
@@ -189,7 +206,8 @@ def fit(
     collapse: Annotated[
         Text,
         typer.Option(
-            help="Sampler: ep, collapsed, blocked or naive (student-t); collapsed or naive."
+            help="Sampler: ep, collapsed, blocked, naive or parallel (student-t); collapsed, naive or "
+            "parallel (gaussian)."
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
@@ -239,6 +257,8 @@ def fit(
         int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; does not change the draws.")] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -253,6 +273,7 @@ def fit(
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import runs
     from cavity.cli.models import MODELS
+    from cavity.cli.shards import cluster
     from cavity.cli.tables import Choice, split_names
 
     _speak(quiet)
@@ -265,13 +286,15 @@ def fit(
                 "Missing argument 'DATA': the table to cluster, as in 'cavity fit data.csv'; see "
                 "'cavity fit --help'."
             )
-        others = sorted(given - {"--resume", "--out", "--quiet", "--jobs", *LIMITS})
+        others = sorted(given - {"--resume", "--out", "--quiet", *PLACES, *LIMITS})
         if others:
             raise UserError(
                 f"--resume takes all settings from the run in {out}; leave out {others[0]}."
             )
         limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
-        raise typer.Exit(runs.resume(out, limits, quiet=quiet, jobs=jobs))
+        with cluster(workers, scheduler) as client:
+            code = runs.resume(out, limits, quiet=quiet, jobs=jobs, client=client)
+        raise typer.Exit(code)
     for name in sorted(given - set(MODELS[model.value].options)):
         owners = [other.name for other in MODELS.values() if name in other.options]
         if owners:
@@ -310,12 +333,12 @@ def fit(
         date_format=date_format,
         drop_missing=drop_missing,
     )
-    raise typer.Exit(
-        runs.fit(
+    with cluster(workers, scheduler) as client:
+        code = runs.fit(
             data, out, model.value, choice, settings,
-            resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs,
-        )
-    )  # fmt: skip
+            resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs, client=client,
+        )  # fmt: skip
+    raise typer.Exit(code)
 
 
 def _given(context: typer.Context) -> set[str]:
@@ -394,7 +417,11 @@ def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="Table of new rows: CSV or Parquet.")],
     out: Annotated[
-        Path | None, typer.Option(help="CSV file to write [default: standard output]")
+        Path | None,
+        typer.Option(
+            help="CSV file to write [default: standard output]; of a folder of Parquet files, a "
+            "folder."
+        ),
     ] = None,
     id_column: IdColumn = None,
     exclude: Exclude = None,
@@ -404,9 +431,12 @@ def predict(
     decimal: Decimal = None,
     thousands: Thousands = None,
     date_format: DateFormat = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Place new rows; the help text is `PREDICT_HELP`."""
     from cavity.cli import runs
+    from cavity.cli.shards import cluster
     from cavity.cli.tables import split_names
 
     _speak(False)
@@ -420,7 +450,9 @@ def predict(
         "thousands": thousands,
         "date_format": date_format,
     }
-    raise typer.Exit(runs.predict(run, data, out, given))
+    with cluster(workers, scheduler) as client:
+        code = runs.predict(run, data, out, given, client)
+    raise typer.Exit(code)
 
 
 def _speak(quiet: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError
 from cavity.cli.record import in_options
-from cavity.cli.tables import Choice, Selection, select, select_rows
+from cavity.cli.tables import Choice, Selection, read_table, select, select_rows
 from cavity.reading.files import Table
 from cavity.reading.names import column_names
 
@@ -82,7 +82,19 @@ class Model:
         """Of the report."""
         return f"Clusters of {source}"
 
+    def open(self, data: Path, choice: Choice) -> Any:
+        """What of a file is meant."""
+        return self.read(read_table(data, choice), choice)  # type: ignore[attr-defined]
 
+    def shown(self, selection: Any, estimator: Any) -> Any:
+        """The rows that pictures and tables show."""
+        return selection.table
+
+    def place(self, estimator: Any, selection: Any, out: Path) -> None:
+        """Write what is known of every row, where tables in memory do not have it."""
+
+
+@dataclass(frozen=True)
 class TableModel(Model):
     """Rows of numbers."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -16,9 +17,9 @@ from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
-from cavity.estimators.mixture_answers import MixtureAnswers
 from cavity.estimators.recording import within_steps
-from cavity.estimators.sharded import check_client, fit_rows, is_in_shards, source_of
+from cavity.estimators.shard_answers import ShardAnswers
+from cavity.estimators.sharded import check_client, check_prior, fit_rows, is_in_shards, source_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -42,7 +43,7 @@ PARALLEL = "parallel"
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
+class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
     """What the two mixtures share: validation, the problem that is sampled, its answers."""
 
     init: Any = "dispersed"
@@ -109,6 +110,11 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     def check(self, X: Any) -> Self:
         """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
         self._check_settings()
+        if is_in_shards(X):
+            check_prior(self._specification(), self.n_clusters)
+            if isinstance(X, str | os.PathLike):
+                source_of(X, None, None, True)
+            return self
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         _row_names(X)

@@ -277,7 +277,9 @@ def _statistics(y: np.ndarray, z: np.ndarray, n_slots: int, alpha: float) -> np.
     """Sums over the rows of each slot, rows far out counting less."""
     rows, columns = np.tril_indices(y.shape[1])
     scale = first_scales(y, alpha)[:, None]
-    features = np.column_stack([scale, np.ones(len(y)), scale * y, scale * y[:, rows] * y[:, columns]])
+    features = np.column_stack(
+        [scale, np.ones(len(y)), scale * y, scale * y[:, rows] * y[:, columns]]
+    )
     out = np.zeros((n_slots, features.shape[1]))
     np.add.at(out, z, features)
     return out

@@ -65,7 +65,7 @@ def _normalised(log_values: np.ndarray) -> np.ndarray:
 
 
 def log_first(weights: Weights, counts: np.ndarray) -> float:
-    """log Q: that all empty atoms are met before the rest of the stick."""
+    """Log Q: that all empty atoms are met before the rest of the stick."""
     empty = weights.weight[counts == 0]
     if weights.rest <= 0.0 or empty.size == 0:
         return 0.0

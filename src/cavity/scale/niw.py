@@ -72,7 +72,9 @@ class NIW:
         away = location.whiten @ (location.mean - self.mean)
         value = 0.5 * d * math.log(self.kappa / (2.0 * math.pi)) - location.half_log_det
         value -= 0.5 * self.kappa * float(away @ away)
-        value += nu * self._half_log_det - 0.5 * nu * d * math.log(2.0) - _log_multigamma(0.5 * nu, d)
+        value += (
+            nu * self._half_log_det - 0.5 * nu * d * math.log(2.0) - _log_multigamma(0.5 * nu, d)
+        )
         value -= (nu + d + 1.0) * location.half_log_det
         spread = location.whiten @ self.psi
         return float(value - 0.5 * np.sum(spread * location.whiten))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.scale.blocks import layouts
 from cavity.scale.kernel import RUNGS, atoms_of
 from cavity.scale.passes import Order, make_shard, run_pass
-from cavity.scale.blocks import layouts
 
 
 def rehearse(d: int) -> None:

@@ -3,7 +3,7 @@
 A sweep is
 
 1. all but the labels given the labels: the prior of the clusters, their parameters, the
-   concentration, the weights (every fourth sweep, where degrees of freedom are learned, these in
+   concentration, the weights (every second sweep, where degrees of freedom are learned, these in
    place of the clusters' parameters, with the scale variables summed out);
 2. a pass over all rows: labels and scales given all that;
 3. proposals of splits and merges, each of which may cost one more pass.
@@ -39,7 +39,7 @@ from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
 from cavity.updates import Update
 
 # Sweeps from one draw of the degrees of freedom to the next.
-TAILS_EVERY = 4
+TAILS_EVERY = 2
 # Empty slots that an open prior is given while it warms up, and the fewest after.
 SPARE, LEAST_SPARE = 6, 2
 

@@ -182,7 +182,7 @@ def read_parquet(path: str, piece: Piece, columns: tuple[str, ...]) -> np.ndarra
             ends = np.cumsum(sizes)
             if piece.stop > (ends[-1] if sizes else 0):
                 raise ShardError(
-                    f"{path} has fewer rows than when the run began; leave the files of a run alone."
+                    f"{path} has fewer rows than it had when the run began; put it back."
                 )
             first = int(np.searchsorted(ends, piece.start, side="right"))
             last = int(np.searchsorted(ends, piece.stop - 1, side="right"))
