@@ -40,6 +40,8 @@ from cavity.updates import Update
 
 # Sweeps from one draw of the degrees of freedom to the next.
 TAILS_EVERY = 2
+# Rounds of proposals after each sweep of the warm-up; one after each of the others.
+WARM_ROUNDS = 2
 # Empty slots that an open prior is given while it warms up, and the fewest after.
 SPARE, LEAST_SPARE = 6, 2
 
@@ -228,7 +230,8 @@ class ShardedSampler:
             self.tail_sums = np.zeros((0, RUNGS))
         self._table = None
         if self._moves is not None:
-            for at, kind in enumerate(KINDS):
+            rounds = WARM_ROUNDS if self.n_sweeps <= self.n_adapted else 1
+            for at, kind in enumerate(KINDS * rounds):
                 self._try(kind, PROPOSAL + at, rng)
 
     def _draw_all_but_labels(self, rng: np.random.Generator) -> None:

@@ -1,0 +1,231 @@
+"""Rows in blocks: what a sweep costs, on threads and on workers of a Dask cluster.
+
+    python benchmarks/scale.py sweep      # 10^6 x 3, K = 10: per row against EM; two workers
+    python benchmarks/scale.py overhead   # what Dask adds to a sweep over 10^5 rows
+    python benchmarks/scale.py unknown    # Dirichlet process, 10^6 x 2, 20 clusters, from one
+    python benchmarks/scale.py large      # 10^7 x 3 from Parquet, 100 sweeps and results written
+
+Each prints one JSON line. Kernels are compiled before any clock is read; what is compared is
+measured in turns, and the best of the turns is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from cavity.scale.blocks import SWEEP
+from cavity.scale.engines import ThreadEngine
+from cavity.scale.kernel import RUNGS, atoms_of
+from cavity.scale.passes import Order
+from cavity.scale.sources import ArraySource
+
+TURNS = 5
+
+
+def clusters(n, d, k, seed, spread=5.0):
+    rng = np.random.default_rng(seed)
+    centres = spread * rng.standard_normal((k, d))
+    z = rng.integers(k, size=n)
+    return centres[z] + rng.standard_normal((n, d)), z, centres
+
+
+def loaded(engine, n, d):
+    engine.load(np.zeros(d), np.ones(d), np.zeros(d), np.arange(0, n, max(n // 5000, 1)))
+    return engine
+
+
+def order_of(centres, alpha=2.0):
+    k, d = centres.shape
+    atoms = atoms_of(
+        np.full(k, 1.0 / k), centres, np.tile(np.eye(d), (k, 1, 1)), np.zeros(k), np.full(k, alpha)
+    )
+    return Order(atoms, np.zeros((0, RUNGS)), (1, 2), 0, SWEEP)
+
+
+def best(functions, turns=TURNS, clock=time.perf_counter):
+    """Least seconds of each of several things, done in turns."""
+    for function in functions.values():
+        function()
+    seconds = {name: [] for name in functions}
+    for _ in range(turns):
+        for name, function in functions.items():
+            start = clock()
+            function()
+            seconds[name].append(clock() - start)
+    return {name: min(values) for name, values in seconds.items()}
+
+
+def em_seconds(X, k, centres, n_iterations=4):
+    """Seconds of one EM iteration of scikit-learn, initialisation taken off."""
+    from sklearn.mixture import GaussianMixture
+
+    def run(n):
+        model = GaussianMixture(
+            k, max_iter=n, tol=0.0, means_init=centres, init_params="random", random_state=0
+        )
+        start = time.thread_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X)
+        return time.thread_time() - start
+
+    return (run(1 + n_iterations) - run(1)) / n_iterations
+
+
+def sweep(n=10**6, d=3, k=10):
+    from distributed import Client, LocalCluster
+    from threadpoolctl import threadpool_limits
+
+    from cavity.scale.dask_engine import DaskEngine
+
+    X, _, centres = clusters(n, d, k, 1)
+    source = ArraySource(X, tuple("abc"[:d]))
+    order = order_of(centres)
+    one = loaded(ThreadEngine(source, 1), n, d)
+    with threadpool_limits(1):
+        em = min(em_seconds(X, k, centres) for _ in range(2))
+        own = best({"t": lambda: one.run(order)}, clock=time.thread_time)["t"]
+        gauss = order_of(centres, np.inf)
+        gaussian = best({"g": lambda: one.run(gauss)}, clock=time.thread_time)["g"]
+    two = loaded(ThreadEngine(source, 2), n, d)
+    out = {"sweep ns/row": own / n * 1e9, "gaussian ns/row": gaussian / n * 1e9}
+    out |= {"EM ns/row": em / n * 1e9, "against EM": own / em, "gaussian against EM": gaussian / em}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        LocalCluster(n_workers=1, **options) as a, Client(a) as first,
+        LocalCluster(n_workers=2, **options) as b, Client(b) as second,
+    ):  # fmt: skip
+        engines = {
+            "1 thread": one,
+            "2 threads": two,
+            "1 worker": loaded(DaskEngine(source, first), n, d),
+            "2 workers": loaded(DaskEngine(source, second), n, d),
+        }
+        wall = best({name: lambda e=e: e.run(order) for name, e in engines.items()})
+    out |= {f"seconds, {name}": seconds for name, seconds in wall.items()}
+    out["2 threads against 1"] = wall["1 thread"] / wall["2 threads"]
+    out["2 workers against 1"] = wall["1 worker"] / wall["2 workers"]
+    return out
+
+
+def overhead(n=10**5, d=3, k=10):
+    from distributed import Client, LocalCluster
+
+    from cavity.scale.dask_engine import DaskEngine
+
+    X, _, centres = clusters(n, d, k, 1)
+    source, order = ArraySource(X, tuple("abc"[:d])), order_of(centres)
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(n_workers=1, **options) as local, Client(local) as client:
+        engines = {
+            "threads": loaded(ThreadEngine(source, 1), n, d),
+            "dask": loaded(DaskEngine(source, client), n, d),
+        }
+        wall = best({name: lambda e=e: e.run(order) for name, e in engines.items()}, 30)
+    return {
+        "ms, 1 thread": 1e3 * wall["threads"],
+        "ms, 1 worker": 1e3 * wall["dask"],
+        "ms of overhead": 1e3 * (wall["dask"] - wall["threads"]),
+    }
+
+
+def unknown(n=10**6, d=2, k=20, seed=11):
+    from sklearn.metrics import adjusted_rand_score
+    from sklearn.mixture import BayesianGaussianMixture
+
+    from cavity import GaussianMixture
+
+    X, truth, _ = clusters(n, d, k, seed, spread=10.0)
+    start = time.perf_counter()
+    m = GaussianMixture(
+        1, prior="dp", collapse="parallel", n_chains=1, n_warmup=200, n_draws=20, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        m.fit(X)
+    seconds = time.perf_counter() - start
+    found = m.posterior_.drawn["weight"]
+    sizes = np.nanmax(np.isfinite(found).sum(axis=2))
+    some = slice(0, 50_000)
+    out = {
+        "clusters, most in a draw": int(sizes),
+        "clusters of the estimate": m.n_clusters_,
+        "seconds": seconds,
+        "ARI": adjusted_rand_score(truth[some], m.predict(X[some])),
+        "events": {name: float(v[0]) for name, v in m.posterior_.events.items()},
+    }
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peer = BayesianGaussianMixture(
+            40, weight_concentration_prior_type="dirichlet_process", max_iter=100, random_state=0
+        ).fit(X)
+    labels = peer.predict(X[some])
+    out["peer: clusters used"] = int((np.bincount(peer.predict(X)) > n / 1e4).sum())
+    out["peer: seconds"] = time.perf_counter() - start
+    out["peer: ARI"] = adjusted_rand_score(truth[some], labels)
+    return out
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def large(n=10**7, d=3, k=10, n_files=10):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from distributed import Client, LocalCluster
+    from sklearn.metrics import adjusted_rand_score
+
+    from cavity import StudentTMixture
+
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CAVITY_BENCH_DIR")) as name:
+        folder = Path(name) / "rows"
+        folder.mkdir()
+        truth = None
+        for at in range(n_files):
+            rng = np.random.default_rng(100 + at)
+            centres = 5.0 * np.random.default_rng(7).standard_normal((k, d))
+            z = rng.integers(k, size=n // n_files)
+            u = rng.gamma(2.0, 0.5, z.size)[:, None]
+            part = centres[z] + rng.standard_normal((z.size, d)) / np.sqrt(u)
+            truth = z if truth is None else truth
+            table = {c: part[:, j] for j, c in enumerate("abcdefgh"[:d])}
+            pq.write_table(pa.table(table), folder / f"part-{at}.parquet")
+        options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        with LocalCluster(n_workers=2, **options) as local, Client(local) as client:
+            start = time.perf_counter()
+            m = StudentTMixture(k, n_chains=1, n_warmup=50, n_draws=50, random_state=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                m.fit(folder, client=client)
+            fitted = time.perf_counter()
+            files = m.place(folder, Path(name) / "placed", client=client)
+            placed = time.perf_counter()
+            peaks = client.run(peak)
+        labels = pq.read_table(files[0]).column("cluster").to_numpy()
+        return {
+            "rows": n,
+            "sweeps": int(m.posterior_.record.n_sweeps),
+            "seconds of the fit": fitted - start,
+            "seconds a sweep": float(np.median(m.posterior_.sweep_seconds)),
+            "seconds to write results": placed - fitted,
+            "peak GB of a worker": max(peaks.values()) / 1e9,
+            "peak GB of the client": peak() / 1e9,
+            "clusters": m.n_clusters_,
+            "ARI": adjusted_rand_score(truth[:100_000], labels[:100_000]),
+            "events": {name: float(v[0]) for name, v in m.posterior_.events.items()},
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps({sys.argv[1]: globals()[sys.argv[1]]()}))
