@@ -4,6 +4,8 @@
     python benchmarks/scale.py overhead   # what Dask adds to a sweep over 10^5 rows
     python benchmarks/scale.py unknown    # Dirichlet process, 10^6 x 2, 20 clusters, from one
     python benchmarks/scale.py large      # 10^7 x 3 from Parquet, 100 sweeps and results written
+    python benchmarks/scale.py tasks      # what a task costs the scheduler and the client
+    python benchmarks/scale.py predict measured.json   # the curve to 1,000 workers, from the above
 
 Each prints one JSON line. Kernels are compiled before any clock is read; what is compared is
 measured in turns, and the best of the turns is taken.
@@ -227,5 +229,84 @@ def large(n=10**7, d=3, k=10, n_files=10):
         }
 
 
+def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
+    """Milliseconds of a pass over shards of 64 rows, by their number; bytes that it moves."""
+    import pickle
+
+    from distributed import Client, LocalCluster
+
+    from cavity.scale.dask_engine import DaskEngine
+    from cavity.scale.passes import make_shard, run_pass
+
+    block = 64
+    X, _, centres = clusters(block * max(counts), d, k, 1)
+    order = order_of(centres)
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(n_workers=2, **options) as local, Client(local) as client:
+        engines = {
+            n: loaded(
+                DaskEngine(ArraySource(X[: block * n], tuple("abc"[:d])), client, n, block), 1, d
+            )
+            for n in counts
+        }
+        wall = best({n: lambda e=e: e.run(order) for n, e in engines.items()}, 10)
+    slope, fixed = np.polyfit(list(wall), [1e3 * seconds for seconds in wall.values()], 1)
+    # A shard of 10^6 rows, as it would be: its answer is a few nodes of the tree.
+    n = 10**6
+    from cavity.scale.blocks import layouts
+
+    (layout,) = layouts([n], 1)
+    still = np.zeros(d)
+    shard = make_shard(layout, np.zeros((n, d)), still, still + 1.0, still, np.arange(0))
+    answer = len(pickle.dumps(run_pass(shard, order)))
+    return {
+        "ms, by tasks": {n: 1e3 * seconds for n, seconds in wall.items()},
+        "ms per task": float(slope),
+        "ms of a pass": float(max(fixed, 0.0)),
+        "bytes to a task": len(pickle.dumps(order)),
+        "bytes from a task": answer,
+    }
+
+
+def predicted(measured, n_rows, n_workers, rng, per_worker=1, jitter=0.1, n_sweeps=20):
+    """Seconds of a sweep: tasks handed out one after another, rows swept, answers taken in.
+
+    A simulation of the queue: the client and the scheduler deal with one task at a time, workers
+    with theirs side by side, at speeds that differ by `jitter`.
+    """
+    cost = 1e-3 * measured["tasks"]["ms per task"]
+    fixed = 1e-3 * measured["tasks"]["ms of a pass"]
+    per_row = 1e-9 * measured["sweep"]["sweep ns/row"]
+    total = 0.0
+    for _ in range(n_sweeps):
+        n_tasks = n_workers * per_worker
+        handed = fixed + 0.5 * cost * np.arange(1, n_tasks + 1)
+        work = n_rows / n_tasks * per_row * np.exp(jitter * rng.standard_normal(n_tasks))
+        free = np.zeros(n_workers)
+        done = np.empty(n_tasks)
+        for task in range(n_tasks):
+            worker = task % n_workers
+            done[task] = free[worker] = max(free[worker], handed[task]) + work[task]
+        clock = handed[-1]
+        for moment in np.sort(done):
+            clock = max(clock, moment) + 0.5 * cost
+        total += clock
+    return total / n_sweeps
+
+
+def predict(path):
+    """Seconds of a sweep by rows and workers, from measured costs."""
+    measured = {}
+    for line in Path(path).read_text().splitlines():
+        measured |= json.loads(line)
+    rng = np.random.default_rng(0)
+    return {
+        f"{n_rows:.0e} rows": {
+            n: round(predicted(measured, n_rows, n, rng), 4) for n in (1, 2, 10, 100, 1000)
+        }
+        for n_rows in (10**6, 10**8, 10**10)
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps({sys.argv[1]: globals()[sys.argv[1]]()}))
+    print(json.dumps({sys.argv[1]: globals()[sys.argv[1]](*sys.argv[2:])}))

@@ -6,9 +6,10 @@ import numpy as np
 
 from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights
 from cavity.scale.engines import ThreadEngine
-from cavity.scale.sampler import ShardedSampler, Tails
+from cavity.scale.sampler import ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource
+from cavity.scale.tails import Tails
 
 
 def few_rows(y, n_shards=1, block=2):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scale_cases import few_rows
@@ -26,7 +28,7 @@ def test_sums_do_not_depend_on_where_they_were_added(n_blocks):
         bounds = [0, *cuts.tolist(), n_blocks]
         nodes = [
             node
-            for low, high in zip(bounds, bounds[1:], strict=False)
+            for low, high in itertools.pairwise(bounds)
             for node in partial_sums(low, leaves[low:high])
         ]
         rng.shuffle(nodes)
@@ -71,7 +73,7 @@ def mixture(d, k, alpha, rng):
 
 def twin(y, parameters, rungs, rng):
     """What a block gives, one row after another."""
-    weight, mean, whiten, half, alpha = parameters
+    weight, mean, whiten, _, alpha = parameters
     n, d = y.shape
     k = len(weight)
     sums, log_mixture = np.zeros((k, 2 + d + d * (d + 1) // 2)), 0.0
@@ -116,8 +118,10 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
     rungs = rng.uniform(0.05, 2.0, (n_rungs, RUNGS))
     columns = np.zeros((d, n + 8))
     columns[:, :n] = y.T
-    labels, sums, totals = np.zeros(n, dtype=np.int32), np.zeros((k, 2 + d + d * (d + 1) // 2)), (
-        np.zeros(2)
+    labels, sums, totals = (
+        np.zeros(n, dtype=np.int32),
+        np.zeros((k, 2 + d + d * (d + 1) // 2)),
+        (np.zeros(2)),
     )
     tails = np.zeros((n_rungs, RUNGS))
     draw_block(
@@ -149,14 +153,14 @@ def test_the_probability_to_meet_all_empty_atoms_first():
     weights = Weights(np.array([0.5, 0.2, 0.04, 0.01]), 0.25)
     counts = np.array([3, 0, 0, 2])
     e, rest = np.array([0.2, 0.04]), 0.25
-    orders = sum(
-        a / (a + b + rest) * b / (b + rest) for a, b in ((e[0], e[1]), (e[1], e[0]))
-    )
+    orders = sum(a / (a + b + rest) * b / (b + rest) for a, b in ((e[0], e[1]), (e[1], e[0])))
     assert log_first(weights, counts) == pytest.approx(np.log(orders), rel=1e-9)
     tiny = Weights(np.array([0.5, 1e-9, 3e-7, 2e-12]), 1e-8)
     exact = integrate.quad(
-        lambda x: np.exp(x - np.exp(x))
-        * np.prod(-np.expm1(-np.exp(x) * np.array([1e-9, 3e-7, 2e-12]) / 1e-8)),
+        lambda x: (
+            np.exp(x - np.exp(x))
+            * np.prod(-np.expm1(-np.exp(x) * np.array([1e-9, 3e-7, 2e-12]) / 1e-8))
+        ),
         -40.0,
         4.0,
         limit=500,

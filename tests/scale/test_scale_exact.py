@@ -1,7 +1,7 @@
 """The sampler over blocks visits every partition as often as the enumerated posterior says.
 
-At level 1e-4 for each test and fixed seeds, as in tests/exact; whatever the shards, with and without
-splits and merges, and with scouts that are only some of the rows.
+At level 1e-4 for each test and fixed seeds, as in tests/exact; whatever the shards, with and
+without splits and merges, and with scouts that are only some of the rows.
 """
 
 from __future__ import annotations
@@ -10,10 +10,22 @@ import enumeration
 import numpy as np
 import pytest
 import small
-from joint import CONCENTRATION, DF, N_CLUSTERS, SCALE, SPREAD, TYPICAL, Case, State, Steps
+from joint import (
+    CONCENTRATION,
+    DF,
+    FIXED_DF,
+    N_CLUSTERS,
+    SCALE,
+    SPREAD,
+    TYPICAL,
+    Case,
+    State,
+    Steps,
+    from_priors,
+    z_scores,
+)
 from joint import D as COLUMNS
 from joint import N as ROWS
-from joint import FIXED_DF, from_priors, z_scores
 from scale_cases import chain, statistics
 from scipy import stats
 

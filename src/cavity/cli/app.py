@@ -206,8 +206,7 @@ def fit(
     collapse: Annotated[
         Text,
         typer.Option(
-            help="Sampler: ep, collapsed, blocked, naive or parallel (student-t); collapsed, naive or "
-            "parallel (gaussian)."
+            help="Sampler: collapsed, naive or parallel; with student-t also ep or blocked."
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,

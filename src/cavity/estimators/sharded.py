@@ -30,9 +30,10 @@ from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.run import ChainRun
 from cavity.scale.atoms import is_supported
 from cavity.scale.engines import Engine, ThreadEngine
-from cavity.scale.sampler import SPARE, ShardedSampler, Tails
+from cavity.scale.sampler import SPARE, ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource, Source, parquet_source
+from cavity.scale.tails import Tails
 
 N_FOLLOWED = 5_000
 _SEED = 20_180_720

@@ -7,6 +7,7 @@ binary tree over all blocks, whichever of its nodes were summed where.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ def layouts(sizes: Sequence[int], n_shards: int, block: int = BLOCK) -> list[Lay
     at = np.unique(np.searchsorted(ends, wanted) + 1)
     bounds = [0, *at[at < len(cuts)].tolist(), len(cuts)]
     out = []
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in itertools.pairwise(bounds):
         before = int(ends[low - 1]) if low else 0
         edges = np.concatenate([[0], ends[low:high] - before])
         out.append(Layout(low, before, _joined(cuts[low:high]), edges))
@@ -99,10 +100,10 @@ def stream(key: Sequence[int], block: int, sweep: int, purpose: int) -> np.rando
 
 
 class Node(NamedTuple):
-    """The sum over the blocks ``index * 2**level`` to ``(index + 1) * 2**level``."""
+    """The sum over the blocks ``place * 2**level`` to ``(place + 1) * 2**level``."""
 
     level: int
-    index: int
+    place: int
     value: np.ndarray
 
 
@@ -132,7 +133,7 @@ def total(nodes: Iterable[Node], n_blocks: int) -> np.ndarray:
     >>> total(parts, 5)
     array([10.])
     """
-    known = {(node.level, node.index): node.value for node in nodes}
+    known = {(node.level, node.place): node.value for node in nodes}
     width, level = n_blocks, 0
     while width > 1:
         for index in range(0, width, 2):

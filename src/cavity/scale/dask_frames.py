@@ -95,4 +95,5 @@ def frame_source(frame: Any, client: Any, columns: tuple[str, ...] | None = None
             )
     partitions = tuple(client.compute(frame.to_delayed()))
     facts = client.gather([client.submit(_facts, part, chosen) for part in partitions])
-    return FrameSource(partitions, chosen, *zip(*facts, strict=True))
+    sizes, digests = zip(*facts, strict=True)
+    return FrameSource(partitions, chosen, sizes, digests)

@@ -45,8 +45,8 @@ class Room(NamedTuple):
 
 def room_for(n_atoms: int, d: int) -> Room:
     """Room for so many clusters and columns."""
-    wide = [np.zeros((n_atoms, WIDTH)) for _ in range(3)]
-    return Room(np.zeros((d, WIDTH)), *wide, np.zeros((4, WIDTH)))
+    score, distance, mass = (np.zeros((n_atoms, WIDTH)) for _ in range(3))
+    return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((4, WIDTH)))
 
 
 def atoms_of(

@@ -18,28 +18,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaln
 
 from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array, slot_axes
 from cavity.core.compile import Kernels
 from cavity.families.common import draw_empty, draw_from, load_from, log_densities_of_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
-from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, draw_df
+from cavity.models.degrees_of_freedom import draw_df
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open, renew
 from cavity.sampling.sampler import Describe, prior_of_partition
 from cavity.scale.atoms import Weights, draw_weights, log_first
 from cavity.scale.blocks import PROPOSAL, SWEEP
 from cavity.scale.engines import Engine
-from cavity.scale.kernel import RUNGS, atoms_of
+from cavity.scale.kernel import atoms_of
 from cavity.scale.niw import Location
 from cavity.scale.passes import Order, Total
 from cavity.scale.scouts import Scouts, log_sum
 from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
+from cavity.scale.tails import (
+    TAILS_EVERY,
+    Tails,
+    choose_rung,
+    draw_ladder,
+    log_density,
+    no_ladder,
+)
 from cavity.updates import Update
 
-# Sweeps from one draw of the degrees of freedom to the next.
-TAILS_EVERY = 2
 # Rounds of proposals after each sweep of the warm-up; one after each of the others.
 WARM_ROUNDS = 2
 # Empty slots that an open prior is given while it warms up, and the fewest after.
@@ -49,24 +54,6 @@ SPARE, LEAST_SPARE = 6, 2
 def densities_of_parameters(q, parameters, counts, kept):
     """Log densities of the occupied slots' parameters, as an entry kernel."""
     return log_densities_of_parameters(q, parameters, counts, kept)
-
-
-class Tails(NamedTuple):
-    """How degrees of freedom are dealt with.
-
-    Attributes
-    ----------
-    df : float
-        Their value, or where learned ones start; infinite for Gaussian clusters.
-    learn : {None, "shared", "each"}
-    shape, rate : float
-        Of learned ones' gamma prior.
-    """
-
-    df: float
-    learn: str | None = None
-    shape: float = 2.0
-    rate: float = 0.1
 
 
 class _Model(NamedTuple):
@@ -128,10 +115,11 @@ class ShardedSampler:
         self.n_adapted = n_adapted
         self.d = scouts.d
         n_slots = start.shape[0]
-        self.family = normal_inverse_wishart(*niw, n_slots)
-        self.parameters = gaussian_parameters(self.d, n_slots)
+        self.family: Any = normal_inverse_wishart(*niw, n_slots)
+        self.parameters: Any = gaussian_parameters(self.d, n_slots)
         self.model = _Model(np.full(n_slots, 0.5 * tails.df))
-        self.key = tuple(int(word) for word in rng.integers(0, 2**63, size=2))
+        first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
+        self.key = first, second
         self.n_sweeps = 0
         self._kernels = Kernels()
         has_weights = hasattr(prior, "concentration")
@@ -142,9 +130,9 @@ class ShardedSampler:
         # Begin as if the scouts were all there is.
         self.statistics = start
         self.counts = np.rint(start[:, 1]).astype(np.int64)
-        self.ladder = np.zeros((0, RUNGS))
-        self.tail_sums = np.zeros((0, RUNGS))
-        self._z = np.zeros(0, dtype=np.int32)
+        self.ladder = no_ladder()
+        self.tail_sums = no_ladder()
+        self.z = np.zeros(0, dtype=np.int32)
         self.weights = Weights(np.full(n_slots, 1.0 / n_slots), 0.0)
         self._fresh = True
         self._table: np.ndarray | None = None
@@ -153,11 +141,6 @@ class ShardedSampler:
         self._take(self._pass(self._mixture(), SWEEP))
 
     # ------------------------------------------------------------------ the state
-
-    @property
-    def z(self) -> np.ndarray:
-        """Labels of the followed rows."""
-        return self._z
 
     @property
     def n_slots(self) -> int:
@@ -201,7 +184,7 @@ class ShardedSampler:
         self.statistics = found.statistics
         self.counts = np.rint(found.statistics[:, 1]).astype(np.int64)
         self.tail_sums = found.tails
-        self._z = found.labels
+        self.z = found.labels
         self._log_mixture = found.log_mixture
         self._fresh = True
         self._load()
@@ -217,7 +200,10 @@ class ShardedSampler:
         """All but the labels, then a pass, then splits and merges."""
         self._draw_all_but_labels(rng)
         self.n_sweeps += 1
-        self._draw_ladder(rng)
+        due = self.tails.learn is not None and self.n_sweeps % TAILS_EVERY == 0
+        self.ladder = no_ladder()
+        if due:
+            self.ladder = draw_ladder(self.model.alpha, self.tails, self.engine.n_rows, rng)
         before = log_first(self.weights, self.counts)
         found = self._pass(self._mixture(), SWEEP)
         after = log_first(self.weights, np.rint(found.statistics[:, 1]))
@@ -227,7 +213,7 @@ class ShardedSampler:
             # The labels stay; what was learned of the densities is of the parameters alone.
             self._n_refused += 1
             self._log_mixture = found.log_mixture
-            self.tail_sums = np.zeros((0, RUNGS))
+            self.tail_sums = no_ladder()
         self._table = None
         if self._moves is not None:
             rounds = WARM_ROUNDS if self.n_sweeps <= self.n_adapted else 1
@@ -239,7 +225,10 @@ class ShardedSampler:
             self._make_room()
         if len(self.tail_sums):
             # The scales were summed out: until a pass has drawn new ones, clusters stay.
-            self._draw_tails(rng)
+            self.model.alpha[:] = 0.5 * choose_rung(
+                self.ladder, self.tail_sums, self.counts, self.d, self.tails, rng
+            )
+            self.tail_sums = no_ladder()
             self._fresh = False
         elif self._fresh:
             self._load()
@@ -253,7 +242,7 @@ class ShardedSampler:
         self._kernels.run(draw_empty, self.family, self.parameters, self.counts, rng)
         if self.tails.learn == "each":
             empty = np.flatnonzero(self.counts == 0)
-            self.model.alpha[empty] = 0.5 * draw_df(*self.tails[2:], empty.size, rng)
+            self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
         self.prior = renew(self.prior, self.counts)
         self.weights = draw_weights(self.prior, self.counts, rng)
 
@@ -284,39 +273,6 @@ class ShardedSampler:
             self._table = self.scouts.table(self._order(now, SWEEP).atoms, now.locations)
         return self._table
 
-    # ------------------------------------------------------------------ degrees of freedom
-
-    def _draw_ladder(self, rng: np.random.Generator) -> None:
-        """Degrees of freedom to try in this sweep: the present ones at a place drawn at random.
-
-        From each of its rungs the same ladder would be drawn as often, so that a rung chosen by
-        its posterior probability leaves that invariant.
-        """
-        due = self.tails.learn is not None and self.n_sweeps % TAILS_EVERY == 0
-        if not due:
-            self.ladder = np.zeros((0, RUNGS))
-            return
-        df = 2.0 * (self.model.alpha[:1] if self.tails.learn == "shared" else self.model.alpha)
-        narrow = 0.5 / math.sqrt(self.engine.n_rows)
-        step = np.exp(rng.uniform(math.log(min(narrow, 0.2)), math.log(0.5), df.size))
-        place = rng.integers(RUNGS, size=df.size)
-        rungs = np.arange(RUNGS) - place[:, None]
-        self.ladder = df[:, None] * np.exp(step[:, None] * rungs)
-
-    def _draw_tails(self, rng: np.random.Generator) -> None:
-        """Degrees of freedom given labels and clusters, scale variables summed out."""
-        df, d = self.ladder, self.d
-        n = self.counts if self.tails.learn == "each" else np.array([self.counts.sum()])
-        constant = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log(df)
-        value = n[:, None] * constant - 0.5 * (df + d) * self.tail_sums
-        value += self.tails.shape * np.log(df) - self.tails.rate * df
-        value[(df < LOWEST) | (df > HIGHEST)] = -np.inf
-        mass = np.exp(value - value.max(axis=1, keepdims=True)).cumsum(axis=1)
-        target = rng.random(len(df)) * mass[:, -1]
-        chosen = df[np.arange(len(df)), (mass > target[:, None]).argmax(axis=1)]
-        self.model.alpha[:] = 0.5 * chosen
-        self.tail_sums = np.zeros((0, RUNGS))
-
     # ------------------------------------------------------------------ room
 
     def _make_room(self) -> None:
@@ -332,8 +288,8 @@ class ShardedSampler:
         kept = np.sort(np.concatenate([occupied, empty]))
         place = np.full(self.n_slots, -1, dtype=np.int32)
         place[kept] = np.arange(kept.size)
-        if self._z.size:
-            self._z = place[self._z]
+        if self.z.size:
+            self.z = place[self.z]
         slots = np.concatenate([kept, np.full(wanted - kept.size, kept[-1])])
         added = np.arange(wanted) >= kept.size
         counts, statistics = self.counts[slots], self.statistics[slots]
@@ -361,7 +317,7 @@ class ShardedSampler:
 
     def labels(self) -> np.ndarray:
         """Current slot of every followed row."""
-        return self._z
+        return self.z
 
     def log_joint(self) -> float:
         """Log joint density of data, followed labels, parameters of occupied clusters, the rest.
@@ -372,31 +328,21 @@ class ShardedSampler:
         occupied = np.flatnonzero(self.counts)
         total = self._kernels.run(prior_of_partition, self.prior, self.counts)
         total -= float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
-        total += sum(update.log_density(self) for update in self.updates)
+        total += sum((update.log_density(self) for update in self.updates), 0.0)
         before, after = self._kernels.run(
             densities_of_parameters, self.family, self.parameters, self.counts,
             np.empty(self.family.natural.shape[1]),
         )  # fmt: skip
         total += self._log_mixture + self._log_followed()
-        total += before + self._log_density_of_tails()
+        total += before + log_density(self.model.alpha, self.counts, self.tails)
         self._log_marginal = float(total - after)
         return float(total)
 
     def _log_followed(self) -> float:
         """Log probability of the followed rows' labels given the clusters."""
         table = self._scouted(self._mixture())
-        own = table[self._z, np.arange(self._z.size)]
+        own = table[self.z, np.arange(self.z.size)]
         return float((own - log_sum(table)).sum())
-
-    def _log_density_of_tails(self) -> float:
-        if self.tails.learn is None:
-            return 0.0
-        shape, rate = self.tails[2:]
-        alpha = self.model.alpha
-        df = 2.0 * (alpha[:1] if self.tails.learn == "shared" else alpha[self.counts > 0])
-        ends = gammainc(shape, rate * np.array([LOWEST, HIGHEST]))
-        constant = shape * math.log(rate) - math.lgamma(shape) - math.log(ends[1] - ends[0])
-        return float((constant + (shape - 1.0) * np.log(df) - rate * df).sum())
 
     def record(self) -> dict[str, np.ndarray]:
         """Cluster parameters, whatever the updates show, log densities and concentration."""
@@ -446,7 +392,7 @@ class ShardedSampler:
         """Everything needed to continue; shards have nothing of it."""
         tried = {} if self._moves is None else self._moves.tried
         return {
-            "z": self._z.copy(),
+            "z": self.z.copy(),
             "statistics": self.statistics.copy(),
             "ladder": self.ladder.copy(),
             "tail_sums": self.tail_sums.copy(),
@@ -480,8 +426,8 @@ class ShardedSampler:
             raise StateError(f"it has room for {n_slots} clusters, not for {self.n_slots}")
         if statistics.shape[1:] != self.statistics.shape[1:]:
             raise StateError("its statistics are of other columns")
-        self._z = fitting(saved_array(state, "z"), self._z, "z")
-        if self._z.min(initial=0) < 0 or self._z.max(initial=0) >= n_slots:
+        self.z = fitting(saved_array(state, "z"), self.z, "z")
+        if self.z.min(initial=0) < 0 or self.z.max(initial=0) >= n_slots:
             raise StateError("its labels name clusters that it has no room for")
         slots = np.minimum(np.arange(n_slots), self.n_slots - 1)
         self._choose(slots)
@@ -494,7 +440,8 @@ class ShardedSampler:
         alpha = fitting(saved_array(state, "alpha"), self.model.alpha, "alpha")
         self.model = _Model(alpha)
         self._log_mixture = float(saved_array(state, "log_mixture"))
-        self.key = tuple(int(word) for word in saved_array(state, "key"))
+        first, second = (int(word) for word in saved_array(state, "key"))
+        self.key = first, second
         self.n_sweeps = int(saved_array(state, "n_sweeps"))
         self._fresh = bool(saved_array(state, "fresh"))
         counted = np.asarray(saved_array(state, "counted")).astype(int).tolist()
