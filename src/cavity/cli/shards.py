@@ -121,7 +121,7 @@ class ShardModel(TableModel):
         """Refuse settings and files that the estimator would refuse."""
         self.refuse_few(selection.n_rows, settings)
         with speaking_of_options():
-            estimator.check(selection.path)
+            estimator.check(selection.path, selection.columns)
 
     def size(self, selection: Any) -> str:
         """How much there is to cluster, in words."""

@@ -107,13 +107,16 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, X: Any) -> Self:
-        """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
+    def check(self, X: Any, columns: Sequence[str] | None = None) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self.
+
+        Of files only the footers are looked at.
+        """
         self._check_settings()
         if is_in_shards(X):
-            check_prior(self._specification(), self.n_clusters)
+            self._check_spread()
             if isinstance(X, str | os.PathLike):
-                source_of(X, None, None, True)
+                source_of(X, None, None if columns is None else tuple(columns), True)
             return self
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
@@ -179,13 +182,18 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         self._finish(posterior)
         return self
 
-    def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
-        """Sample over rows in blocks, here or on a cluster."""
+    def _check_spread(self) -> None:
+        """Refuse settings that rows in blocks cannot be sampled with."""
         if self.collapse not in ("collapsed", PARALLEL):
             raise ValueError(
                 f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
                 f"{PARALLEL!r}, which is exact as well."
             )
+        check_prior(self._specification(), self.n_clusters)
+
+    def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
+        """Sample over rows in blocks, here or on a cluster."""
+        self._check_spread()
         prior, start = self._specification(), self.init
         if is_in_shards(X):
             if not isinstance(self.init, str):

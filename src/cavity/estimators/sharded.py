@@ -154,7 +154,6 @@ def fit_rows(
     recorded : mapping
         What the record of the run says of the estimator.
     """
-    check_prior(prior, n_clusters)
     n = sum(source.sizes)
     if n < 2:
         raise ValueError(f"There are {n} rows: clustering needs at least 2. Give more data.")
@@ -244,7 +243,7 @@ class _Chains:
             rng,
             n_adapted=self.settings.n_warmup,
             moves=self.moves,
-            describe=describe,  # type: ignore[arg-type]
+            describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),
         )
 

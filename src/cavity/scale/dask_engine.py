@@ -8,6 +8,7 @@ client adds up sums in a fixed order, so that neither workers nor their number l
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -58,6 +59,17 @@ def _set_allowed_failures(number: int, dask_scheduler: Any = None) -> None:
     dask_scheduler.allowed_failures = max(number, dask_scheduler.allowed_failures)
 
 
+def _host(address: str) -> str:
+    """The machine that an address is on.
+
+    Examples
+    --------
+    >>> _host("tcp://10.0.0.7:41313")
+    '10.0.0.7'
+    """
+    return re.split("[:/]", address.partition("://")[2])[0]
+
+
 class DaskEngine:
     """All rows on a cluster.
 
@@ -81,7 +93,7 @@ class DaskEngine:
         self._known = self._workers()
         if not self._known:
             raise ShardError("The Dask cluster has no workers; start some first.")
-        threads = sum(info["nthreads"] for info in self._known.values())
+        threads = sum(self._known.values())
         if n_shards is None:
             n_shards = max(threads, min(PER_THREAD * threads, self.n_rows // LEAST_ROWS))
         self._layouts = layouts(source.sizes, n_shards, block)
@@ -94,12 +106,13 @@ class DaskEngine:
         self._rows_per_second = 0.0
         self._warm_up(len(source.columns))
 
-    def _workers(self) -> dict[str, Any]:
-        return dict(self.client.scheduler_info(n_workers=-1)["workers"])
+    def _workers(self) -> dict[str, int]:
+        """Threads of every worker, by its address."""
+        return dict(self.client.nthreads())
 
     def _warm_up(self, d: int) -> None:
         """Let one worker of each host compile; the others find its cache."""
-        hosts = {info["host"]: address for address, info in self._known.items()}
+        hosts = {_host(address): address for address in self._known}
         done = [
             self.client.submit(rehearse, d, workers=[address], pure=False)
             for address in hosts.values()

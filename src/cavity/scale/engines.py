@@ -41,6 +41,9 @@ class Engine(Protocol):
     def events(self) -> dict[str, float]:
         """Counters since the engine began."""
 
+    def close(self) -> None:
+        """Let everything go."""
+
 
 def gather(parts: Iterable[Gathered], order: Order, n_blocks: int) -> Total:
     """One whole from what the shards gave, in the order of the shards."""
