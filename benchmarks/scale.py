@@ -8,7 +8,8 @@
     python benchmarks/scale.py predict measured.json   # the curve to 1,000 workers, from the above
 
 Each prints one JSON line. Kernels are compiled before any clock is read; what is compared is
-measured in turns, and the best of the turns is taken.
+measured in turns, and the best of the turns is taken. Processor seconds are told beside wall time,
+since only they mean something on a machine that does other work.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from cavity.scale.passes import Order
 from cavity.scale.sources import ArraySource
 
 TURNS = 5
+OPTIONS = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
 
 
 def clusters(n, d, k, seed, spread=5.0):
@@ -64,6 +66,21 @@ def best(functions, turns=TURNS, clock=time.perf_counter):
             function()
             seconds[name].append(clock() - start)
     return {name: min(values) for name, values in seconds.items()}
+
+
+def on_the_way(engine, client, order, n_passes=20):
+    """Processor seconds of a pass: of client and scheduler, and of each worker.
+
+    What wall time there would be on processors that nothing else uses, but for latencies.
+    """
+    engine.run(order)
+    workers = client.run(time.process_time)
+    start = time.process_time()
+    for _ in range(n_passes):
+        engine.run(order)
+    own = time.process_time() - start
+    after = client.run(time.process_time)
+    return own / n_passes, [(after[w] - workers[w]) / n_passes for w in workers]
 
 
 def em_seconds(X, k, centres, n_iterations=4):
@@ -101,21 +118,21 @@ def sweep(n=10**6, d=3, k=10):
     two = loaded(ThreadEngine(source, 2), n, d)
     out = {"sweep ns/row": own / n * 1e9, "gaussian ns/row": gaussian / n * 1e9}
     out |= {"EM ns/row": em / n * 1e9, "against EM": own / em, "gaussian against EM": gaussian / em}
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with (
-        LocalCluster(n_workers=1, **options) as a, Client(a) as first,
-        LocalCluster(n_workers=2, **options) as b, Client(b) as second,
-    ):  # fmt: skip
-        engines = {
-            "1 thread": one,
-            "2 threads": two,
-            "1 worker": loaded(DaskEngine(source, first), n, d),
-            "2 workers": loaded(DaskEngine(source, second), n, d),
-        }
-        wall = best({name: lambda e=e: e.run(order) for name, e in engines.items()})
-    out |= {f"seconds, {name}": seconds for name, seconds in wall.items()}
-    out["2 threads against 1"] = wall["1 thread"] / wall["2 threads"]
-    out["2 workers against 1"] = wall["1 worker"] / wall["2 workers"]
+    wall = best({"1": lambda: one.run(order), "2": lambda: two.run(order)})
+    out |= {f"seconds, {name} threads": seconds for name, seconds in wall.items()}
+    out["2 threads against 1"] = wall["1"] / wall["2"]
+    for n_workers in (1, 2):
+        with (
+            LocalCluster(n_workers=n_workers, **OPTIONS) as local,
+            Client(local) as client,
+        ):
+            engine = loaded(DaskEngine(source, client), n, d)
+            wall = best({"w": lambda e=engine: e.run(order)})
+            own, each = on_the_way(engine, client, order)
+        out[f"seconds, {n_workers} workers"] = wall["w"]
+        out[f"processor seconds, {n_workers} workers"] = own + max(each)
+    for what in ("seconds", "processor seconds"):
+        out[f"2 workers against 1, {what}"] = out[f"{what}, 1 workers"] / out[f"{what}, 2 workers"]
     return out
 
 
@@ -126,21 +143,22 @@ def overhead(n=10**5, d=3, k=10):
 
     X, _, centres = clusters(n, d, k, 1)
     source, order = ArraySource(X, tuple("abc"[:d])), order_of(centres)
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(n_workers=1, **options) as local, Client(local) as client:
-        engines = {
-            "threads": loaded(ThreadEngine(source, 1), n, d),
-            "dask": loaded(DaskEngine(source, client), n, d),
-        }
-        wall = best({name: lambda e=e: e.run(order) for name, e in engines.items()}, 30)
+    with LocalCluster(n_workers=1, **OPTIONS) as local, Client(local) as client:
+        threads = loaded(ThreadEngine(source, 1), n, d)
+        engine = loaded(DaskEngine(source, client), n, d)
+        wall = best({"threads": lambda: threads.run(order), "dask": lambda: engine.run(order)}, 30)
+        alone = best({"": lambda: threads.run(order)}, 10, time.thread_time)[""]
+        own, each = on_the_way(engine, client, order)
     return {
         "ms, 1 thread": 1e3 * wall["threads"],
         "ms, 1 worker": 1e3 * wall["dask"],
         "ms of overhead": 1e3 * (wall["dask"] - wall["threads"]),
+        "processor ms of overhead": 1e3 * (own + each[0] - alone),
     }
 
 
 def unknown(n=10**6, d=2, k=20, seed=11):
+    n = int(n)
     from sklearn.metrics import adjusted_rand_score
     from sklearn.mixture import BayesianGaussianMixture
 
@@ -183,6 +201,7 @@ def peak():
 
 
 def large(n=10**7, d=3, k=10, n_files=10):
+    n = int(n)
     import pyarrow as pa
     import pyarrow.parquet as pq
     from distributed import Client, LocalCluster
@@ -203,8 +222,7 @@ def large(n=10**7, d=3, k=10, n_files=10):
             truth = z if truth is None else truth
             table = {c: part[:, j] for j, c in enumerate("abcdefgh"[:d])}
             pq.write_table(pa.table(table), folder / f"part-{at}.parquet")
-        options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-        with LocalCluster(n_workers=2, **options) as local, Client(local) as client:
+        with LocalCluster(n_workers=2, **OPTIONS) as local, Client(local) as client:
             start = time.perf_counter()
             m = StudentTMixture(k, n_chains=1, n_warmup=50, n_draws=50, random_state=0)
             with warnings.catch_warnings():
@@ -230,7 +248,7 @@ def large(n=10**7, d=3, k=10, n_files=10):
 
 
 def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
-    """Milliseconds of a pass over shards of 64 rows, by their number; bytes that it moves."""
+    """Processor ms of a pass over shards of 64 rows, by their number; bytes that it moves."""
     import pickle
 
     from distributed import Client, LocalCluster
@@ -241,16 +259,16 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     block = 64
     X, _, centres = clusters(block * max(counts), d, k, 1)
     order = order_of(centres)
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(n_workers=2, **options) as local, Client(local) as client:
-        engines = {
-            n: loaded(
-                DaskEngine(ArraySource(X[: block * n], tuple("abc"[:d])), client, n, block), 1, d
-            )
-            for n in counts
-        }
-        wall = best({n: lambda e=e: e.run(order) for n, e in engines.items()}, 10)
-    slope, fixed = np.polyfit(list(wall), [1e3 * seconds for seconds in wall.values()], 1)
+    spent = {}
+    with LocalCluster(n_workers=1, **OPTIONS) as local, Client(local) as client:
+        for n in counts:
+            source = ArraySource(X[: block * n], tuple("abc"[:d]))
+            engine = loaded(DaskEngine(source, client, n, block), 1, d)
+            own, each = on_the_way(engine, client, order, 10)
+            spent[n] = own, each[0]
+    numbers = list(spent)
+    slope, fixed = np.polyfit(numbers, [1e3 * own for own, _ in spent.values()], 1)
+    working = np.polyfit(numbers, [1e3 * each for _, each in spent.values()], 1)[0]
     # A shard of 10^6 rows, as it would be: its answer is a few nodes of the tree.
     n = 10**6
     from cavity.scale.blocks import layouts
@@ -260,8 +278,11 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     shard = make_shard(layout, np.zeros((n, d)), still, still + 1.0, still, np.arange(0))
     answer = len(pickle.dumps(run_pass(shard, order)))
     return {
-        "ms, by tasks": {n: 1e3 * seconds for n, seconds in wall.items()},
+        "client and worker, ms, by tasks": {
+            n: [1e3 * v for v in both] for n, both in spent.items()
+        },
         "ms per task": float(slope),
+        "ms per task, worker": float(working),
         "ms of a pass": float(max(fixed, 0.0)),
         "bytes to a task": len(pickle.dumps(order)),
         "bytes from a task": answer,

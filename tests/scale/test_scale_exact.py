@@ -55,9 +55,9 @@ def p_value(likelihood, prior, n_sweeps, seed, **options):
 @pytest.mark.parametrize(
     ("likelihood", "prior", "n_sweeps", "options"),
     [
-        ("gaussian", "dp", 1500, {"n_shards": 3, "scouts": SOME}),
-        ("student-t", "dirichlet", 1200, {"n_shards": 2}),
-        ("student-t", "dp", 3000, {"moves": False}),
+        ("gaussian", "dp", 900, {"n_shards": 3, "scouts": SOME}),
+        ("student-t", "dirichlet", 500, {"n_shards": 2}),
+        ("student-t", "dp", 2000, {"moves": False}),
     ],
 )
 def test_frequencies_of_partitions(likelihood, prior, n_sweeps, options):
@@ -168,7 +168,7 @@ def largest(case, n_sweeps, spoil=lambda sampler: None):
 
 
 def test_joint_distribution_of_everything():
-    assert largest(JOINT[3], 2500) < 1.0
+    assert largest(JOINT[3], 1500) < 1.0
 
 
 @pytest.mark.slow
