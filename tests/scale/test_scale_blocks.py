@@ -198,3 +198,27 @@ def test_a_normal_inverse_wishart_against_scipy():
     assert np.mean([d.mean for d in draws], axis=0) == pytest.approx(mean, abs=0.12)
     assert np.mean([d.covariance for d in draws], axis=0) == pytest.approx(psi / 2.0, abs=0.15)
     assert not NIW(pack(mean, 0.5, 5.0, psi) - moments(place, 4.0), 2).proper
+
+
+def test_proposals_at_the_ends_of_shares_are_numbers():
+    """A slot whose weight is lost in the other's rounding has a density all the same."""
+    from cavity.scale.scouts import Scouts
+    from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
+
+    rng = np.random.default_rng(3)
+    y = rng.standard_normal((200, 2))
+    moves, natural = SplitMerge(Scouts(y, 2000), 2000), np.zeros(7)
+    natural[:] = [0.1, 5.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+    before = NIW(natural, 2)
+    for weight in ([1.0, 1e-30, 1e-300], [0.6, 0.4, 1e-18]):
+        for _ in range(60):
+            now = Mixture(np.array(weight), [before.draw(rng) for _ in weight], np.full(3, np.inf))
+            table = np.array(
+                [
+                    np.log(w) + moves.scouts.log_density(place, np.inf)
+                    for w, place in zip(now.weight, now.locations, strict=True)
+                ]
+            )
+            for kind in KINDS:
+                moves.propose(now, table, dirichlet(3, 0.1), natural, kind, rng)
+    assert moves.tried["twins"] == 120

@@ -138,7 +138,7 @@ class SplitMerge:
         if halves is None or drawn is None:
             return None
         first, second, share = drawn
-        log_forward = halves.log_density(first, second, share)
+        log_forward = halves.log_density(first, second, (share, 1.0 - share))
         log_forward += math.log(self._odds(weight)[a] * self._empty_odds(weight, a)[e])
         then = _with(now, a, e, (first, second), (share, 1.0 - share))
         changed = self._changed(table, then, a, e)
@@ -176,7 +176,7 @@ class SplitMerge:
         if halves is None:
             return None
         own = now.locations[a], now.locations[e]
-        log_back = halves.log_density(*own, weight[a] / total)
+        log_back = halves.log_density(*own, (weight[a] / total, weight[e] / total))
         log_back += math.log(self._odds(then.weight)[a] * self._empty_odds(then.weight, a)[e])
         log_ratio = log_back - log_forward + before.log_density(place)
         log_ratio -= before.log_density(own[0]) + before.log_density(own[1])
@@ -185,8 +185,8 @@ class SplitMerge:
     def _log_empty(self, mixture: Mixture, prior: Any, a: int, e: int) -> float:
         """Log density of an empty slot's share of the pair."""
         total = mixture.weight[a] + mixture.weight[e]
-        shapes = empty_shape(prior), 1.0 + self.n_rows * total
-        return _log_beta(mixture.weight[e] / total, *shapes)
+        shares = mixture.weight[e] / total, mixture.weight[a] / total
+        return _log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
 
     def _changed(self, table: np.ndarray, then: Mixture, a: int, e: int) -> np.ndarray:
         out = table.copy()
@@ -255,11 +255,11 @@ class _Launched:
         share = min(max(float(rng.beta(x, y)), 1e-12), 1.0 - 1e-12)
         return first.draw(rng), second.draw(rng), share
 
-    def log_density(self, one: Location, other: Location, share: float) -> float:
+    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
         return _log_mean(
             [
                 first.log_density(one) + second.log_density(other)
-                + _log_beta(share, x, y)
+                + _log_beta(shares, x, y)
                 for first, second, x, y in self.parts
             ]
         )  # fmt: skip
@@ -285,11 +285,11 @@ class _Twins:
         second = self._second(first, share)
         return (first, second.draw(rng), share) if second.proper else None
 
-    def log_density(self, one: Location, other: Location, share: float) -> float:
-        second = self._second(one, share)
+    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
+        second = self._second(one, shares[0])
         if not second.proper:
             return -math.inf
-        firsts = [first.log_density(one) for first in self._firsts(share)]
+        firsts = [first.log_density(one) for first in self._firsts(shares[0])]
         return _log_mean(firsts) + second.log_density(other)
 
 
@@ -300,10 +300,10 @@ def _log_mean(values: list[float]) -> float:
     return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
 
 
-def _log_beta(share: float, x: float, y: float) -> float:
-    """Log density of a beta variate."""
+def _log_beta(shares: tuple[float, float], x: float, y: float) -> float:
+    """Log density of a beta variate, given with what it leaves of one: either may be tiny."""
     value = math.lgamma(x + y) - math.lgamma(x) - math.lgamma(y)
-    return value + (x - 1.0) * math.log(share) + (y - 1.0) * math.log1p(-share)
+    return value + (x - 1.0) * math.log(shares[0]) + (y - 1.0) * math.log(shares[1])
 
 
 def _with(
