@@ -23,6 +23,7 @@ PAGES = {
     "docs/series.md": 6,
     "docs/tables.md": 1,
     "docs/extending.md": 2,
+    "docs/scaling.md": 1,
 }
 BLOCK = re.compile(r"(?:Save this as `(\w+\.py)`:\n\n)?```python\n(.*?)```", re.DOTALL)
 
@@ -70,6 +71,7 @@ NEEDS = {
     "docs/series.md": lambda: sales_of_houses().to_csv("sales.csv", index=False),
     "docs/tables.md": lambda: None,
     "docs/extending.md": lambda: None,
+    "docs/scaling.md": lambda: None,
 }
 
 

@@ -13,6 +13,7 @@ batch means.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -246,21 +247,34 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
     return PartitionSampler(collapse, prior, start.z, rng, updates=(learner,), moves=moves)
 
 
-def z_scores(case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None) -> np.ndarray:
+class Steps(NamedTuple):
+    """How a kind of sampler is made, given new data and read."""
+
+    make: Callable
+    renew: Callable
+    read: Callable
+
+
+COLLAPSES = Steps(make_sampler, new_data, state_of)
+
+
+def z_scores(
+    case: Case, n_sweeps: int, seed: int, spoil=lambda sampler: None, steps: Steps = COLLAPSES
+) -> np.ndarray:
     """One score per function; standard normal if the sampler is right."""
     rng = np.random.default_rng(seed)
     n_prior = 8000
     prior = np.array([functions(from_priors(case, rng), case) for _ in range(n_prior)])
-    sampler = make_sampler(case, rng)
+    sampler = steps.make(case, rng)
     for _ in range(100):
         sampler.sweep(rng)
-        new_data(sampler, rng)
+        steps.renew(sampler, rng)
     chain = np.empty((n_sweeps, prior.shape[1]))
     for row in chain:
         sampler.sweep(rng)
-        new_data(sampler, rng)
+        steps.renew(sampler, rng)
         spoil(sampler)
-        row[:] = functions(state_of(sampler), case)
+        row[:] = functions(steps.read(sampler), case)
     n_batches = 50
     batches = chain[: n_sweeps // n_batches * n_batches].reshape(n_batches, -1, chain.shape[1])
     means = batches.mean(axis=1)

@@ -45,6 +45,7 @@ Examples:
   cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
   cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
+  cavity fit rows/ --clusters 10 --workers 4
 
 Names of rows and series are kept exactly as written (007 stays 007). Anything that can be read in
 two ways is refused, with the option that settles it.
@@ -69,6 +70,7 @@ Examples:
   cavity predict wine-run new.csv
   cavity predict wine-run new.csv --out placed.csv --drop-missing
   cavity predict sales-run next-year.csv > expected.csv
+  cavity predict big-run new-rows/ --out placed --workers 4
 """
 
 app = typer.Typer(
@@ -148,6 +150,18 @@ DropMissing = Annotated[
 IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")
+PLACES = ("--jobs", "--workers", "--scheduler")
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Spread the rows over so many processes of this machine, by Dask."),
+]
+Scheduler = Annotated[
+    Text,
+    typer.Option(
+        help="Spread the rows over a Dask cluster that is there, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is in --out.")]
 
@@ -156,7 +170,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that
 def fit(
     context: typer.Context,
     data: Annotated[
-        Path | None, typer.Argument(help="Table to cluster: CSV or Parquet.", metavar="DATA")
+        Path | None,
+        typer.Argument(
+            help="Table to cluster: CSV or Parquet, or a folder of Parquet files.", metavar="DATA"
+        ),
     ] = None,
     model: Annotated[
         Model,
@@ -216,7 +233,7 @@ def fit(
     collapse: Annotated[
         Text,
         typer.Option(
-            help="Sampler: ep, collapsed, blocked or naive (student-t); collapsed or naive."
+            help="Sampler: collapsed, naive or parallel; with student-t also ep or blocked."
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
@@ -266,6 +283,8 @@ def fit(
         int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; does not change the draws.")] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -280,6 +299,7 @@ def fit(
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import runs
     from cavity.cli.models import MODELS, options_of
+    from cavity.cli.shards import cluster
     from cavity.cli.tables import Choice, split_names
 
     _speak(quiet)
@@ -292,13 +312,15 @@ def fit(
                 "Missing argument 'DATA': the table to cluster, as in 'cavity fit data.csv'; see "
                 "'cavity fit --help'."
             )
-        others = sorted(given - {"--resume", "--out", "--quiet", "--jobs", *LIMITS})
+        others = sorted(given - {"--resume", "--out", "--quiet", *PLACES, *LIMITS})
         if others:
             raise UserError(
                 f"--resume takes all settings from the run in {out}; leave out {others[0]}."
             )
         limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
-        raise typer.Exit(runs.resume(out, limits, quiet=quiet, jobs=jobs))
+        with cluster(workers, scheduler) as client:
+            code = runs.resume(out, limits, quiet=quiet, jobs=jobs, client=client)
+        raise typer.Exit(code)
     for name in sorted(given - options_of(model.value)):
         owners = [other.name for other in MODELS.values() if name in other.options]
         if owners:
@@ -339,12 +361,12 @@ def fit(
         drop_missing=drop_missing,
         types=split_names(types),
     )
-    raise typer.Exit(
-        runs.fit(
+    with cluster(workers, scheduler) as client:
+        code = runs.fit(
             data, out, model.value, choice, settings,
-            resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs,
-        )
-    )  # fmt: skip
+            resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs, client=client,
+        )  # fmt: skip
+    raise typer.Exit(code)
 
 
 def _given(context: typer.Context) -> set[str]:
@@ -426,7 +448,11 @@ def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="Table of new rows: CSV or Parquet.")],
     out: Annotated[
-        Path | None, typer.Option(help="CSV file to write [default: standard output]")
+        Path | None,
+        typer.Option(
+            help="CSV file to write [default: standard output]; of a folder of Parquet files, a "
+            "folder."
+        ),
     ] = None,
     id_column: IdColumn = None,
     exclude: Exclude = None,
@@ -436,9 +462,12 @@ def predict(
     decimal: Decimal = None,
     thousands: Thousands = None,
     date_format: DateFormat = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Place new rows; the help text is `PREDICT_HELP`."""
     from cavity.cli import runs
+    from cavity.cli.shards import cluster
     from cavity.cli.tables import split_names
 
     _speak(False)
@@ -452,7 +481,9 @@ def predict(
         "thousands": thousands,
         "date_format": date_format,
     }
-    raise typer.Exit(runs.predict(run, data, out, given))
+    with cluster(workers, scheduler) as client:
+        code = runs.predict(run, data, out, given, client)
+    raise typer.Exit(code)
 
 
 def _speak(quiet: bool) -> None:

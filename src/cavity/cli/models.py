@@ -18,6 +18,7 @@ from cavity.cli.tables import (
     Choice,
     Selection,
     needs_table,
+    read_table,
     select,
     select_rows,
     select_table,
@@ -94,6 +95,17 @@ class Model:
     def heading(self, estimator: Any) -> str:
         """What to say before the summary."""
         return ""
+
+    def open(self, data: Path, choice: Choice) -> Any:
+        """What of a file is meant."""
+        return self.read(read_table(data, choice), choice)  # type: ignore[attr-defined]
+
+    def shown(self, selection: Any, estimator: Any) -> Any:
+        """The rows that pictures and tables show."""
+        return selection.table
+
+    def place(self, estimator: Any, selection: Any, out: Path) -> None:
+        """Write what is known of every row, where tables in memory do not have it."""
 
 
 class RowsModel(Model):

@@ -11,8 +11,9 @@ from typing import Any
 
 from cavity.cli import folder as files
 from cavity.cli import record as records
+from cavity.cli import shards
 from cavity.cli.errors import Interrupted, UserError, note, say
-from cavity.cli.models import FAR, MODELS, chosen_model, speaking_of_options
+from cavity.cli.models import AUTO, FAR, MODELS, chosen_model, speaking_of_options
 from cavity.cli.record import RunFile, Source, read_record
 from cavity.cli.summary import THRESHOLD, plural, summarise, wrap
 from cavity.cli.tables import Choice, Selection, file_digest, read_table
@@ -31,6 +32,7 @@ def fit(
     quiet: bool = False,
     jobs: int | None = None,
     demo: bool = False,
+    client: Any = None,
 ) -> int:
     """Cluster a file, write the folder of the run, print the summary.
 
@@ -53,23 +55,29 @@ def fit(
         Threads.
     demo : bool
         Whether a demonstration asks.
+    client : distributed.Client, optional
+        Cluster that the rows are spread over.
 
     Returns
     -------
     int
         Exit code.
     """
-    table = read_table(data, choice)
-    model = chosen_model(model, table, choice)
-    kind = MODELS[model]
     settings = {name: value for name, value in settings.items() if value is not None}
+    table = None
+    if shards.is_in_shards(data, settings, client):
+        model = "student-t" if model == AUTO else model
+    else:
+        table = read_table(data, choice)
+        model = chosen_model(model, table, choice)
     if model == "table" and "noise" in settings:
         raise UserError(
             "--noise goes with measurements alone; leave it out, or the columns of text with "
             "--exclude."
         )
+    kind, settings = _kind(data, model, settings, client)
     estimator = kind.make(settings)
-    selection = kind.read(table, choice)
+    selection = kind.open(data, choice) if table is None else kind.read(table, choice)
     kind.check(estimator, selection, choice, settings)
     wanted = _request(data, model, choice, selection, settings, demo)
     # Nothing is touched on disk for a request that will be refused.
@@ -82,7 +90,7 @@ def fit(
         run = going_on or _with_seed(wanted)
         if going_on is not None and going_on.status == records.DRAWN:
             say(f"The draws of the run in {out} are whole; what else belongs to it is written now.")
-            return _finish(out, run, selection, kind.load(out), quiet=quiet)
+            return _finish(out, run, kind, selection, kind.load(out), quiet=quiet)
         run.at(records.RUNNING).write(out)
         if not quiet:
             if going_on is not None:
@@ -102,7 +110,25 @@ def fit(
         early = estimator.posterior_.record.interrupted
         run = run.at(records.INTERRUPTED if early else records.DRAWN)
         run.write(out)
-        return _finish(out, run, selection, estimator, quiet=quiet)
+        return _finish(out, run, kind, selection, estimator, quiet=quiet)
+
+
+def _kind(
+    data: Path, model: str, settings: dict[str, Any], client: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The model, for a table in memory or in shards, and its settings."""
+    kind = MODELS[model]
+    if not shards.is_in_shards(data, settings, client):
+        return kind, settings
+    if kind.noun == "series":
+        raise UserError("Series cannot be spread over shards; give one file, without --workers.")
+    if model == "table":
+        raise UserError(
+            "Categories and counts cannot be spread over shards; give one file, without --workers."
+        )
+    fields = {f.name: getattr(kind, f.name) for f in dataclasses.fields(kind)}
+    found = shards.ShardModel(**fields, client=client)
+    return found, {"collapse": shards.PARALLEL, **settings}
 
 
 def _request(
@@ -111,14 +137,13 @@ def _request(
     """What is asked for, every column named."""
     resolved = choice
     if model != "series":
-        columns = tuple(str(name) for name in selection.table.columns)
         resolved = dataclasses.replace(
-            choice, columns=columns, exclude=(), id_column=selection.id_column
+            choice, columns=selection.columns, exclude=(), id_column=selection.id_column
         )
     source = Source(
         path=str(data.resolve()),
-        digest=file_digest(data),
-        rows=len(selection.table),
+        digest=getattr(selection, "digest", None) or file_digest(data),
+        rows=selection.n_rows,
         dropped=selection.n_dropped,
         id_name=selection.id_name,
         choice=resolved,
@@ -170,7 +195,12 @@ def _going_on(out: Path, wanted: RunFile, *, resume: bool, overwrite: bool) -> R
 
 
 def resume(
-    out: Path, limits: Mapping[str, Any], *, quiet: bool = False, jobs: int | None = None
+    out: Path,
+    limits: Mapping[str, Any],
+    *,
+    quiet: bool = False,
+    jobs: int | None = None,
+    client: Any = None,
 ) -> int:
     """Go on with the run in a folder: all that is needed is in its ``run.json``.
 
@@ -183,6 +213,8 @@ def resume(
     quiet : bool
     jobs : int, optional
         Threads.
+    client : distributed.Client, optional
+        Cluster that the rows are spread over.
     """
     found = read_record(out)
     if found.status == records.FINISHED:
@@ -194,14 +226,18 @@ def resume(
             f"{found.data.path}, which the run in {out} was reading, is gone; repeat the 'cavity "
             "fit' command with the file's new place."
         )
-    if file_digest(path) != found.data.digest:
+    if (
+        path.is_file()
+        and found.settings.get("collapse") != "parallel"
+        and (file_digest(path) != found.data.digest)
+    ):
         raise UserError(
             f"{path} has changed since the run in {out} began, so it cannot go on; add "
             "--overwrite to a new 'cavity fit' command."
         )
     return fit(
         path, out, found.model, found.data.choice, found.settings,
-        resume=True, quiet=quiet, jobs=jobs, demo=found.demo,
+        resume=True, quiet=quiet, jobs=jobs, demo=found.demo, client=client,
     )  # fmt: skip
 
 
@@ -213,11 +249,14 @@ def _safe(out: Path) -> str:
     return f"All draws are safe in {out / files.POSTERIOR}; 'cavity report {out}' writes the rest."
 
 
-def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: bool) -> int:
+def _finish(
+    out: Path, run: RunFile, kind: Any, selection: Any, estimator: Any, *, quiet: bool
+) -> int:
     """All that follows from the draws; if it fails the draws are safe, and the message says so."""
     early = run.status == records.INTERRUPTED
     try:
-        text = _write_results(out, run, selection.table, estimator)
+        kind.place(estimator, selection, out)
+        text = _write_results(out, run, kind.shown(selection, estimator), estimator)
     except KeyboardInterrupt:
         raise Interrupted(f"stopped. {_safe(out)}") from None
     except (OSError, ValueError, MemoryError) as error:
@@ -228,7 +267,7 @@ def _finish(out: Path, run: RunFile, selection: Any, estimator: Any, *, quiet: b
     if not early:
         run = _complete(out, run, estimator.posterior_.record.stopped)
     if not quiet:
-        say("\n" + text + "\n\n" + _farewell(out, run))
+        say("\n" + text + "\n\n" + _farewell(out, run, kind))
     return 130 if early else 0
 
 
@@ -294,8 +333,7 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
 
 
-def _farewell(out: Path, run: RunFile) -> str:
-    kind = MODELS[run.model]
+def _farewell(out: Path, run: RunFile, kind: Any) -> str:
     listing = [
         (files.REPORT, "everything above with pictures; open it in a browser"),
         *kind.written(),
@@ -320,8 +358,12 @@ def _farewell(out: Path, run: RunFile) -> str:
 
 def report(out: Path, data: Path | None) -> int:
     """Write all that follows from a run's draws again, and print its summary."""
+    from cavity.cli.shards import followed_table
+
     run, estimator = _load(out)
-    table = _training_table(out, run, data)
+    table = followed_table(estimator)
+    if table is None:
+        table = _training_table(out, run, data)
     text = _write_results(out, run, table, estimator)
     if run.status == records.DRAWN:
         _complete(out, run, estimator.posterior_.record.stopped)
@@ -343,6 +385,8 @@ def _load(out: Path) -> tuple[RunFile, Any]:
 def _where(out: Path, run: RunFile) -> Path | None:
     """Where the data of a run lie: where they were, or in its folder."""
     was = Path(run.data.path)
+    if was.is_dir() or "*" in was.name:
+        return was
     return next((path for path in (was, out / was.name) if path.is_file()), None)
 
 
@@ -365,7 +409,9 @@ def _training_table(out: Path, run: RunFile, data: Path | None) -> Any:
     return kind.read(read_table(path, run.data.choice), run.data.choice).table
 
 
-def predict(out: Path, data: Path, to: Path | None, given: Mapping[str, Any]) -> int:
+def predict(
+    out: Path, data: Path, to: Path | None, given: Mapping[str, Any], client: Any = None
+) -> int:
     """Place new rows by a run; CSV to a file or standard output.
 
     Parameters
@@ -378,8 +424,14 @@ def predict(out: Path, data: Path, to: Path | None, given: Mapping[str, Any]) ->
         The file to write.
     given : mapping
         Fields of `Choice` that differ from the run's; None leaves the run's.
+    client : distributed.Client, optional
+        Cluster that places rows in shards.
     """
+    from cavity.cli.shards import is_in_shards
+
     run = read_record(out)
+    if is_in_shards(data, {}, client):
+        return _place(out, data, to, client)
     changes = {name: value for name, value in given.items() if value not in (None, (), False)}
     choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)
     table = read_table(data, choice)
@@ -406,6 +458,17 @@ def predict(out: Path, data: Path, to: Path | None, given: Mapping[str, Any]) ->
         text = printable(text, keep="\n\t")
     sys.stdout.write(text)
     sys.stdout.flush()
+    return 0
+
+
+def _place(out: Path, data: Path, to: Path | None, client: Any) -> int:
+    """Place rows in shards; a folder with a file of results for each file."""
+    if to is None or to.is_file():
+        raise UserError("Rows in shards are placed file by file; give --out, a folder to write.")
+    with speaking_of_options():
+        written = _load(out)[1].place(data, to, client=client)
+    n = len(written)
+    say(f"Wrote the clusters of {n:,} {plural('file', n)} of rows to {to}.")
     return 0
 
 

@@ -97,6 +97,16 @@ class Selection:
     id_column: str | None = None
     n_dropped: int = 0
 
+    @property
+    def n_rows(self) -> int:
+        """Rows to cluster."""
+        return len(self.table)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(str(name) for name in self.table.columns)
+
 
 def split_names(text: str | None) -> tuple[str, ...]:
     """Names separated by commas.

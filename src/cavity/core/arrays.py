@@ -64,6 +64,11 @@ def grown(value: Any, n_slots: int) -> Any:
     return _tied(value._replace(**changes))
 
 
+def slot_axes(value: Any) -> dict[str, int]:
+    """Which arrays of a NamedTuple have a slot axis, and which one it is."""
+    return dict(_SLOT_AXES.get(type(value), {}))
+
+
 def by_slot(value: Any) -> dict[str, np.ndarray]:
     """Copies of the arrays of a NamedTuple that have a slot axis, that axis first."""
     axes = _SLOT_AXES.get(type(value), {})

@@ -93,6 +93,10 @@ class Estimator(Fitted, BaseEstimator):
 
     # ------------------------------------------------------------------ settings
 
+    def _collapses(self) -> tuple[str, ...]:
+        """Names of the samplers there are."""
+        return collapses_of(self._model)
+
     def _specification(self) -> PartitionSpecification:
         return specification(self.prior, self.concentration)
 
@@ -118,10 +122,6 @@ class Estimator(Fitted, BaseEstimator):
         check_seed(self.random_state)
         self._collapse_options()
         as_loss(self.loss)
-
-    def _collapses(self) -> tuple[str, ...]:
-        """What `collapse` may be."""
-        return collapses_of(self._model)
 
     def _collapse_options(self, collapse: str | None = None) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""

@@ -157,60 +157,69 @@ class Plan:
             from_slots=self.from_slots,
         )
 
-    def posterior(
-        self,
-        run: ChainRun,
-        *,
-        names: Any = None,
-        units: Units | None = None,
-        volume: float = 0.0,
-        summaries: Mapping[str, Any] | None = None,
-        **record: Any,
-    ) -> Posterior:
-        """What the chains drew, with its units and how it was made.
+    def posterior(self, run: ChainRun, **more: Any) -> Posterior:
+        """What the chains drew; see `posterior_of`."""
+        return posterior_of(run, self.name, self.max_clusters, noise=self.noisy, **more)
 
-        Parameters
-        ----------
-        run : ChainRun
-        names : sequence, optional
-            Of the observations.
-        units : Units, optional
-            Of the draws; densities are turned into the data's here, all else when it is shown.
-        volume : float
-            What the log likelihood loses on the way to the data's units.
-        summaries : mapping, optional
-            What else the estimator keeps.
-        **record
-            Fields of the record that the estimator knows.
-        """
-        parameters = dict(run.parameters)
-        for name in {"log_likelihood", LOG_MARGINAL} & set(parameters):
-            parameters[name] = parameters[name] - volume
-        return Posterior(
-            run.labels,
-            log_joint=run.log_joint - volume,
-            sweep_seconds=run.sweep_seconds,
-            labels_warmup=run.labels_warmup,
-            parameters=parameters,
-            cluster_parameters=run.cluster_parameters,
-            events=run.events,
-            names=names,
-            units=units,
-            summaries=summaries,
-            record=RunRecord(
-                model=self.name,
-                max_clusters=self.max_clusters,
-                noise=self.noisy,
-                n_sweeps=run.sweep_seconds.shape[1],
-                n_warmup=int(run.n_warmup),
-                thin=int(run.thin),
-                stopped=run.stopped,
-                set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
-                seed=run.entropy,
-                versions=versions(),
-                **record,
-            ),
-        )
+
+def posterior_of(
+    run: ChainRun,
+    name: str,
+    max_clusters: int | None,
+    *,
+    names: Any = None,
+    units: Units | None = None,
+    volume: float = 0.0,
+    summaries: Mapping[str, Any] | None = None,
+    **record: Any,
+) -> Posterior:
+    """What the chains drew, with its units and how it was made.
+
+    Parameters
+    ----------
+    run : ChainRun
+    name : str
+        Of the estimator or model.
+    max_clusters : int or None
+        Most clusters that the prior allows.
+    names : sequence, optional
+        Of the observations.
+    units : Units, optional
+        Of the draws; densities are turned into the data's here, all else when it is shown.
+    volume : float
+        What the log likelihood loses on the way to the data's units.
+    summaries : mapping, optional
+        What else the estimator keeps.
+    **record
+        Fields of the record that the estimator knows.
+    """
+    parameters = dict(run.parameters)
+    for quantity in {"log_likelihood", LOG_MARGINAL} & set(parameters):
+        parameters[quantity] = parameters[quantity] - volume
+    return Posterior(
+        run.labels,
+        log_joint=run.log_joint - volume,
+        sweep_seconds=run.sweep_seconds,
+        labels_warmup=run.labels_warmup,
+        parameters=parameters,
+        cluster_parameters=run.cluster_parameters,
+        events=run.events,
+        names=names,
+        units=units,
+        summaries=summaries,
+        record=RunRecord(
+            model=name,
+            max_clusters=max_clusters,
+            n_sweeps=run.sweep_seconds.shape[1],
+            n_warmup=int(run.n_warmup),
+            thin=int(run.thin),
+            stopped=run.stopped,
+            set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
+            seed=run.entropy,
+            versions=versions(),
+            **record,
+        ),
+    )
 
 
 def prior_of_rows(

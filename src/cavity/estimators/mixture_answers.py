@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Names under which a fit over shards keeps which rows are followed, and their values.
+FOLLOWED, VALUES = "followed_rows", "followed_values"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
@@ -155,6 +157,8 @@ class MixtureAnswers(GapAnswers, Fitted):
 
         check_is_fitted(self)
         n = self.posterior_.n_observations
+        if X is None and VALUES in self.posterior_.summaries:
+            X = self.posterior_.summaries[VALUES]
         if X is not None and len(self._check_data(X, reset=False)) != n:
             raise ValueError(f"X must be the data of the fit, which had {n} rows.")
         return write_report(
@@ -410,6 +414,11 @@ class MixtureAnswers(GapAnswers, Fitted):
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
         posterior = self.posterior_
+        if FOLLOWED in posterior.summaries:
+            raise ValueError(
+                "Leave-one-out needs all labels of a draw, and a fit over shards keeps those of "
+                "some rows. For rows that were left out use score_samples."
+            )
         if len(X) != posterior.n_observations:
             raise ValueError(
                 f"X has {len(X)} rows, the fit had {posterior.n_observations}: leave-one-out needs "

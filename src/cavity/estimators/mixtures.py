@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,7 +18,7 @@ from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
-from cavity.estimators.gaps import filled, refuse_empty_columns
+from cavity.estimators.gaps import filled, refuse_empty_columns, refuse_gaps
 from cavity.estimators.known import (
     UNKNOWN,
     KnownLabels,
@@ -25,9 +27,11 @@ from cavity.estimators.known import (
     weighted_rows,
     with_known,
 )
-from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS, MixtureAnswers
+from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS
 from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
+from cavity.estimators.shard_answers import ShardAnswers
+from cavity.estimators.sharded import check_client, check_prior, fit_rows, is_in_shards, source_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import (
     check_choice,
@@ -52,10 +56,12 @@ NOISE_PRIOR = (1.0, 19.0)
 KNOWN, KNOWN_NAMES = "known", "known_names"
 # Rows that kernels are compiled with.
 FEW = 4
+# The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
+PARALLEL = "parallel"
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
+class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
     """What the two mixtures share: validation, the problem that is sampled, its answers."""
 
     init: Any = "dispersed"
@@ -68,6 +74,9 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
     # ------------------------------------------------------------------ settings
+
+    def _collapses(self) -> tuple[str, ...]:
+        return (*super()._collapses(), PARALLEL)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -134,12 +143,28 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
+    def check(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self.
+
+        Of files only the footers are looked at.
+        """
         self._check_settings()
+        if is_in_shards(X):
+            self._check_spread()
+            if isinstance(X, str | os.PathLike):
+                source_of(X, None, None if columns is None else tuple(columns), True)
+            return self
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         _row_names(X)
+        other.collapse = other._names_in_memory()
         other._plan(*other._check_rows(X, y, sample_weight))
         return self
 
@@ -158,13 +183,26 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             )
         return X, known, weight
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def _names_in_memory(self) -> str:
+        """The sampler whose checks of data are those of this one."""
+        return "collapsed" if self.collapse == PARALLEL else self.collapse
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n, d)
-            Finite numbers, NaN where one is missing. Columns need no scaling.
+        X : array or DataFrame of shape (n, d), path, or Dask DataFrame
+            Finite numbers, NaN where one is missing. Columns need no scaling. A path is that of a
+            Parquet file, a folder of such files, or a pattern such as ``"rows/*.parquet"``.
         y : array of int, optional
             Labels that are known, -1 for those that are not. Rows of the same label stay together
             in every draw, rows of different ones apart. A `y` without any -1 is ignored, as it is
@@ -173,6 +211,10 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             A row of weight w stands for w rows that share their label: whole weights are repeated
             rows that are never parted. Of others the likelihood is taken to that power, and sizes
             of clusters are sums of weights. Rows with gaps have weight one.
+        client : distributed.Client, optional
+            Cluster that the rows are spread over; the page on scaling has more.
+        columns : sequence of str, optional
+            Which columns of a path or Dask DataFrame to use; all by default.
 
         Returns
         -------
@@ -186,6 +228,12 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             If the chains are not shown to agree.
         """
         self._check_settings()
+        check_client(client)
+        if client is not None or is_in_shards(X) or self.collapse == PARALLEL:
+            self._refuse_uneven(y, sample_weight)
+            return self._fit_rows(X, client, None if columns is None else tuple(columns))
+        if columns is not None:
+            raise ValueError("columns are chosen of a path or a Dask DataFrame; give X[columns].")
         names = _row_names(X)
         X, known, weight = self._check_rows(X, y, sample_weight)
         plan, units, box = self._plan(X, known, weight)
@@ -203,6 +251,69 @@ class _Mixture(MixtureAnswers, ClusterMixin, DensityMixin, Estimator):
             noun="row",
             columns=columns,
             columns_named=given is not None,
+        )
+        self._finish(posterior)
+        return self
+
+    def _refuse_uneven(self, y: Any, sample_weight: Any) -> None:
+        """Refuse what rows in blocks cannot have."""
+        known = y is not None and np.any(np.asarray(y) == UNKNOWN)
+        for given, word in (
+            (known, "labels that are known for some rows"),
+            (sample_weight is not None, "sample_weight"),
+            (self.noise, "noise=True"),
+        ):
+            if given:
+                raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
+
+    def _check_spread(self) -> None:
+        """Refuse settings that rows in blocks cannot be sampled with."""
+        if self.collapse not in ("collapsed", PARALLEL):
+            raise ValueError(
+                f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
+                f"{PARALLEL!r}, which is exact as well."
+            )
+        check_prior(self._specification(), self.n_clusters)
+
+    def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
+        """Sample over rows in blocks, here or on a cluster."""
+        self._check_spread()
+        prior, start = self._specification(), self.init
+        if is_in_shards(X):
+            if not isinstance(self.init, str):
+                raise ValueError(
+                    "init must be one of " + ", ".join(map(repr, STARTS)) + " for rows in shards."
+                )
+            source = source_of(X, client, columns, True)
+            self.n_features_in_ = len(source.columns)
+            self.feature_names_in_ = np.array(source.columns, dtype=object)
+        else:
+            X = self._check_data(X, reset=True)
+            given = getattr(self, "feature_names_in_", None)
+            refuse_gaps(X, given)
+            named = tuple(
+                (f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given)
+            )
+            source = source_of(X, client, named, given is not None)
+            if not isinstance(self.init, str):
+                start = check_labels(self.init, len(X), self.n_clusters, prior.is_open)
+        posterior = fit_rows(
+            source,
+            client,
+            name=type(self).__name__,
+            problem=self._own_problem,
+            prior=prior,
+            n_clusters=self.n_clusters,
+            init=start,
+            moves=self.moves,
+            settings=self._run_settings(),
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": {**self._settings(), "collapse": PARALLEL},
+                "data": source.digest,
+            },
+            n_jobs=self.n_jobs,
+            recorded={"settings": self._settings()},
         )
         self._finish(posterior)
         return self
@@ -323,11 +434,13 @@ class StudentTMixture(_Mixture):
     df : "learn", "learn-each" or float
         Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
         ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
-    collapse : {"collapsed", "ep", "blocked", "naive"}
+    collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
         How cluster parameters are dealt with: integrated out, exactly, given the scale variables
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
         expectation propagation (``"ep"``), close and not exact; given scale variables that are
-        drawn after each sweep (``"blocked"``); or not (``"naive"``).
+        drawn after each sweep (``"blocked"``); or not (``"naive"``). ``"parallel"`` draws all
+        labels side by side given drawn parameters, with splits and merges: exact, for 100,000
+        rows and more, shared by `n_jobs` threads or a cluster.
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
         ``n_clusters``: each further one is half as likely, and all proportions are equally
@@ -453,8 +566,9 @@ class GaussianMixture(_Mixture):
     ----------
     n_clusters : int
         The most clusters there may be; under an open prior, where to start.
-    collapse : {"collapsed", "naive"}
-        Integrate cluster parameters out, or condition on draws of them.
+    collapse : {"collapsed", "naive", "parallel"}
+        Integrate cluster parameters out, condition on draws of them, or that with all labels
+        drawn side by side, with splits and merges.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
 covariance_prior_df, covariance_prior_scale, noise

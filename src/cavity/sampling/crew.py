@@ -85,6 +85,11 @@ class Chain:
         """Whether a checkpoint holds draws of this chain that have not been taken over yet."""
         return self._saved is not None and len(self._saved.draws.get("log_joint", ())) > 0
 
+    @property
+    def news(self) -> str:
+        """What its sampler would have a progress bar say, if anything."""
+        return getattr(self.sampler, "news", str)()
+
     def begin(self) -> None:
         """Start the sampler, or take it over from a checkpoint."""
         saved = self._saved

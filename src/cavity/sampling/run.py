@@ -224,8 +224,9 @@ class Run:
 
     def _report(self) -> None:
         for task, chain in enumerate(self.chains):
-            note = "(warm-up)" if chain.n_sweeps < self.stage.n_warmup else ""
-            self.reporter.update(task, chain.n_sweeps, note)
+            stage = "warm-up" if chain.n_sweeps < self.stage.n_warmup else ""
+            note = ", ".join(part for part in (stage, chain.news) if part)
+            self.reporter.update(task, chain.n_sweeps, f"({note})" if note else "")
 
     # ------------------------------------------------------------------ what comes of it
 

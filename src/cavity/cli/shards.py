@@ -1,0 +1,164 @@
+"""Tables in shards: folders and patterns of Parquet files, and clusters to spread them over."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cavity.cli.errors import UserError
+from cavity.cli.models import TableModel, speaking_of_options
+from cavity.cli.tables import Choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cavity.scale.sources import ParquetSource
+
+ROWS = "rows"  # folder of a run with a file of results for each file of the data
+PARALLEL = "parallel"
+ID = "row"
+
+
+def is_in_shards(data: Path, settings: Any, client: Any) -> bool:
+    """Whether a table is to be read where it is needed, file by file."""
+    if data.is_dir() or client is not None:
+        return True
+    if data.is_file():
+        return settings.get("collapse") == PARALLEL and data.suffix in (".parquet", ".pq")
+    return bool(glob.has_magic(str(data)))
+
+
+@contextmanager
+def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+    """A client of a cluster that is started here, or joined; None where neither is asked for."""
+    if workers is None and scheduler is None:
+        yield None
+        return
+    option = "--workers" if scheduler is None else "--scheduler"
+    if workers is not None and scheduler is not None:
+        raise UserError(
+            "--workers starts a cluster here and --scheduler joins one that is there; give one."
+        )
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise UserError(f"{option} needs Dask: pip install 'cavity[dask]'.") from None
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=10)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise UserError(
+                f"No Dask scheduler answers at {scheduler} ({type(error).__name__}); check the "
+                "address, such as tcp://host:8786, and that it runs."
+            ) from error
+        with client:
+            yield client
+        return
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as local,
+        Client(local) as client,
+    ):
+        yield client
+
+
+@dataclass(frozen=True)
+class ShardSelection:
+    """What is to be clustered, without having been read."""
+
+    source: ParquetSource
+    path: Path
+    table: pd.DataFrame | None = None
+    id_name: str = ID
+    id_column: str | None = None
+    n_dropped: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all files."""
+        return sum(self.source.sizes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.source.columns
+
+    @property
+    def digest(self) -> str:
+        """Of the names, sizes and times of the files."""
+        text = json.dumps(self.source.digest, sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class ShardModel(TableModel):
+    """Rows of numbers in many files."""
+
+    client: Any = field(default=None, compare=False)
+
+    def open(self, data: Path, choice: Choice) -> Any:
+        """Look at the files' footers."""
+        from cavity.scale.sources import parquet_source
+
+        written = ("separator", "encoding", "decimal", "thousands", "drop_missing", "id_column")
+        for name in written:
+            if getattr(choice, name):
+                raise UserError(
+                    f"--{name.replace('_', '-')} does not go with Parquet files in shards; leave "
+                    "it out."
+                )
+        source = parquet_source(data, choice.columns or None, choice.exclude)
+        return ShardSelection(source, data)
+
+    def check(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
+        """Refuse settings and files that the estimator would refuse."""
+        self.refuse_few(selection.n_rows, settings)
+        with speaking_of_options():
+            estimator.check(selection.path, selection.columns)
+
+    def size(self, selection: Any) -> str:
+        """How much there is to cluster, in words."""
+        n, d = selection.n_rows, len(selection.columns)
+        n_files = len(selection.source.paths)
+        files = "1 file" if n_files == 1 else f"{n_files:,} files"
+        columns = "1 column" if d == 1 else f"{d} columns"
+        return f"{n:,} rows and {columns} in {files}"
+
+    def fit(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
+        """Sample."""
+        estimator.fit(selection.path, client=self.client, columns=selection.columns)
+
+    def shown(self, selection: Any, estimator: Any) -> Any:
+        """The rows that are followed."""
+        return followed_table(estimator)
+
+    def place(self, estimator: Any, selection: Any, out: Path) -> None:
+        """Write where every row belongs."""
+        estimator.place(selection.path, out / ROWS, client=self.client)
+
+    def written(self) -> list[tuple[str, str]]:
+        """Files of a run and what is in them."""
+        followed = "the same of the rows that are followed through all draws"
+        return [
+            (f"{ROWS}/", "each row's cluster, probabilities and log density, file by file"),
+            *((name, followed if at == 0 else words) for at, (name, words) in
+              enumerate(super().written())),
+        ]  # fmt: skip
+
+
+def followed_table(estimator: Any) -> pd.DataFrame | None:
+    """The rows that a fit over shards has followed; None of any other fit."""
+    import pandas as pd
+
+    posterior = estimator.posterior_
+    values = posterior.summaries.get("followed_values")
+    if values is None:
+        return None
+    return pd.DataFrame(values, index=posterior.names, columns=list(posterior.record.columns))

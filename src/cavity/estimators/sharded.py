@@ -1,0 +1,285 @@
+"""A fit over rows in blocks: threads of this process, or the workers of a Dask cluster.
+
+Everything beyond the labels is held by the process that calls ``fit``; the posterior is that of
+the rows that are followed, a uniform sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cavity.collapse.mixtures import StudentTProblem
+from cavity.core.progress import say
+from cavity.estimators.description import describe
+from cavity.estimators.fitting import RunSettings, posterior_of
+from cavity.estimators.mixture_answers import FOLLOWED, VALUES
+from cavity.estimators.recording import LEAST_STEP, recording_steps
+from cavity.estimators.start import initial_labels
+from cavity.estimators.validation import robust_standardiser
+from cavity.models.scaled_gaussian import first_scales
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.stopping import judge_of
+from cavity.posterior.units import ColumnUnits
+from cavity.priors.collapsed_df import with_collapsed_df
+from cavity.priors.specifications import PartitionSpecification
+from cavity.sampling.chains import count_jobs, run_chains
+from cavity.sampling.run import ChainRun
+from cavity.scale.atoms import is_supported
+from cavity.scale.engines import Engine, ThreadEngine
+from cavity.scale.sampler import SPARE, ShardedSampler
+from cavity.scale.scouts import Scouts
+from cavity.scale.sources import ArraySource, Source, parquet_source
+from cavity.scale.tails import Tails
+
+N_FOLLOWED = 5_000
+_SEED = 20_180_720
+NEEDS = (
+    "A fit on a Dask cluster needs Dask: pip install 'cavity[dask]', or leave client out to use "
+    "the threads of this machine."
+)
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Whether X is a Dask DataFrame, without importing Dask."""
+    return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
+
+
+def is_in_shards(X: Any) -> bool:
+    """Whether X is a path or a Dask DataFrame rather than a table in memory."""
+    return isinstance(X, str | os.PathLike) or is_dask_frame(X)
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no client of a cluster."""
+    if client is None:
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError(NEEDS) from None
+    if not isinstance(client, distributed.Client):
+        raise ValueError(
+            f"client must be a distributed.Client, not {type(client).__name__}: "
+            "from distributed import Client; client = Client(n_workers=4, threads_per_worker=1)."
+        )
+
+
+def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool) -> Source:
+    """Where the rows come from.
+
+    Parameters
+    ----------
+    X : path, Dask DataFrame or array
+        An array has been checked.
+    client : distributed.Client or None
+    columns : tuple of str, optional
+        Columns to use, or names of an array's.
+    named : bool
+        Whether an array's columns have names of their own.
+    """
+    if isinstance(X, str | os.PathLike):
+        return parquet_source(X, columns)
+    if is_dask_frame(X):
+        from cavity.scale.dask_frames import frame_source
+
+        if client is None:
+            raise ValueError(
+                "A Dask DataFrame needs the client of its cluster: fit(X, client=client)."
+            )
+        return frame_source(X, client, columns)
+    return ArraySource(X, tuple(columns or ()), named)
+
+
+def make_engine(source: Source, client: Any, n_jobs: int | None) -> Engine:
+    """What runs passes over the rows."""
+    if client is None:
+        return ThreadEngine(source, count_jobs(n_jobs, 10**6))
+    from cavity.scale.dask_engine import DaskEngine
+
+    return DaskEngine(source, client)
+
+
+def check_prior(prior: PartitionSpecification, n_clusters: int) -> None:
+    """Refuse priors whose weights a pass cannot be given."""
+    if not is_supported(prior.state(n_clusters, n_clusters, 1)):
+        raise ValueError(
+            "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
+            f"{type(prior).__name__}."
+        )
+
+
+def fit_rows(
+    source: Source,
+    client: Any,
+    *,
+    name: str,
+    problem: Any,
+    prior: PartitionSpecification,
+    n_clusters: int,
+    init: Any,
+    moves: bool,
+    settings: RunSettings,
+    fingerprint: Mapping[str, Any],
+    follow: int = N_FOLLOWED,
+    n_jobs: int | None = None,
+    recorded: Mapping[str, Any],
+) -> Posterior:
+    """Sample the posterior over partitions of rows in blocks.
+
+    Parameters
+    ----------
+    source : Source
+    client : distributed.Client or None
+        None for threads of this process.
+    name : str
+        Of the estimator.
+    problem : callable
+        ``problem(standard)``: the problem of rows in the model's units.
+    prior : specification
+    n_clusters : int
+    init : str or array of labels
+    moves : bool
+        Whether splits and merges are tried.
+    settings : RunSettings
+    fingerprint : mapping
+        What identifies the run.
+    follow : int
+        Rows whose labels are kept.
+    n_jobs : int or None
+        Threads, without a client.
+    recorded : mapping
+        What the record of the run says of the estimator.
+    """
+    n = sum(source.sizes)
+    if n < 2:
+        raise ValueError(f"There are {n} rows: clustering needs at least 2. Give more data.")
+    if n < n_clusters and not prior.is_open:
+        raise ValueError(
+            f"There are {n} rows, fewer than n_clusters={n_clusters}. Lower n_clusters, or use "
+            "prior='dp'."
+        )
+    if client is not None:
+        say(f"Dask's dashboard: {client.dashboard_link}")
+    engine = make_engine(source, client, n_jobs)
+    rng = np.random.default_rng(_SEED)
+    followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
+    raw = engine.sample(followed)
+    names = np.array(source.columns, dtype=object) if source.named else None
+    units = ColumnUnits(*robust_standardiser(raw, names))
+    standard = units.standardise(raw)
+    width = np.maximum(recording_steps(standard), LEAST_STEP)
+    width[raw.min(axis=0) == raw.max(axis=0)] = -1.0
+    engine.load(units.centre, units.scale, width, followed)
+    try:
+        scouts = Scouts(engine.take(followed), n)
+        start = init if isinstance(init, str) else np.asarray(init)[followed]
+        made = _Chains(engine, scouts, standard, problem, prior, n_clusters, start, moves, settings)
+        run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
+    finally:
+        engine.close()
+    return posterior_of(
+        run,
+        name,
+        None if prior.is_open else n_clusters,
+        names=[str(row) for row in followed],
+        units=units,
+        volume=n * units.log_volume,
+        summaries={FOLLOWED: followed, VALUES: raw},
+        noun="row",
+        columns=source.columns,
+        columns_named=source.named,
+        details={"n_rows": n},
+        **recorded,
+    )
+
+
+class _Chains:
+    """Makes chains over an engine's rows."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scouts: Scouts,
+        standard: np.ndarray,
+        problem: Any,
+        prior: PartitionSpecification,
+        n_clusters: int,
+        init: Any,
+        moves: bool,
+        settings: RunSettings,
+    ) -> None:
+        self.engine, self.scouts, self.standard = engine, scouts, standard
+        self.problem = problem(scouts.y)
+        self.prior, self.n_clusters, self.init = prior, n_clusters, init
+        self.moves, self.settings = moves, settings
+
+    def _tails(self) -> Tails:
+        problem = self.problem
+        if not isinstance(problem, StudentTProblem):
+            return Tails(np.inf)
+        return Tails(problem.df, problem.learn_df, *problem.df_prior)
+
+    def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler:
+        """A started chain."""
+        problem, tails = self.problem, self._tails()
+        n_start = min(self.n_clusters, len(self.standard))
+        if not isinstance(self.init, str):
+            n_start = int(self.init.max()) + 1
+        n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
+        z = initial_labels(self.standard, n_start, self.init, chain, rng)
+        updates = with_collapsed_df(tuple(update.fresh() for update in problem.updates))
+        return ShardedSampler(
+            self.engine,
+            self.scouts,
+            _statistics(self.scouts.y, z, n_slots, 0.5 * tails.df),
+            problem.prior,
+            self.prior.state(self.n_clusters, n_slots, self.engine.n_rows),
+            tails,
+            (*updates, *self.prior.updates()),
+            rng,
+            n_adapted=self.settings.n_warmup,
+            moves=self.moves,
+            describe=describe,
+            cluster_parameters=("weight", "mean", "covariance"),
+        )
+
+    def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:
+        """All chains, to their end or an interrupt."""
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+        from threadpoolctl import threadpool_limits
+
+        settings = self.settings
+        judge = judge_of(None if self.prior.is_open else self.n_clusters, False)
+        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return run_chains(
+                self.sampler,
+                settings.length(judge),
+                n_chains=settings.n_chains,
+                max_seconds=settings.max_seconds,
+                n_jobs=settings.n_chains if n_jobs is None else n_jobs,
+                random_state=settings.random_state,
+                progress=settings.progress,
+                checkpoint=settings.checkpoint,
+                keep_warmup=settings.keep_warmup,
+                fingerprint=fingerprint,
+                label=name,
+            )
+
+
+def _statistics(y: np.ndarray, z: np.ndarray, n_slots: int, alpha: float) -> np.ndarray:
+    """Sums over the rows of each slot, rows far out counting less."""
+    rows, columns = np.tril_indices(y.shape[1])
+    scale = first_scales(y, alpha)[:, None]
+    features = np.column_stack(
+        [scale, np.ones(len(y)), scale * y, scale * y[:, rows] * y[:, columns]]
+    )
+    out = np.zeros((n_slots, features.shape[1]))
+    np.add.at(out, z, features)
+    return out

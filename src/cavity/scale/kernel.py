@@ -1,0 +1,178 @@
+"""One block of rows: labels and scales given drawn parameters, and what they sum to.
+
+Eight rows go side by side through all clusters. A row's label is drawn with its scale variable
+integrated out (the Student-t density in closed form), then the scale given the label; the block
+leaves sums only: the sufficient statistics of every cluster and log densities.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH, load8, select, splat8, store8
+from cavity.core.numerics import fast_exp, fast_log
+
+# Degrees of freedom that are tried at once.
+RUNGS = WIDTH
+# Sums beside the clusters': log density with labels summed out, and rows that no cluster gives a
+# finite density.
+N_TOTALS = 2
+
+
+class Atoms(NamedTuple):
+    """The clusters that rows may go to, as drawn: weights, locations, whiteners."""
+
+    constant: np.ndarray  # (K,), log weight and the density's constant
+    log_weight: np.ndarray  # (K,)
+    mean: np.ndarray  # (K, d)
+    whiten: np.ndarray  # (K, d (d + 1) / 2), rows of the lower triangle
+    alpha: np.ndarray  # (K,), half the degrees of freedom; infinite for a Gaussian
+
+
+class Room(NamedTuple):
+    """What a kernel scribbles on."""
+
+    residual: np.ndarray  # (d, 8)
+    score: np.ndarray  # (K, 8)
+    distance: np.ndarray  # (K, 8)
+    mass: np.ndarray  # (K, 8), summed over the clusters so far
+    lanes: np.ndarray  # (4, 8)
+
+
+def room_for(n_atoms: int, d: int) -> Room:
+    """Room for so many clusters and columns."""
+    score, distance, mass = (np.zeros((n_atoms, WIDTH)) for _ in range(3))
+    return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((4, WIDTH)))
+
+
+def atoms_of(
+    weight: np.ndarray,
+    mean: np.ndarray,
+    whiten: np.ndarray,
+    half_log_det: np.ndarray,
+    alpha: np.ndarray,
+) -> Atoms:
+    """Clusters ready for the kernel.
+
+    Parameters
+    ----------
+    weight : array of shape (K,)
+    mean, whiten : arrays of shape (K, d) and (K, d, d)
+        Sigma^-1 = B'B with B lower triangular.
+    half_log_det : array of shape (K,)
+        Half the log determinant of Sigma.
+    alpha : array of shape (K,)
+        Half the degrees of freedom; infinite for Gaussian clusters.
+    """
+    from scipy.special import gammaln
+
+    d = mean.shape[1]
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    heavy = np.isfinite(alpha)
+    a = np.where(heavy, alpha, 1.0)
+    norm = gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(2.0 * math.pi * a)
+    norm = np.where(heavy, norm, -0.5 * d * math.log(2.0 * math.pi))
+    rows, columns = np.tril_indices(d)
+    return Atoms(
+        log_weight + norm - half_log_det,
+        log_weight,
+        np.ascontiguousarray(mean),
+        np.ascontiguousarray(whiten[:, rows, columns]),
+        np.array(alpha, dtype=float),
+    )
+
+
+@jit
+def draw_block(y, first, last, atoms, rungs, labels, sums, totals, tails, room, rng):
+    """Draw labels and scales of the rows from `first` to `last`, and add up what they give.
+
+    Parameters
+    ----------
+    y : array of shape (d, n + 8)
+        Columns, the last eight rows padding.
+    first, last : int
+    atoms : Atoms
+    rungs : array of shape (K, 8), (1, 8) or (0, 8)
+        One over degrees of freedom to try: of each cluster, of all, or none.
+    labels : array of int, of at least ``last - first``
+    sums : array of shape (K, P)
+        Scales, rows, then first and second moments with the scales for weights.
+    totals : array of shape (2,)
+    tails : array like rungs
+        Sum of log(1 + distance / df) over the rows of each cluster, or of all.
+    room : Room
+    rng : numpy.random.Generator
+    """
+    d = y.shape[0]
+    half = 0.5 * d
+    n_atoms = atoms.constant.shape[0]
+    n_rungs = rungs.shape[0]
+    for i in range(first, last, WIDTH):
+        top = splat8(-math.inf)
+        for k in range(n_atoms):
+            for c in range(d):
+                store8(room.residual[c], 0, load8(y[c], i) - atoms.mean[k, c])
+            delta = splat8(0.0)
+            at = 0
+            for r in range(d):
+                s = load8(room.residual[0], 0) * atoms.whiten[k, at]
+                for c in range(1, r + 1):
+                    s = s + load8(room.residual[c], 0) * atoms.whiten[k, at + c]
+                at += r + 1
+                delta = delta + s * s
+            a = atoms.alpha[k]
+            if a < math.inf:
+                score = atoms.constant[k] - (a + half) * fast_log(1.0 + delta * (0.5 / a))
+            else:
+                score = atoms.constant[k] - 0.5 * delta
+            store8(room.score[k], 0, score)
+            store8(room.distance[k], 0, delta)
+            top = select(score > top, score, top)
+        mass = splat8(0.0)
+        for k in range(n_atoms):
+            mass = mass + fast_exp(load8(room.score[k], 0) - top)
+            store8(room.mass[k], 0, mass)
+        n_here = min(last - i, WIDTH)
+        for lane in range(n_here):
+            room.lanes[0, lane] = rng.random()
+        target = load8(room.lanes[0], 0) * mass
+        label = splat8(n_atoms - 1.0)
+        distance = load8(room.distance[n_atoms - 1], 0)
+        for k in range(n_atoms - 2, -1, -1):
+            reached = load8(room.mass[k], 0) > target
+            label = select(reached, k * 1.0, label)
+            distance = select(reached, load8(room.distance[k], 0), distance)
+        store8(room.lanes[1], 0, label)
+        store8(room.lanes[2], 0, distance)
+        store8(room.lanes[3], 0, top + fast_log(mass))
+        for lane in range(n_here):
+            if not room.lanes[3, lane] > -math.inf:
+                totals[1] += 1.0
+                labels[i - first + lane] = 0
+                continue
+            k = int(room.lanes[1, lane])
+            labels[i - first + lane] = k
+            totals[0] += room.lanes[3, lane]
+            u = 1.0
+            a = atoms.alpha[k]
+            if a < math.inf:
+                u = rng.standard_gamma(a + half) / (a + 0.5 * room.lanes[2, lane])
+            own = sums[k]
+            own[0] += u
+            own[1] += 1.0
+            at = 2 + d
+            for r in range(d):
+                weighted = u * y[r, i + lane]
+                own[2 + r] += weighted
+                for c in range(r + 1):
+                    own[at] += weighted * y[c, i + lane]
+                    at += 1
+            if n_rungs > 0:
+                j = k if n_rungs > 1 else 0
+                more = fast_log(1.0 + room.lanes[2, lane] * load8(rungs[j], 0))
+                store8(tails[j], 0, load8(tails[j], 0) + more)

@@ -1,0 +1,134 @@
+"""What is done with one shard: its rows kept ready, and one pass over them.
+
+A shard holds data and nothing else. Labels and scales are made by a pass, from parameters that it
+is given and streams that it counts to, and only sums leave it: a shard that is lost is read again,
+and a pass that is repeated gives the same bits.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.core.lanes import WIDTH
+from cavity.scale.blocks import STEPS, Layout, Node, partial_sums, stream
+from cavity.scale.kernel import N_TOTALS, Atoms, draw_block, room_for
+
+Mapper = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
+_STEP_KEY = (20_180_719, 0)
+
+
+class Shard(NamedTuple):
+    """Rows of consecutive blocks in the model's units.
+
+    ``followed`` are the rows (counted in the shard) whose labels are wanted. ``token`` is another
+    each time the shard is read, so that one can tell.
+    """
+
+    layout: Layout
+    y: np.ndarray  # (d, n + 8)
+    followed: np.ndarray
+    token: str
+
+
+class Order(NamedTuple):
+    """What a pass is to draw, and by which streams."""
+
+    atoms: Atoms
+    rungs: np.ndarray
+    key: tuple[int, int]
+    sweep: int
+    purpose: int
+
+
+class Gathered(NamedTuple):
+    """What a pass over all rows, or some blocks of them, gave."""
+
+    nodes: list[Node]
+    labels: np.ndarray  # of the followed rows
+    token: str
+
+
+class Total(NamedTuple):
+    """The sums of a whole pass."""
+
+    statistics: np.ndarray  # (K, P)
+    log_mixture: float  # log density of all rows, labels summed out
+    tails: np.ndarray
+    labels: np.ndarray
+
+
+def make_shard(
+    layout: Layout,
+    rows: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    width: np.ndarray,
+    followed: np.ndarray,
+) -> Shard:
+    """A shard from its rows as recorded, each value somewhere within its step.
+
+    Parameters
+    ----------
+    layout : Layout
+    rows : array of shape (n, d)
+    centre, scale : arrays of shape (d,)
+        Units of the model.
+    width : array of shape (d,)
+        Steps that values were recorded with, in those units; negative for a column of one value.
+    followed : array of int
+        Rows of all the data whose labels are wanted.
+    """
+    n, d = rows.shape
+    y = np.zeros((d, n + WIDTH))
+    for c in range(d):
+        y[c, :n] = (rows[:, c] - centre[c]) / scale[c]
+    for b in range(layout.n_blocks):
+        low, high = layout.edges[b], layout.edges[b + 1]
+        rng = stream(_STEP_KEY, layout.first_block + b, 0, STEPS)
+        noise = rng.random((d, high - low)) - 0.5
+        for c in range(d):
+            if width[c] < 0.0:
+                noise[c] = 0.1 * rng.standard_normal(high - low)
+            else:
+                noise[c] *= width[c]
+        y[:, low:high] += noise
+    own = followed[(followed >= layout.first_row) & (followed < layout.first_row + n)]
+    return Shard(layout, y, own - layout.first_row, uuid.uuid4().hex)
+
+
+def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
+    """Draw the labels of every block of a shard; `mapper` may do several blocks at once."""
+    layout, y = shard.layout, shard.y
+    d = len(y)
+    n_atoms = len(order.atoms.constant)
+    sizes = (n_atoms * (2 + d + d * (d + 1) // 2), N_TOTALS, order.rungs.size)
+    places = np.cumsum(sizes)
+    leaves = np.zeros((layout.n_blocks, places[-1]))
+    labels = np.empty(len(shard.followed), dtype=np.int32)
+    bounds = np.searchsorted(shard.followed, layout.edges)
+
+    def one(b: int) -> None:
+        low, high = int(layout.edges[b]), int(layout.edges[b + 1])
+        found = np.empty(high - low, dtype=np.int32)
+        sums, totals, tails = np.split(leaves[b], places[:-1])
+        draw_block(
+            y, low, high, order.atoms, order.rungs, found, sums.reshape(n_atoms, -1), totals,
+            tails.reshape(order.rungs.shape), room_for(n_atoms, d),
+            stream(order.key, layout.first_block + b, order.sweep, order.purpose),
+        )  # fmt: skip
+        here = slice(bounds[b], bounds[b + 1])
+        labels[here] = found[shard.followed[here] - low]
+
+    for _ in mapper(one, range(layout.n_blocks)):
+        pass
+    return Gathered(partial_sums(layout.first_block, leaves), labels, shard.token)
+
+
+def on_threads(pool: ThreadPoolExecutor) -> Mapper:
+    """A mapper that spreads blocks over the threads of a pool."""
+    return lambda work, items: pool.map(work, items)

@@ -1,0 +1,326 @@
+"""Splits and merges of clusters, proposed from scouts and accepted over all rows.
+
+The labels are summed out: a proposal replaces two slots' weights and locations (a cluster and an
+empty slot by two clusters, or the reverse), and is accepted by the mixture's density of all rows,
+which a pass computes while it draws the labels that go with the proposal. Before a pass is spent,
+the proposal must be accepted by the scouts, and the pass then corrects for what they said (delayed
+acceptance, Christen and Fox 2005): exact, whatever the scouts are.
+
+Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says
+where two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that
+together have the moments of one, alike to any degree: what becomes of a cluster that is there
+twice. Proposals of locations are mixtures over several widths, so that a density which is wide or
+narrow is met by one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.scale.atoms import ABSENT, empty_shape, log_weight_density
+from cavity.scale.niw import NIW, Location, moments
+from cavity.scale.scouts import Scouts, log_sum
+
+# The scouts count as this share of all rows when they say whether a pass is worth it.
+TRUST = 0.25
+KINDS = ("launched", "twins")
+
+
+class Mixture(NamedTuple):
+    """Weights and locations of all slots."""
+
+    weight: np.ndarray  # (K,)
+    locations: list[Location]
+    alpha: np.ndarray  # (K,)
+
+
+class Proposal(NamedTuple):
+    """A mixture that is worth a pass."""
+
+    mixture: Mixture
+    scouted: float  # what the scouts' densities counted for
+
+
+class SplitMerge:
+    """Proposes splits and merges.
+
+    Parameters
+    ----------
+    scouts : Scouts
+    n_rows : int
+        Rows of all the data.
+    """
+
+    def __init__(self, scouts: Scouts, n_rows: int) -> None:
+        self.scouts = scouts
+        self.n_rows = n_rows
+        self.d = scouts.d
+        least = 10.0 * (self.d + 2)
+        steps = max(1, 1 + int(math.log(max(n_rows / least, 1.0), 8.0)))
+        self.widths = 8.0 ** -np.arange(steps)
+        self.tried = dict.fromkeys(KINDS, 0)
+
+    def propose(
+        self, now: Mixture, table: np.ndarray, prior: Any, natural: np.ndarray, kind: str,
+        rng: np.random.Generator,
+    ) -> Proposal | None:  # fmt: skip
+        """A split or merge that the scouts accept, or None.
+
+        Parameters
+        ----------
+        now : Mixture
+        table : array of shape (K, n)
+            What the scouts say of it (`Scouts.table`).
+        prior : NamedTuple
+            Partition prior.
+        natural : array
+            Natural parameters of the locations' prior.
+        kind : {"launched", "twins"}
+        rng : numpy.random.Generator
+        """
+        if len(now.weight) < 2:
+            return None
+        splits = bool(rng.random() < 0.5)
+        self.tried[kind] += 1
+        step = self._split if splits else self._merge
+        found = step(now, table, prior, NIW(natural, self.d), natural, kind, rng)
+        if found is None:
+            return None
+        then, changed, slots, log_ratio = found
+        trust = 1.0 if self.scouts.worth == 1.0 else TRUST * self.scouts.worth
+        gain = log_sum(changed) - log_sum(table)
+        scouted = trust * float(gain.sum())
+        log_ratio += log_weight_density(prior, then.weight, slots)
+        log_ratio -= log_weight_density(prior, now.weight, slots)
+        # A NaN is no number that this is below.
+        if not math.log1p(-rng.random()) < scouted + log_ratio:
+            return None
+        return Proposal(then, scouted)
+
+    # ------------------------------------------------------------------ which slots
+
+    def _odds(self, weight: np.ndarray) -> np.ndarray:
+        """Of the slot that a cluster is split in, or merged into."""
+        odds = np.where(weight > ABSENT, weight + 1.0 / (self.n_rows + weight.size), 0.0)
+        return odds / odds.sum()
+
+    def _empty_odds(self, weight: np.ndarray, a: int) -> np.ndarray:
+        """Of the slot that the other half goes to: those without rows, nearly always."""
+        odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
+        odds[a] = 0.0
+        return odds / odds.sum()
+
+    def _near_odds(self, now: Mixture, a: int) -> np.ndarray:
+        """Of the cluster that is merged into another: the nearer, the more."""
+        mean = np.array([location.mean for location in now.locations])
+        own = now.locations[a]
+        away = (mean - own.mean) @ own.whiten.T
+        near = 1.0 / np.square(1.0 + np.einsum("ij,ij->i", away, away) / self.d)
+        alive = self.n_rows * now.weight
+        odds = near * (alive + 0.01) / (1.0 + alive) + 1e-12
+        odds = np.where(now.weight > ABSENT, odds, 0.0)
+        odds[a] = 0.0
+        return odds / odds.sum()
+
+    # ------------------------------------------------------------------ the two directions
+
+    def _split(
+        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        kind: str, rng: np.random.Generator,
+    ) -> _Found | None:  # fmt: skip
+        weight = now.weight
+        if np.count_nonzero(weight > ABSENT) < 2:
+            return None
+        a = int(rng.choice(weight.size, p=self._odds(weight)))
+        e = int(rng.choice(weight.size, p=self._empty_odds(weight, a)))
+        halves = self._halves(now, table, natural, a, e, kind, rng)
+        drawn = None if halves is None else halves.draw(rng)
+        if halves is None or drawn is None:
+            return None
+        first, second, share = drawn
+        log_forward = halves.log_density(first, second, (share, 1.0 - share))
+        log_forward += math.log(self._odds(weight)[a] * self._empty_odds(weight, a)[e])
+        then = _with(now, a, e, (first, second), (share, 1.0 - share))
+        changed = self._changed(table, then, a, e)
+        wholes = self._wholes(then, changed, natural, a, e, kind)
+        if wholes is None:
+            return None
+        log_back = _log_mean([whole.log_density(now.locations[a]) for whole in wholes])
+        log_back += self._log_empty(now, prior, a, e)
+        log_back += math.log(self._odds(then.weight)[a] * self._near_odds(then, a)[e])
+        # The prior's density of the slot that was empty is in the target and in the proposal.
+        log_ratio = log_back - log_forward - before.log_density(now.locations[a])
+        log_ratio += before.log_density(first) + before.log_density(second)
+        return then, changed, np.array([a, e]), log_ratio
+
+    def _merge(
+        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        kind: str, rng: np.random.Generator,
+    ) -> _Found | None:  # fmt: skip
+        weight = now.weight
+        if np.count_nonzero(weight > ABSENT) < 2:
+            return None
+        a = int(rng.choice(weight.size, p=self._odds(weight)))
+        e = int(rng.choice(weight.size, p=self._near_odds(now, a)))
+        wholes = self._wholes(now, table, natural, a, e, kind)
+        if wholes is None:
+            return None
+        place = wholes[int(rng.integers(len(wholes)))].draw(rng)
+        log_forward = _log_mean([whole.log_density(place) for whole in wholes])
+        log_forward += math.log(self._odds(weight)[a] * self._near_odds(now, a)[e])
+        total = weight[a] + weight[e]
+        rest = float(rng.beta(empty_shape(prior), 1.0 + self.n_rows * total))
+        rest = min(max(rest, 1e-290), 1.0 - 1e-12)
+        then = _with(now, a, e, (place, before.draw(rng)), (1.0 - rest, rest))
+        log_forward += self._log_empty(then, prior, a, e)
+        changed = self._changed(table, then, a, e)
+        halves = self._halves(then, changed, natural, a, e, kind, rng)
+        if halves is None:
+            return None
+        own = now.locations[a], now.locations[e]
+        log_back = halves.log_density(*own, (weight[a] / total, weight[e] / total))
+        log_back += math.log(self._odds(then.weight)[a] * self._empty_odds(then.weight, a)[e])
+        log_ratio = log_back - log_forward + before.log_density(place)
+        log_ratio -= before.log_density(own[0]) + before.log_density(own[1])
+        return then, changed, np.array([a, e]), log_ratio
+
+    def _log_empty(self, mixture: Mixture, prior: Any, a: int, e: int) -> float:
+        """Log density of an empty slot's share of the pair."""
+        total = mixture.weight[a] + mixture.weight[e]
+        shares = mixture.weight[e] / total, mixture.weight[a] / total
+        return _log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
+
+    def _changed(self, table: np.ndarray, then: Mixture, a: int, e: int) -> np.ndarray:
+        out = table.copy()
+        for k in (a, e):
+            density = self.scouts.log_density(then.locations[k], float(then.alpha[k]))
+            out[k] = math.log(then.weight[k]) + density
+        return out
+
+    # ------------------------------------------------------------------ proposals of locations
+
+    def _wholes(
+        self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
+    ) -> list[NIW] | None:
+        """Where one cluster in place of two may lie: a mixture of equal parts."""
+        found: list[np.ndarray]
+        if kind == "twins":
+            own = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
+            found = [own[0] + own[1]]
+        else:
+            share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
+            fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
+            if fitted is None:
+                return None
+            found = [width * fitted for width in self.widths]
+        wholes = [NIW(natural + statistics, self.d) for statistics in found]
+        return wholes if all(whole.proper for whole in wholes) else None
+
+    def _halves(
+        self, whole: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str,
+        rng: np.random.Generator,
+    ) -> _Launched | _Twins | None:  # fmt: skip
+        """Where two clusters in place of one may lie, given that one."""
+        place = whole.locations[a]
+        if kind == "twins":
+            n = self.n_rows * (whole.weight[a] + whole.weight[e])
+            return _Twins(natural, moments(place, n), n, self.widths, self.d)
+        share = np.exp(table[a] - log_sum(table))
+        total = share.sum()
+        if not total > 0.0:
+            return None
+        seeds = rng.choice(share.size, size=2, p=share / total)
+        alphas = float(whole.alpha[a]), float(whole.alpha[e])
+        fitted = self.scouts.two(share, alphas, (int(seeds[0]), int(seeds[1])), place, natural)
+        if fitted is None:
+            return None
+        parts = [
+            (NIW(natural + width * fitted[0], self.d), NIW(natural + width * fitted[1], self.d),
+             1.0 + width * fitted[0][1], 1.0 + width * fitted[1][1])
+            for width in self.widths
+        ]  # fmt: skip
+        proper = all(first.proper and second.proper for first, second, _, _ in parts)
+        return _Launched(parts) if proper else None
+
+
+_Found = tuple[Mixture, np.ndarray, np.ndarray, float]
+
+
+class _Launched:
+    """Two locations and the first one's share, around what EM has found, at several widths."""
+
+    def __init__(self, parts: list[tuple[NIW, NIW, float, float]]) -> None:
+        self.parts = parts
+
+    def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float]:
+        first, second, x, y = self.parts[int(rng.integers(len(self.parts)))]
+        share = min(max(float(rng.beta(x, y)), 1e-12), 1.0 - 1e-12)
+        return first.draw(rng), second.draw(rng), share
+
+    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
+        return _log_mean(
+            [
+                first.log_density(one) + second.log_density(other)
+                + _log_beta(shares, x, y)
+                for first, second, x, y in self.parts
+            ]
+        )  # fmt: skip
+
+
+class _Twins:
+    """Two locations that together have the moments of one; the share of the first is uniform."""
+
+    def __init__(
+        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, d: int
+    ) -> None:
+        self.natural, self.whole, self.n, self.widths, self.d = natural, whole, n, widths, d
+
+    def _firsts(self, share: float) -> list[NIW]:
+        return [NIW(self.natural + width * share * self.whole, self.d) for width in self.widths]
+
+    def _second(self, first: Location, share: float) -> NIW:
+        return NIW(self.natural + self.whole - moments(first, share * self.n), self.d)
+
+    def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float] | None:
+        share = min(max(float(rng.random()), 1e-12), 1.0 - 1e-12)
+        first = self._firsts(share)[int(rng.integers(len(self.widths)))].draw(rng)
+        second = self._second(first, share)
+        return (first, second.draw(rng), share) if second.proper else None
+
+    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
+        second = self._second(one, shares[0])
+        if not second.proper:
+            return -math.inf
+        firsts = [first.log_density(one) for first in self._firsts(shares[0])]
+        return _log_mean(firsts) + second.log_density(other)
+
+
+def _log_mean(values: list[float]) -> float:
+    top = max(values)
+    if not math.isfinite(top):
+        return top
+    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
+
+
+def _log_beta(shares: tuple[float, float], x: float, y: float) -> float:
+    """Log density of a beta variate, given with what it leaves of one: either may be tiny."""
+    value = math.lgamma(x + y) - math.lgamma(x) - math.lgamma(y)
+    return value + (x - 1.0) * math.log(shares[0]) + (y - 1.0) * math.log(shares[1])
+
+
+def _with(
+    now: Mixture,
+    a: int,
+    e: int,
+    places: tuple[Location, Location],
+    shares: tuple[float, float],
+) -> Mixture:
+    """The mixture with two slots' weights and locations replaced."""
+    weight, locations = now.weight.copy(), list(now.locations)
+    total = weight[a] + weight[e]
+    weight[a], weight[e] = shares[0] * total, shares[1] * total
+    locations[a], locations[e] = places
+    return Mixture(np.maximum(weight, 1e-300), locations, now.alpha)

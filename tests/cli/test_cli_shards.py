@@ -1,0 +1,54 @@
+"""A folder of Parquet files from the command line."""
+
+from __future__ import annotations
+
+import sys
+
+import pandas as pd
+import pytest
+from cli_runs import QUICK, make_table
+
+
+@pytest.fixture
+def rows(tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    table = make_table()
+    for i in range(2):
+        table.iloc[20 * i : 20 * i + 20].to_parquet(folder / f"part-{i}.parquet")
+    return folder
+
+
+def test_a_folder_is_fitted_reported_and_placed(cavity, rows, tmp_path):
+    fit = ("fit", rows, "--clusters", 3, "--exclude", "name", "--out", "run")
+    ran = cavity(*fit, "--quiet", *QUICK)
+    assert ran.code == 0, ran.err
+    placed = [pd.read_parquet(tmp_path / "run" / "rows" / f"part-{i}.parquet") for i in range(2)]
+    assert [len(part) for part in placed] == [20, 20]
+    assert placed[0]["cluster"].nunique() == placed[1]["cluster"].nunique() == 1
+    assert placed[0]["cluster"][0] != placed[1]["cluster"][0]
+    labels = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert labels["row"].tolist() == list(range(40))
+    assert cavity("report", "run").code == 0
+    again = cavity(*fit, *QUICK)
+    assert "already holds a finished run" in again.sentence
+    new = cavity("predict", "run", rows, "--out", "placed")
+    assert "Wrote the clusters of 2 files" in new.out
+    assert (tmp_path / "placed" / "part-1.parquet").exists()
+    assert "give --out, a folder" in cavity("predict", "run", rows).sentence
+
+
+def test_what_is_refused(cavity, rows, monkeypatch):
+    fit = ("fit", rows, "--clusters", 3, *QUICK)
+    assert "Column 'name'" in cavity(*fit).sentence
+    fit = (*fit, "--exclude", "name")
+    assert "does not go with Parquet files in shards" in cavity(*fit, "--decimal", ",").sentence
+    assert "cannot be spread over shards" in cavity(*fit, "--collapse", "ep").sentence
+    assert "has no column 'size'" in cavity(*fit, "--columns", "size").sentence
+    assert "give one" in cavity(*fit, "--workers", 2, "--scheduler", "tcp://a:1").sentence
+    gone = cavity(*fit, "--scheduler", "nonsense://nowhere")
+    assert "No Dask scheduler answers at nonsense://nowhere" in gone.sentence
+    series = ("--model", "series", "--series", "a", "--time", "b", "--value", "c")
+    assert "Series cannot be spread" in cavity("fit", rows, *series, *QUICK).sentence
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
