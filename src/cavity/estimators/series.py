@@ -61,7 +61,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, Estimator):
         at many times the price; ``"ep"`` is an approximation, whose distance from exact the
         diagnostics show. ``"auto"`` is ``"corrected"`` up to 500 times and as many series as
         leave the longest sweep below about a second (57,000 of 50 times, 15,000 of 100, 2,600 of
-        200, 200 of 500), and ``"ep"`` beyond.
+        200, 200 of 500) and the matrices of the clusters below 200 MB, and ``"ep"`` beyond.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
 progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
@@ -165,7 +165,7 @@ progress, checkpoint, keep_warmup
         """The collapse of these data."""
         if self.collapse != "auto":
             return self.collapse
-        return "ep" if draw == "alternate" else affordable_collapse(n, n_times)
+        return "ep" if draw == "alternate" else affordable_collapse(n, n_times, self.n_clusters)
 
     # ------------------------------------------------------------------ fitting
 
