@@ -161,11 +161,13 @@ progress, checkpoint, keep_warmup
     def _collapses(self) -> tuple[str, ...]:
         return ("auto", *super()._collapses())
 
-    def _collapse_for(self, n: int, n_times: int, draw: str) -> str:
-        """The collapse of these data."""
+    def _collapse_for(self, n: int, n_times: int) -> str:
+        """The collapse of so many series of such a length."""
         if self.collapse != "auto":
             return self.collapse
-        return "ep" if draw == "alternate" else affordable_collapse(n, n_times, self.n_clusters)
+        if self._collapse_options().get("draw") == "alternate":
+            return "ep"
+        return affordable_collapse(n, n_times, self.n_clusters)
 
     # ------------------------------------------------------------------ fitting
 
@@ -222,6 +224,7 @@ progress, checkpoint, keep_warmup
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
+        n, n_times = data.y.shape
         moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments
         posterior = plan.posterior(
@@ -232,7 +235,7 @@ progress, checkpoint, keep_warmup
             summaries=summaries_of(data, moments),
             settings=self._settings(),
             noun="series",
-            details=details_of(data),
+            details=details_of(data) | {"collapse": self._collapse_for(n, n_times)},
         )
         self._finish(posterior)
         return self
@@ -267,7 +270,7 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            self._collapse_for(n, data.y.shape[1], draw),
+            self._collapse_for(n, data.y.shape[1]),
             start=labels,
             n_start=n_start,
             anchors=(
