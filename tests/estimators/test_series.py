@@ -259,6 +259,7 @@ def test_moves_are_counted_and_can_be_left_out(fitted, wide):
     assert len(fitted.diagnostics().moves) == 3
     without = SeriesMixture(3, moves=False, **SHORT).fit(wide[0])
     assert len(without.diagnostics().moves) == 0
+    assert without.posterior_.record.details["collapse"] == "corrected"
 
 
 def test_fixed_weights_and_given_start(wide):

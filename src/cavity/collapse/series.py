@@ -20,20 +20,21 @@ from cavity.models.series.problem import LONGEST_JOINT, SeriesProblem
 
 # Moves of whole groups cost little beside the other work of a sweep: more of them than usual.
 EFFORT = 5.0
-# Seconds that a sweep may take if every series is proposed another cluster: beyond, EP.
-AFFORDABLE = 1.0
+# Seconds that a sweep may take if every series is proposed another cluster, and numbers that the
+# clusters' matrices may hold: beyond, EP.
+AFFORDABLE, MOST_NUMBERS = 1.0, 25_000_000
 
 
-def affordable_collapse(n: int, n_times: int) -> str:
+def affordable_collapse(n: int, n_times: int, n_clusters: int) -> str:
     """The collapse for so many series of such a length, where the user states none.
 
     Examples
     --------
-    >>> affordable_collapse(300, 200), affordable_collapse(10_000, 200)
+    >>> affordable_collapse(300, 200, 20), affordable_collapse(10_000, 200, 20)
     ('corrected', 'ep')
     """
     # An exact sampler must draw factors and states as one block.
-    if n_times > LONGEST_JOINT:
+    if n_times > LONGEST_JOINT or n_clusters * n_times * n_times > MOST_NUMBERS:
         return "ep"
     nanoseconds = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
     return "corrected" if 2e-9 * n * nanoseconds <= AFFORDABLE else "ep"

@@ -65,7 +65,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, SeriesExtension, Estimator)
         at many times the price; ``"ep"`` is an approximation, whose distance from exact the
         diagnostics show. ``"auto"`` is ``"corrected"`` up to 500 times and as many series as
         leave the longest sweep below about a second (57,000 of 50 times, 15,000 of 100, 2,600 of
-        200, 200 of 500), and ``"ep"`` beyond.
+        200, 200 of 500) and the matrices of the clusters below 200 MB, and ``"ep"`` beyond.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
 progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
@@ -183,11 +183,13 @@ progress, checkpoint, keep_warmup
     def _collapses(self) -> tuple[str, ...]:
         return ("auto", *super()._collapses())
 
-    def _collapse_for(self, n: int, n_times: int, draw: str) -> str:
-        """The collapse of these data."""
+    def _collapse_for(self, n: int, n_times: int) -> str:
+        """The collapse of so many series of such a length."""
         if self.collapse != "auto":
             return self.collapse
-        return "ep" if draw == "alternate" else affordable_collapse(n, n_times)
+        if self._collapse_options().get("draw") == "alternate":
+            return "ep"
+        return affordable_collapse(n, n_times, self.n_clusters)
 
     # ------------------------------------------------------------------ fitting
 
@@ -246,6 +248,7 @@ progress, checkpoint, keep_warmup
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings())
+        n, n_times = data.y.shape
         moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments
         posterior = plan.posterior(
@@ -256,7 +259,7 @@ progress, checkpoint, keep_warmup
             summaries=summaries_of(data, moments),
             settings=self._settings(),
             noun="series",
-            details=details_of(data),
+            details=details_of(data) | {"collapse": self._collapse_for(n, n_times)},
         )
         self._finish(posterior)
         return self
@@ -292,7 +295,7 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            self._collapse_for(n, data.y.shape[1], draw),
+            self._collapse_for(n, data.y.shape[1]),
             start=labels,
             n_start=n_start,
             anchors=(

@@ -119,11 +119,12 @@ def test_the_verdict_on_the_distance(distance, words):
 
 
 def test_which_collapse_is_affordable():
-    assert affordable_collapse(300, 200) == "corrected"
-    assert affordable_collapse(2_500, 200) == "corrected"
-    assert affordable_collapse(3_000, 200) == "ep"
-    assert affordable_collapse(150, 500) == "corrected"
-    assert affordable_collapse(5, 501) == "ep"
+    assert affordable_collapse(300, 200, 20) == "corrected"
+    assert affordable_collapse(2_500, 200, 20) == "corrected"
+    assert affordable_collapse(3_000, 200, 20) == "ep"
+    assert affordable_collapse(150, 500, 20) == "corrected"
+    assert affordable_collapse(5, 501, 2) == "ep"
+    assert affordable_collapse(150, 500, 120) == "ep"
     assert sweeps_between(10_000, 200, 24) < sweeps_between(60, 900, 8) <= 200
 
 
