@@ -13,6 +13,7 @@ from cavity.estimators.series_start import (
     starting_dynamics,
     starting_levels,
     starting_waves,
+    starting_weights,
 )
 from cavity.estimators.validation import LARGEST, SMALLEST, check_choice, check_number
 from cavity.models.series.draws import KNOWN, Hyperprior, Moving, SeriesPriors
@@ -251,7 +252,7 @@ def build_model(
         beta[:, first:] = starting_waves(
             data, middle, units.scale, covariates[..., n_given:], typical
         )
-    return factor_series(
+    model = factor_series(
         data.y,
         data.count,
         covariates,
@@ -266,6 +267,9 @@ def build_model(
         scale=units.scale,
         intercept=units.intercept,
     )
+    if model.own.tails.size:
+        model.own.tails[:] = starting_weights(data.y, data.count, middle, units.scale)
+    return model
 
 
 def _fixed_beta(value: Any, data: SeriesData, units: SeriesUnits) -> np.ndarray:

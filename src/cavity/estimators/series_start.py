@@ -79,3 +79,13 @@ def starting_waves(
     square = np.einsum("itc,itd->icd", moved, moved) + np.eye(more)
     pull = np.einsum("itc,it->ic", moved, steps)
     return np.linalg.solve(square, pull[..., None])[..., 0].reshape(n, more)
+
+
+def starting_weights(
+    y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
+    """Where cells' weights start: at one, and lower for wild values, which make no first factors."""
+    with np.errstate(invalid="ignore"):
+        away = np.abs(y - levels[:, None]) / scale[:, None]
+    away = np.where(count > 0, away, 0.0)
+    return np.minimum(1.0, (3.0 / np.maximum(away, 3.0)) ** 2)
