@@ -16,7 +16,7 @@ def make_rows(n=40, apart=6.0, seed=0):
     return rng.standard_normal((n, 2)) + apart * truth[:, None], truth
 
 
-@pytest.fixture(params=[StudentTMixture, GaussianMixture])
+@pytest.fixture(params=[pytest.param(StudentTMixture, marks=pytest.mark.slow), GaussianMixture])
 def kind(request):
     return request.param
 
