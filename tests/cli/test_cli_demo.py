@@ -87,3 +87,13 @@ def test_a_demo_leaves_runs_of_others_alone(cavity, finished, tmp_path):
     before = sorted((p.name, p.read_bytes()) for p in (tmp_path / "mine").iterdir())
     assert "holds a run of your own" in cavity("demo", "--out", "mine").sentence
     assert sorted((p.name, p.read_bytes()) for p in (tmp_path / "mine").iterdir()) == before
+
+
+def test_table(cavity, quick, tmp_path):
+    ran = cavity("demo", "table", "--out", "demo")
+    assert ran.code == 0, ran.err
+    text = " ".join(ran.out.split())
+    assert "150 iris flowers, four measurements and the species of each." in text
+    assert "categorical: species" in text
+    assert "Of 75 flowers without a name" in text
+    assert (tmp_path / "demo" / "imputed.csv").exists()
