@@ -301,7 +301,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             source,
             client,
             name=type(self).__name__,
-            problem=self._own_problem,
+            problem=lambda standard: self._own_problem(standard, None),
             prior=prior,
             n_clusters=self.n_clusters,
             init=start,
