@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cavity.cli.errors import UserError
-from cavity.cli.models import TableModel, speaking_of_options
+from cavity.cli.models import RowsModel, speaking_of_options
 from cavity.cli.tables import Choice
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ShardSelection:
 
 
 @dataclass(frozen=True)
-class ShardModel(TableModel):
+class ShardModel(RowsModel):
     """Rows of numbers in many files."""
 
     client: Any = field(default=None, compare=False)
@@ -121,7 +121,7 @@ class ShardModel(TableModel):
         """Refuse settings and files that the estimator would refuse."""
         self.refuse_few(selection.n_rows, settings)
         with speaking_of_options():
-            estimator.check(selection.path, selection.columns)
+            estimator.check(selection.path, columns=selection.columns)
 
     def size(self, selection: Any) -> str:
         """How much there is to cluster, in words."""
