@@ -36,7 +36,7 @@ def load_iris_with_gaps(
     --------
     >>> table, whole = load_iris_with_gaps()
     >>> table.isna().sum().tolist()
-    [19, 15, 12, 14, 75]
+    [15, 12, 19, 14, 75]
     """
     import pandas as pd
     from sklearn.datasets import load_iris
