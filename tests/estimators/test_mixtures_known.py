@@ -16,7 +16,7 @@ def make_rows(n=40, apart=6.0, seed=0):
     return rng.standard_normal((n, 2)) + apart * truth[:, None], truth
 
 
-@pytest.fixture(params=[StudentTMixture, GaussianMixture])
+@pytest.fixture(params=[pytest.param(StudentTMixture, marks=pytest.mark.slow), GaussianMixture])
 def kind(request):
     return request.param
 
@@ -94,14 +94,16 @@ def test_known_labels_hold_in_every_draw(kind, tmp_path):
 
 
 def test_a_few_known_labels_decide_what_the_rows_leave_open():
-    """Two long clusters side by side, cut across by k-means: a few labels turn the cut."""
+    """Two long clusters side by side that overlap: a few labels place the cut."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((120, 2)) * [5.0, 0.7]
     truth = np.arange(120) % 2
-    X[:, 1] += 2.5 * truth
+    X[:, 1] += 3.2 * truth
     known = np.where(np.arange(120) < 12, truth, -1)
     m = GaussianMixture(2, **SMALL).fit(X, known)
-    assert adjusted_rand_score(truth, m.labels_) > 0.75
+    plain = GaussianMixture(2, **SMALL).fit(X)
+    found = [adjusted_rand_score(truth, fit.labels_) for fit in (m, plain)]
+    assert found[0] > max(0.85, found[1])
 
 
 @pytest.mark.parametrize(

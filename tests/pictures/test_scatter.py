@@ -223,7 +223,7 @@ def test_rows_with_gaps_are_drawn_where_they_can_be(d):
     assert any("with gaps" in word for word in words)
     for ax in axes:
         for points in ax.collections:
-            assert np.isfinite(points.get_offsets()).all()
+            assert np.isfinite(np.asarray(points.get_offsets())).all()
 
 
 @pytest.mark.parametrize(

@@ -429,7 +429,12 @@ class MixtureAnswers(GapAnswers, Fitted):
         """Log density of each row given the others' part of each chosen draw, (draw, n)."""
         posterior = self.posterior_
         labels = posterior.flat_labels[chosen]
-        n_slots = max(self.n_clusters + self._noisy, int(labels.max()) + 2)
+        # Arrays of draws are as wide as the draw with the most slots, which may be none of these.
+        n_slots = max(
+            self.n_clusters + self._noisy,
+            int(labels.max()) + 2,
+            posterior.drawn["weight"].shape[2],
+        )
         collapse = assemble(
             self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
         ).collapse
