@@ -240,7 +240,7 @@ def select_table(table: Table, choice: Choice) -> Selection:
     >>> import pyarrow as pa
     >>> columns = (pa.array(["red", "NA"]), pa.array(["1.5", ""]))
     >>> table = Table(Path("a.csv"), ("colour", "x"), columns, 2)
-    >>> select_table(table, Choice()).table.isna().values.tolist()
+    >>> select_table(table, Choice()).table.isna().to_numpy().tolist()
     [[False, False], [True, True]]
     """
     import pandas as pd
