@@ -111,9 +111,8 @@ def test_missing_file(cavity):
 
 
 def test_a_folder_for_data(cavity, tmp_path):
-    assert cavity("fit", tmp_path, *QUICK).sentence.endswith(
-        "is a folder; give a CSV or Parquet file."
-    )
+    refused = cavity("fit", tmp_path, *QUICK).sentence
+    assert refused == f"The folder {tmp_path} holds no Parquet files (*.parquet)."
 
 
 @pytest.mark.parametrize(

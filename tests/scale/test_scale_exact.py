@@ -56,7 +56,7 @@ def p_value(likelihood, prior, n_sweeps, seed, **options):
     ("likelihood", "prior", "n_sweeps", "options"),
     [
         ("gaussian", "dp", 900, {"n_shards": 3, "scouts": SOME}),
-        ("student-t", "finite", 800, {"n_shards": 2}),
+        ("student-t", "finite", 1000, {"n_shards": 2}),
         ("student-t", "dp", 2000, {"moves": False}),
     ],
 )
