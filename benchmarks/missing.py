@@ -131,7 +131,7 @@ def speed(repeats: int = 5) -> None:
             for data in (X, with_gaps(X, 0)):
                 m = kind(8, random_state=0, n_warmup=100)
                 m._check_settings()
-                plan, _ = m._plan(*m._check_rows(data, None, None))
+                plan = m._plan(*m._check_rows(data, None, None))[0]
                 rng = np.random.default_rng(0)
                 chain = plan.sampler(plan.assemble(plan.n_slots), plan.start(0, rng), rng)
                 for _ in range(60):

@@ -319,7 +319,10 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         return self
 
     def _plan(
-        self, X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None
+        self,
+        X: np.ndarray,
+        known: KnownLabels | None = None,
+        weight: np.ndarray | None = None,
     ) -> tuple[Plan, ColumnUnits, np.ndarray | None]:
         n = len(X)
         prior = self._specification()

@@ -59,8 +59,7 @@ def _rehearse_mixture(model: str, n_columns: int, settings: dict[str, Any]) -> N
     given = {name: decode(value) for name, value in settings.items()}
     mixture = getattr(mixtures, model)(**given)
     rows = np.random.default_rng(0).standard_normal((mixture.n_clusters + 2, n_columns))
-    plan, _ = mixture._plan(rows)
-    compile_share(plan)
+    compile_share(mixture._plan(rows)[0])
 
 
 if __name__ == "__main__":
