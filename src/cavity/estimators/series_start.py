@@ -84,7 +84,7 @@ def starting_waves(
 def starting_weights(
     y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Where cells' weights start: at one, lower for wild values, which make no first factors."""
+    """Where cells' weights start: one, and less for wild values, which make no first factors."""
     with np.errstate(invalid="ignore"):
         away = np.abs(y - levels[:, None]) / scale[:, None]
     away = np.where(count > 0, away, 0.0)
