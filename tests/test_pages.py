@@ -92,7 +92,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     # Series take minutes to agree, and whether they do is not what is asked here.
-    limit = property(lambda self: min(self.max_sweeps, 600))
+    limit = property(lambda self: min(self.max_sweeps, 300))
     monkeypatch.setattr("cavity.sampling.length.AutomaticLength.limit", limit)
     # The page's own module, not that of the tests of extensions.
     monkeypatch.delitem(sys.modules, "poisson_counts", raising=False)

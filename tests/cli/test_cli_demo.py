@@ -41,6 +41,7 @@ def test_wine(cavity, quick, tmp_path):
     assert ran.err == ""
 
 
+@pytest.mark.slow
 def test_series(cavity, quick, tmp_path):
     ran = cavity("demo", "series", "--out", "demo")
     assert ran.code == 0, ran.err

@@ -79,7 +79,9 @@ def sweeps_were_saved(folder):
         "--warmup 20 --thin 25",
     ],
 )
-@pytest.mark.parametrize("again", ["the same command", "--resume alone"])
+@pytest.mark.parametrize(
+    "again", [pytest.param("the same command", marks=pytest.mark.slow), "--resume alone"]
+)
 def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     options = ["--chains", 2, *length.split(), "--seed", 4]
     environment = {**os.environ, "CAVITY_CHECKPOINT_EVERY": "0.2"}

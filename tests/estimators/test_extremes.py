@@ -119,7 +119,9 @@ def test_columns_whose_squares_are_no_numbers(Y, column):
         SeriesMixture(2, **SHORT).fit(frame, **names)
 
 
-@pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
+@pytest.mark.parametrize(
+    "collapse", [pytest.param("ep", marks=pytest.mark.slow), "collapsed", "naive"]
+)
 def test_variances_without_a_prior_to_speak_of(Y, collapse):
     priors = SeriesPrior(var_x=(1e-6, 1e-12), var_y=(1e-6, 1e-12))
     m = SeriesMixture(2, collapse=collapse, priors=priors, **SHORT).fit(Y[:, :1])

@@ -85,6 +85,7 @@ def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
         pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(other))
 
 
+@pytest.mark.slow
 def test_a_killed_client_goes_on_from_its_checkpoint(folder, tmp_path):
     checkpoint = tmp_path / "run.cavity"
     script = Path(__file__).parent / "dask_cases.py"

@@ -504,9 +504,9 @@ class StudentTMixture(_Mixture):
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
         of a row that stays in its cluster is computed anew every so many sweeps (by default
         warm-up finds how many, by how stale the sites become).
-    loss : {"omari", "vi", "binder"} or Loss
-        What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
-        index, variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal
+    loss : {"vi", "binder", "omari"} or Loss
+        What ``labels_`` minimises on average over the posterior: variation of information,
+        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
         costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes
@@ -578,7 +578,7 @@ covariance_prior_df, covariance_prior_scale, noise
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.
-    loss : {"omari", "vi", "binder"} or Loss
+    loss : {"vi", "binder", "omari"} or Loss
         As for `StudentTMixture`.
 
     Attributes

@@ -104,10 +104,17 @@ class ClusterWords:
             spread = float(units.scale[place.start]) if column.kind == CONTINUOUS else 1.0
             at[column.kind] += width
             mean, lower, upper = (
-                np.nan_to_num(found[_PARAMETER[column.kind]][key][:, place])
+                np.array(found[_PARAMETER[column.kind]][key][:, place])
                 for key in ("mean", "lower", "upper")
             )
-            out.append(Described(column, mean, lower, upper, weights @ mean, spread))
+            # A row that could be anywhere may be a cluster of its own that no draw has: it could
+            # be like any other.
+            unknown = np.isnan(mean).any(axis=1)
+            overall = weights[~unknown] @ mean[~unknown] / weights[~unknown].sum()
+            mean[unknown] = overall
+            lower[unknown] = lower[~unknown].min(axis=0)
+            upper[unknown] = upper[~unknown].max(axis=0)
+            out.append(Described(column, mean, lower, upper, overall, spread))
         return cls(tuple(out), len(weights))
 
     def table(self) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from cavity.posterior._draws import as_labels, canonical, iter_canonical, smalle
 
 LOSSES = ("vi", "binder", "omari")
 # Of every estimate, where nothing else is asked for.
-DEFAULT = "omari"
+DEFAULT = "vi"
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def expected_loss(labels: Any, draws: Any, *, loss: str | Loss = DEFAULT) -> flo
         The partition.
     draws : array of int, shape (draw, n) or (chain, draw, n)
         Draws of partitions.
-    loss : {"omari", "vi", "binder"} or Loss
+    loss : {"vi", "binder", "omari"} or Loss
 
     Examples
     --------

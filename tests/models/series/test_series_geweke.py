@@ -247,7 +247,11 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("name", list(CHAINS))
+# Chains that share most of their steps with the others.
+LONG = dict.fromkeys(("collapsed by filter", "naive joint"), pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CHAINS])
 def test_prior_and_chain_agree(world, prior_draws, name):
     chain = from_chain(world, 15_000, CHAINS[name], np.random.default_rng(2))
     assert np.abs(scores(chain, prior_draws)).max() < LIMIT
@@ -256,10 +260,10 @@ def test_prior_and_chain_agree(world, prior_draws, name):
 @pytest.mark.parametrize(
     "name",
     [
-        "corrected",
+        pytest.param("corrected", marks=pytest.mark.slow),
         pytest.param("collapsed", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
-        pytest.param("naive alternating", marks=pytest.mark.slow),
+        "naive alternating",
     ],
 )
 def test_student_t_noise(name):
