@@ -90,6 +90,7 @@ def test_a_demo_leaves_runs_of_others_alone(cavity, finished, tmp_path):
     assert sorted((p.name, p.read_bytes()) for p in (tmp_path / "mine").iterdir()) == before
 
 
+@pytest.mark.slow
 def test_table(cavity, quick, tmp_path):
     ran = cavity("demo", "table", "--out", "demo")
     assert ran.code == 0, ran.err

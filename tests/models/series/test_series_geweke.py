@@ -248,7 +248,7 @@ CHAINS = {
 
 
 # Chains that share most of their steps with the others.
-LONG = dict.fromkeys(("collapsed by filter", "naive joint"), pytest.mark.slow)
+LONG = dict.fromkeys(("collapsed", "collapsed by filter", "naive joint"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CHAINS])
