@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.collapse.registry import assemble, collapses_of
 from cavity.core.notices import NotConvergedWarning
 from cavity.estimators.fitting import Plan, RunSettings
-from cavity.estimators.validation import check_choice, check_count, check_number
+from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
 from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
@@ -122,6 +122,24 @@ class Estimator(Fitted, BaseEstimator):
         check_seed(self.random_state)
         self._collapse_options()
         as_loss(self.loss)
+
+    def _start_of_rows(self, n: int) -> tuple[Any, int]:
+        """Where chains over n rows start, and how many clusters it names; too few are refused."""
+        prior = self._specification()
+        if n < 2:
+            raise ValueError(
+                f"X has n_samples={n}: clustering needs at least 2 rows. Give more data."
+            )
+        if n < self.n_clusters and not prior.is_open:
+            raise ValueError(
+                f"X has n_samples={n} rows, fewer than n_clusters={self.n_clusters}. Lower "
+                "n_clusters, or use prior='dp'."
+            )
+        start: Any = self.init
+        if not isinstance(self.init, str):
+            start = check_labels(self.init, n, self.n_clusters, prior.is_open)
+        n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
+        return start, n_start
 
     def _collapse_options(self, collapse: str | None = None) -> dict[str, Any]:
         """Options of the collapse, checked; those of other collapses are refused."""

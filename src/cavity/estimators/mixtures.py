@@ -325,20 +325,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         weight: np.ndarray | None = None,
     ) -> tuple[Plan, ColumnUnits, np.ndarray | None]:
         n = len(X)
-        prior = self._specification()
-        if n < 2:
-            raise ValueError(
-                f"X has n_samples={n}: clustering needs at least 2 rows. Give more data."
-            )
-        if n < self.n_clusters and not prior.is_open:
-            raise ValueError(
-                f"X has n_samples={n} rows, fewer than n_clusters={self.n_clusters}. Lower "
-                "n_clusters, or use prior='dp'."
-            )
-        start: Any = self.init
-        if not isinstance(self.init, str):
-            start = check_labels(self.init, n, self.n_clusters, prior.is_open)
-        n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
+        start, n_start = self._start_of_rows(n)
         names = getattr(self, "feature_names_in_", None)
         refuse_empty_columns(X, names)
         units = ColumnUnits(*robust_standardiser(weighted_rows(X, weight), names))

@@ -33,7 +33,6 @@ from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.table_answers import TableAnswers, digest_of
 from cavity.estimators.validation import (
     check_choice,
-    check_labels,
     check_number,
     robust_standardiser,
 )
@@ -325,20 +324,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
 
     def _plan(self, cells: Cells, columns: list[Column]) -> tuple[Plan, ColumnUnits]:
         n = len(cells)
-        prior = self._specification()
-        if n < 2:
-            raise ValueError(
-                f"X has n_samples={n}: clustering needs at least 2 rows. Give more data."
-            )
-        if n < self.n_clusters and not prior.is_open:
-            raise ValueError(
-                f"X has n_samples={n} rows, fewer than n_clusters={self.n_clusters}. Lower "
-                "n_clusters, or use prior='dp'."
-            )
-        start: Any = self.init
-        if not isinstance(self.init, str):
-            start = check_labels(self.init, n, self.n_clusters, prior.is_open)
-        n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
+        start, n_start = self._start_of_rows(n)
         units = self._units_of(cells, columns)
         standard = units.standardise(cells.continuous)
         seen = within_steps(standard) if standard.shape[1] else standard
@@ -353,7 +339,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             n_clusters=self.n_clusters,
             assemble=lambda n_slots: assemble(problem, collapse, n_slots, options),
             assemble_few=lambda n_slots: (few.n, assemble(few, collapse, n_slots, options)),
-            prior=prior,
+            prior=self._specification(),
             fingerprint={
                 "model": type(self).__name__,
                 "settings": self._settings(),
