@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cavity.core import cache, compile
+from cavity.core import cache, compile, pipeline, states
 
-SOURCES = [Path(module.__file__) for module in (cache, compile)]
-PUBLIC = {"numba", "numba.extending", "llvmlite"}
+SOURCES = [Path(module.__file__) for module in (cache, compile, pipeline, states)]
+PUBLIC = {"numba.extending", "llvmlite"}
 
-# What core/compile.py and core/cache.py use beyond the documented interface, and what for.
+# What these use beyond the documented interface, and what for.
 INTERNALS = {
     "numba.config.DISABLE_JIT": "refusing to run without the compiler",
     "numba._dynfunc.make_function": "functions that are only linked into kernels",
@@ -24,6 +24,18 @@ INTERNALS = {
     "numba.core.types.unliteral": "parts that are compiled once whatever constants they get",
     "numba.core.codegen.JITCodeLibrary.finalize": "parts that are never optimised alone",
     "numba.core.codegen.JITCodeLibrary._get_module_for_linking": "linking parts",
+    "numba.core.codegen.JITCodeLibrary._optimize_functions": "tidying instead of optimising",
+    "numba.core.codegen.JITCodeLibrary._optimize_final_module": "optimising once",
+    "numba.core.codegen.JITCPUCodegen._module_pass_manager": "optimising once",
+    "numba.core.codegen.JITCPUCodegen._pass_builder": "tidying instead of optimising",
+    "numba.core.codegen.JITCodeLibrary.enable_object_caching": "kernels that can be kept",
+    "numba.core.cgutils.gep_inbounds": "states given by address",
+    "numba.core.cgutils.alloca_once_value": "states given by address",
+    "numba.core.cgutils.false_bit": "states given by address",
+    "numba.core.compiler.Compiler.define_pipelines": "Numba's own functions as parts",
+    "numba.core.compiler.Flags.__eq__": "flags that compare fast",
+    "numba.core.compiler.Flags._values": "flags that compare fast",
+    "numba.core.compiler_lock.global_compiler_lock": "Numba's own functions as parts",
     "numba.core.compiler.CompilerBase.define_pipelines": "the pipeline of parts",
     "numba.core.compiler.DefaultPassBuilder.define_nopython_pipeline": "the pipeline of parts",
     "numba.core.compiler_machinery.register_pass": "the lowering of parts",
@@ -32,6 +44,15 @@ INTERNALS = {
     "numba.core.registry.CPUDispatcher.compile": "no collection of garbage meanwhile",
     "numba.core.registry.CPUDispatcher.get_call_template": "the types of calls of parts",
     "numba.core.registry.CPUDispatcher.get_overload": "calls of parts",
+    "numba.core.registry.CPUDispatcher.typeof_pyval": "states given by address",
+    "numba.core.datamodel.models.PrimitiveModel": "states given by address",
+    "numba.core.types.Array": "states given by address",
+    "numba.core.typing.templates.AttributeTemplate": "the fields of states",
+    "numba.core.typed_passes.InlineOverloads": "a pass that is left out",
+    "numba.core.typed_passes.NopythonRewrites": "a pass that is left out",
+    "numba.core.untyped_passes.InlineClosureLikes": "a pass that is left out",
+    "numba.core.base.BaseContext.unpack_value": "the fields of states",
+    "numba.core.base.BaseContext.pack_value": "the fields of states",
     "numba.core.typed_passes.NativeLowering.run_pass": "the lowering of parts",
     "numba.core.base.BaseContext.insert_user_function": "the lowering of parts",
     "numba.core.caching._CacheLocator": "the place of the cache",

@@ -25,16 +25,18 @@ from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import numba
-from numba import _dynfunc
 from numba.core import types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from cavity.core.cache import cache_directory, enable_cache
+from cavity.core.pipeline import (
+    InlinedPartCompiler,
+    KernelCompiler,
+    PartCompiler,
+    numba_s_own_as_parts,
+)
+from cavity.core.states import kernel_type
 
 if numba.config.DISABLE_JIT:
     raise OSError(
@@ -43,61 +45,6 @@ if numba.config.DISABLE_JIT:
     )
 
 _FLAGS = {"contract", "nsz", "arcp"}
-
-
-class _PartLibrary(JITCodeLibrary):
-    """Code that is only ever linked into a kernel: never optimised nor made executable alone."""
-
-    def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
-            if hasattr(library, "_reload_init"):  # since Numba 0.63
-                self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalized = True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _PartLowering(NativeLowering):
-    """Lowers a function for use by other compiled ones alone."""
-
-    _name = "cavity_part_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        # Set here, not as options: Numba compiles its own functions, such as max or the methods
-        # of a generator, once for every set of options among their callers.
-        state.flags.no_compile = True
-        state.flags.no_cpython_wrapper = True
-        state.flags.forceinline = state.pipeline.inlined
-        super().run_pass(state)
-        lowered = state["cr"]
-        fndesc = lowered.fndesc
-        # Numba knows a compiled function by such an object; this one has no address to call.
-        entry = _dynfunc.make_function(
-            fndesc.lookup_module(), fndesc.qualname, "", 0, lowered.env, (state.library,)
-        )
-        state.targetctx.insert_user_function(entry, fndesc, [state.library])
-        state.reload_init.extend(getattr(state.library, "_reload_init", ()))
-        state["cr"] = lowered._replace(cfunc=entry)
-        return True
-
-
-class _PartCompiler(CompilerBase):
-    """Numba's pipeline with the lowering above."""
-
-    inlined = False
-
-    def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        for at, (step, _) in enumerate(passes.passes):
-            if step is NativeLowering:
-                passes.passes[at] = (_PartLowering, "lowering for linking")
-        passes.finalize()
-        return [passes]
-
-
-class _InlinedPartCompiler(_PartCompiler):
-    inlined = True
 
 
 class _Part(CPUDispatcher):
@@ -133,10 +80,17 @@ class _Kernel(CPUDispatcher):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return super().compile(sig)
+            with numba_s_own_as_parts():
+                return super().compile(sig)
         finally:
             if collecting:
                 gc.enable()
+
+    def typeof_pyval(self, val: Any) -> Any:
+        """Type of an argument that the dispatcher does not know by itself."""
+        if isinstance(val, tuple) and hasattr(val, "_fields"):
+            return kernel_type(val)
+        return super().typeof_pyval(val)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Types of a call by a kernel."""
@@ -156,9 +110,10 @@ def _options(
         "error_model": "numpy",
         "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
         "_nrt": False,
+        "pipeline_class": KernelCompiler,
     }
     if internal:
-        options["pipeline_class"] = _InlinedPartCompiler if forceinline else _PartCompiler
+        options["pipeline_class"] = InlinedPartCompiler if forceinline else PartCompiler
     return options
 
 
@@ -320,7 +275,7 @@ class Kernels:
             if _chosen and kernel not in _chosen[-1]:
                 return None
             dispatcher = compiled(kernel, args)
-            types_of_all = tuple(numba.typeof(value) for value in args)
+            types_of_all = tuple(map(kernel_type, args))
             dispatcher.compile(types_of_all)
             bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
         return None if _chosen else bound(*args)
