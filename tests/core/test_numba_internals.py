@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cavity.core import cache, compile
+from cavity.core import cache, compile, generators
 
-SOURCES = [Path(module.__file__) for module in (cache, compile)]
+SOURCES = [Path(module.__file__) for module in (cache, compile, generators)]
 PUBLIC = {"numba", "numba.extending", "llvmlite"}
 
-# What core/compile.py and core/cache.py use beyond the documented interface, and what for.
+# What core/compile.py, cache.py and generators.py use beyond the documented interface, and what for.
 INTERNALS = {
     "numba.config.DISABLE_JIT": "refusing to run without the compiler",
     "numba._dynfunc.make_function": "functions that are only linked into kernels",
@@ -44,6 +44,12 @@ INTERNALS = {
     "numba.core.caching.IndexDataCacheFile._save_index": "sealed files",
     "numba.core.caching.IndexDataCacheFile._data_path": "sealed files",
     "numba.core.serialize.dumps": "sealed files",
+    "numba.core.boxing.unbox_numpy_random_bitgenerator": "generators",
+    "numba.core.cgutils.create_struct_proxy": "generators",
+    "numba.core.cgutils.get_or_insert_function": "generators",
+    "numba.core.pythonapi.NativeValue": "generators",
+    "numba.core.pythonapi._unboxers.functions": "generators",
+    "numba.core.types.NumPyRandomBitGeneratorType": "generators",
 }
 # Attributes that objects get when they are made, by the text of the code that sets them.
 SET_BY = {

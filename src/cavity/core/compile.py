@@ -35,12 +35,15 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from cavity.core.cache import cache_directory, enable_cache
+from cavity.core.generators import quick_generators
 
 if numba.config.DISABLE_JIT:
     raise OSError(
         "cavity cannot run with NUMBA_DISABLE_JIT=1, for its kernels exist in compiled form only; "
         "unset that variable (or disable_jit in .numba_config.yaml) and start Python again."
     )
+
+quick_generators()
 
 _FLAGS = {"contract", "nsz", "arcp"}
 

@@ -210,7 +210,8 @@ def _by_polynomials(f, edge, rng):
         return -1.0
     chord = height / edge
     rate = f.alpha + chord
-    # The chance of the gamma below the edge is 1 / (1 + exp(-y)); log r <= (r - 1)(r + 5)/(4 r + 2).
+    # The gamma below the edge has the chance 1 / (1 + exp(-y)); log r is at most
+    # (r - 1) (r + 5) / (4 r + 2).
     r = rate / f.alpha
     y = height - f.a * (r - 1.0) * (r + 5.0) / (4.0 * r + 2.0)
     grown = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))

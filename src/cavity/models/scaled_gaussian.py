@@ -175,15 +175,18 @@ def total_log_student_t(y, parameters, alpha, z):
     """Log likelihood given cluster parameters, scale variables integrated out."""
     n, d = y.shape
     total = 0.0
+    # The constant of the degrees of freedom last met, which most often are all clusters'.
+    known, constant = -1.0, 0.0
     for i in range(n):
         k = np.int64(z[i])
         delta = mahalanobis(parameters, k, y[i])
         a = alpha[k]
         if a < math.inf:
-            total += (
-                math.lgamma(a + 0.5 * d) - math.lgamma(a) - 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
-            )
-            total -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+            if a != known:
+                known = a
+                constant = math.lgamma(a + 0.5 * d) - math.lgamma(a)
+                constant -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+            total += constant - (a + 0.5 * d) * math.log1p(0.5 * delta / a)
         else:
             total -= 0.5 * (d * _LOG_2PI + delta)
         total -= parameters.half_log_det[k]
