@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cavity.core import cache, compile, pipeline, states
+from cavity.core import cache, compile, generators, pipeline, states
 
-SOURCES = [Path(module.__file__) for module in (cache, compile, pipeline, states)]
-PUBLIC = {"numba.extending", "llvmlite"}
+SOURCES = [Path(module.__file__) for module in (cache, compile, generators, pipeline, states)]
+PUBLIC = {"numba", "numba.extending", "llvmlite"}
 
 # What these use beyond the documented interface, and what for.
 INTERNALS = {
@@ -65,6 +65,12 @@ INTERNALS = {
     "numba.core.caching.IndexDataCacheFile._save_index": "sealed files",
     "numba.core.caching.IndexDataCacheFile._data_path": "sealed files",
     "numba.core.serialize.dumps": "sealed files",
+    "numba.core.boxing.unbox_numpy_random_bitgenerator": "generators",
+    "numba.core.cgutils.create_struct_proxy": "generators",
+    "numba.core.cgutils.get_or_insert_function": "generators",
+    "numba.core.pythonapi.NativeValue": "generators",
+    "numba.core.pythonapi._unboxers.functions": "generators",
+    "numba.core.types.NumPyRandomBitGeneratorType": "generators",
 }
 # Attributes that objects get when they are made, by the text of the code that sets them.
 SET_BY = {

@@ -24,6 +24,7 @@ from cavity.estimators.cluster_prior import (
 )
 from cavity.models.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
 from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.specifications import FiniteMixture
 
 N, D, K = 30, 2, 3
 N_DATA, N_BINS = 120, 10
@@ -46,7 +47,8 @@ def simulated(kind, rng):
     df = np.inf
     while kind is StudentTMixture and not LOWEST <= df <= HIGHEST:
         df = rng.gamma(DF_PRIOR[0], 1.0 / DF_PRIOR[1])
-    number = rng.integers(1, K + 1)
+    chance = FiniteMixture().ratio ** np.arange(K)
+    number = rng.choice(np.arange(1, K + 1), p=chance / chance.sum())
     z = rng.choice(number, size=N, p=rng.dirichlet(np.ones(number)))
     y = np.empty((N, D))
     for k in np.unique(z):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cavity.core.compile import compiled
+from cavity.families.normal_inverse_wishart import add_row as _add_row_of
 from cavity.families.normal_inverse_wishart import log_gamma_ratio as _log_gamma_ratio
 from cavity.families.normal_inverse_wishart import rank_one as _rank_one
 from cavity.verbs import (
@@ -54,6 +55,10 @@ def _ratios(x, d, out):
 
 def _move(q, k, kappa, nu, shift, scale, weight, y):
     return _rank_one(q, k, kappa, nu, shift, scale, weight, y)
+
+
+def _add_row(q, k, w, count, y):
+    return _add_row_of(q, k, w, count, y)
 
 
 def _hold(q, k, room):

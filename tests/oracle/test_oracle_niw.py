@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from entries import _divergence, _draws, _hold, _load, _log_partition, _move, _put_back, call
+from entries import (
+    _add_row,
+    _divergence,
+    _draws,
+    _hold,
+    _load,
+    _log_partition,
+    _move,
+    _put_back,
+    call,
+)
 from niw import NIW, divergence, expected_statistics, log_partition, random_niw
 from scipy import stats
 
@@ -82,6 +92,27 @@ def test_rank_one_against_a_dense_update(d, weight):
     before = q.whiten.copy()
     assert call(_load, q, 0)
     np.testing.assert_allclose(q.whiten, before, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_a_row_goes_in_and_out(d):
+    """Scaled, and counted for more than one, against the natural parameters' sums."""
+    rng = np.random.default_rng(d)
+    p = random_niw(d, rng)
+    q = normal_inverse_wishart(*p, n_slots=1)
+    y = rng.standard_normal(d)
+    lower = np.tril_indices(d)
+    statistics = np.concatenate([[0.4, 2.0], 0.4 * y, 0.4 * np.outer(y, y)[lower]])
+    after = NIW(*unpack(pack(*p) + statistics, d))
+    assert call(_add_row, q, 0, 0.4, 2.0, y)
+    assert_working_parameters(q, 0, after, 1e-9)
+    np.testing.assert_allclose(q.natural[0], pack(*after), rtol=1e-10, atol=1e-10)
+    assert call(_add_row, q, 0, -0.4, -2.0, y)
+    assert_working_parameters(q, 0, p, 1e-9)
+    np.testing.assert_allclose(q.natural[0], pack(*p), rtol=1e-10, atol=1e-10)
+    # What was never in cannot be taken out.
+    assert not call(_add_row, q, 0, -2.0 * p.kappa, -1.0, y)
+    assert_working_parameters(q, 0, p, 1e-9)
 
 
 def test_rank_one_refuses_what_is_not_positive_definite():

@@ -11,7 +11,7 @@ from entries import _ratios, call
 from scipy import special
 
 from cavity.core.compile import jit
-from cavity.core.numerics import digamma, fast_exp, fast_log, trigamma
+from cavity.core.numerics import ROUGH, digamma, fast_exp, fast_log, rough_log, trigamma
 
 
 @jit
@@ -24,6 +24,12 @@ def exp_of(x, out):
 def log_of(x, out):
     for j in range(x.shape[0]):
         out[j] = fast_log(x[j])
+
+
+@jit
+def rough_log_of(x, out):
+    for j in range(x.shape[0]):
+        out[j] = rough_log(x[j])
 
 
 def applied(kernel, x):
@@ -53,6 +59,16 @@ def test_logarithm_over_its_whole_range():
     assert np.max(error / np.maximum(np.abs(exact), 1e-3)) < 1e-14
     assert applied(log_of, [1.0])[0] == 0.0
     assert math.isnan(applied(log_of, [np.nan])[0])
+
+
+def test_the_rough_logarithm_errs_by_no_more_than_it_says():
+    x = np.concatenate([10.0 ** np.linspace(-300, 300, 40001), 1.0 + np.logspace(-12, 0, 10001)])
+    error = np.abs(applied(rough_log_of, x) - np.log(x))
+    assert error.max() < ROUGH
+    above = x > 1.0
+    assert np.max(error[above] / np.log(x[above])) < ROUGH
+    assert error.max() > 0.1 * ROUGH  # it is rough
+    assert math.isnan(applied(rough_log_of, [np.nan])[0])
 
 
 @pytest.mark.parametrize(

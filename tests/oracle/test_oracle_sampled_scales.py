@@ -13,13 +13,19 @@ from cavity.families.normal_inverse_wishart import gaussian_parameters
 from cavity.models.sampled_student_t import draw_scale, marginal_student_t, set_log_norm
 from cavity.verbs import log_densities, log_density
 
-LEVEL = 1e-5  # of each test; 24 cases
+LEVEL = 1e-5  # of each test; 33 cases
 
 CASES = [
-    (alpha, d, kappa, delta)
+    (alpha, d, kappa, d + 3.0, delta)
     for alpha in (0.3, 2.0, 40.0)
     for d, kappa in ((1, 0.05), (3, 4.0))
     for delta in (0.0, 0.5, 30.0, 1e6)
+]
+# Larger clusters, in which simple bounds decide most draws: a row among the others, and far out.
+CASES += [
+    (alpha, d, float(size), d + 1.0 + size, distance / size)
+    for alpha in (0.3, 2.0, 40.0)
+    for d, size, distance in ((2, 8, 2.0), (3, 400, 3.0), (10, 60, 200.0))
 ]
 
 
@@ -37,9 +43,8 @@ def log_f(log_u, alpha, d, kappa, nu, delta):
     return value + 0.5 * d * np.log(u * shrink) - 0.5 * (nu + 1) * np.log1p(u * shrink * delta)
 
 
-@pytest.mark.parametrize(("alpha", "d", "kappa", "delta"), CASES)
-def test_draws_follow_the_density(alpha, d, kappa, delta):
-    nu = d + 3.0
+@pytest.mark.parametrize(("alpha", "d", "kappa", "nu", "delta"), CASES)
+def test_draws_follow_the_density(alpha, d, kappa, nu, delta):
     rng = np.random.default_rng(0)
     draws = np.empty(4000)
     many(draws, alpha, d, kappa, nu, delta, rng)

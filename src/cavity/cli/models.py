@@ -132,6 +132,11 @@ class RowsModel(Model):
         """Sample."""
         estimator.fit(selection.table)
 
+    def shown(self, selection: Any, estimator: Any) -> Any:
+        """All rows, or those that a fit over blocks of rows has followed."""
+        followed = estimator.posterior_.summaries.get("followed_rows")
+        return selection.table if followed is None else selection.table.iloc[followed]
+
     def tail(self, estimator: Any, table: Any) -> np.ndarray | None:
         """How far out each row of the fit lies; None where the rows are not at hand."""
         return None if table is None else estimator.tail_probabilities(table)

@@ -30,6 +30,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 
 from cavity.core.cache import cache_directory, enable_cache
+from cavity.core.generators import quick_generators
 from cavity.core.pipeline import (
     InlinedPartCompiler,
     KernelCompiler,
@@ -43,6 +44,8 @@ if numba.config.DISABLE_JIT:
         "cavity cannot run with NUMBA_DISABLE_JIT=1, for its kernels exist in compiled form only; "
         "unset that variable (or disable_jit in .numba_config.yaml) and start Python again."
     )
+
+quick_generators()
 
 _FLAGS = {"contract", "nsz", "arcp"}
 

@@ -249,29 +249,20 @@ def _(q, k, room):
 def rank_one(q, k, kappa, nu, shift, scale, weight, y):
     """Move slot k to NIW(m + shift e, kappa, nu, scale (Psi + weight e e')), e = y - m.
 
-    Costs d^2: with p = W e, the Cholesky factor of I + weight p p' has the closed form behind
-    the loop below. False, and nothing changed, if the result is not positive definite.
+    Costs d^2. False, and nothing changed, if the result is not positive definite.
     """
     d = q.mean.shape[0]
-    e = q.work[d]
-    p = q.work[d + 1]
-    t_last = 1.0
-    for r in range(d):
-        e[r] = y[r] - q.mean[r, k]
-    for r in range(d):
-        s = 0.0
-        for c in range(r + 1):
-            s += q.whiten[r, c, k] * e[c]
-        p[r] = s
-        t_last += weight * s * s
-    if not (t_last > 0.0 and kappa > 0.0 and nu > d - 1.0 and scale > 0.0):
+    grown = _whitened(q, k, weight, y)
+    if not (grown > 0.0 and kappa > 0.0 and nu > d - 1.0 and scale > 0.0):
         return False
+    e = q.work[d]
     old_kappa = q.kappa[k]
     natural = q.natural[k]
     position = 2 + d
     for r in range(d):
         m_r = q.mean[r, k]
         new_r = m_r + shift * e[r]
+        natural[2 + r] = kappa * new_r
         for c in range(r + 1):
             m_c = q.mean[c, k]
             psi = natural[position] - old_kappa * m_r * m_c
@@ -279,6 +270,73 @@ def rank_one(q, k, kappa, nu, shift, scale, weight, y):
                 m_c + shift * e[c]
             )
             position += 1
+    natural[0] = kappa
+    natural[1] = nu
+    _move_working(q, k, kappa, nu, shift, scale, weight, grown)
+    return True
+
+
+@jit(forceinline=True, internal=True)
+def add_row(q, k, w, count, y):
+    """Add a row of scale w that counts as `count` to slot k, or take it out if both are negative.
+
+    As ``rank_one``, with natural parameters by the row's statistics.
+    """
+    d = q.mean.shape[0]
+    kappa = q.kappa[k] + w
+    nu = q.nu[k] + count
+    weight = w * q.kappa[k] / kappa
+    grown = _whitened(q, k, weight, y)
+    if not (grown > 0.0 and kappa > 0.0 and nu > d - 1.0):
+        return False
+    add_statistics(q.natural[k], w, count, y)
+    _move_working(q, k, kappa, nu, w / kappa, 1.0, weight, grown)
+    return True
+
+
+@jit(forceinline=True, internal=True)
+def add_statistics(natural, w, count, y):
+    """Add the sufficient statistics of a row of scale w that counts as `count`."""
+    d = y.shape[0]
+    natural[0] += w
+    natural[1] += count
+    position = 2 + d
+    for r in range(d):
+        weighted = w * y[r]
+        natural[2 + r] += weighted
+        for c in range(r + 1):
+            natural[position + c] += weighted * y[c]
+        position += r + 1
+
+
+@jit(forceinline=True, internal=True)
+def _whitened(q, k, weight, y):
+    """Put e = y - m and p = W e of slot k into the room; returns 1 + weight p'p."""
+    d = q.mean.shape[0]
+    e = q.work[d]
+    p = q.work[d + 1]
+    total = 1.0
+    for r in range(d):
+        e[r] = y[r] - q.mean[r, k]
+    for r in range(d):
+        s = 0.0
+        for c in range(r + 1):
+            s += q.whiten[r, c, k] * e[c]
+        p[r] = s
+        total += weight * s * s
+    return total
+
+
+@jit(forceinline=True, internal=True)
+def _move_working(q, k, kappa, nu, shift, scale, weight, grown):
+    """The working parameters of ``rank_one``, once e and p are in the room.
+
+    The Cholesky factor of I + weight p p' has the closed form behind the loop below; `grown` is
+    its determinant.
+    """
+    d = q.mean.shape[0]
+    e = q.work[d]
+    p = q.work[d + 1]
     # Rows of the inverse factor; work rows 0..d-1 are free here, row 0 holds the running sum.
     running = q.work[0]
     for c in range(d):
@@ -296,18 +354,14 @@ def rank_one(q, k, kappa, nu, shift, scale, weight, y):
         t = t_next
     for r in range(d):
         q.mean[r, k] += shift * e[r]
-        natural[2 + r] = kappa * q.mean[r, k]
-    natural[0] = kappa
-    natural[1] = nu
     q.kappa[k] = kappa
     q.nu[k] = nu
-    # |Psi| changes by scale^d times t_last; the product of factors near one needs one logarithm.
-    growth = t_last
+    # |Psi| changes by scale^d times that; the product of factors near one needs one logarithm.
+    growth = grown
     for _ in range(d):
         growth *= scale
     q.half_log_det[k] += 0.5 * math.log(growth)
     q.log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
-    return True
 
 
 @jit(forceinline=True, internal=True)

@@ -22,7 +22,7 @@ import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.families.marginal import Reduction
-from cavity.families.normal_inverse_wishart import rank_one
+from cavity.families.normal_inverse_wishart import add_row
 from cavity.models.selection import draw_from_scores
 from cavity.verbs import (
     accumulate,
@@ -259,10 +259,7 @@ def _(model, q, k, i, sign):
     # As for plain rows, but that a row of weight w counts as w.
     if k == model.noise_slot[0]:
         return True
-    s = sign * model.base.scale[i]
-    kappa = q.kappa[k] + s
-    nu = q.nu[k] + sign * model.weight[i]
-    return rank_one(q, k, kappa, nu, s / kappa, 1.0, s * q.kappa[k] / kappa, model.base.y[i])
+    return add_row(q, k, sign * model.base.scale[i], sign * model.weight[i], model.base.y[i])
 
 
 @accumulate.register(UnevenRows)

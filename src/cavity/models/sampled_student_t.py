@@ -181,13 +181,60 @@ def draw_scale(alpha, d, kappa, nu, delta, rng):
 @jit(internal=True)
 def draw_scale_of_shape(alpha, a, d, kappa, n1, delta, rng):
     """``draw_scale`` for a density of any shape a, whose H has any n1."""
-    f = _Shape(alpha, a, 1.0 / kappa, 1.0 / kappa + delta, n1, d)
+    inverse_kappa = 1.0 / kappa
+    f = _Shape(alpha, a, inverse_kappa, inverse_kappa + delta, n1, d)
     reach = f.a + 2.0 * math.sqrt(f.a)
-    edge = reach / (alpha + 0.5 * (d * f.inverse_kappa + n1 * delta))
-    u = _by_two_gammas(f, 2.0 * edge, _FIRST_TRIES, rng)
+    edge = reach / (alpha + 0.5 * (d * inverse_kappa + n1 * delta))
+    u = _by_polynomials(f, 2.0 * edge, rng)
+    if not u > 0.0:
+        u = _by_two_gammas(f, 2.0 * edge, _FIRST_TRIES, rng)
     if not u > 0.0:
         u = _by_two_gammas(f, _best_edge(f, edge, reach), _FEW_TRIES, rng)
     return u if u > 0.0 else _by_pieces(f, rng)
+
+
+@jit(forceinline=True, internal=True)
+def _by_polynomials(f, edge, rng):
+    """One try by two gammas, with hardly a logarithm; -1 if it is refused or would not do.
+
+    In clusters of more than a few members H is nearly a straight line, and simple bounds of
+    logarithms and exponentials decide what ``_by_two_gammas`` computes.
+    """
+    near = edge * f.inverse_kappa
+    far = edge * f.slope
+    # Of H at the edge from below: log(1 + x) is at least 2 x / (2 + x) and at most x - x^2 / 2 +
+    # x^3 / 3. Any bound from below makes an envelope.
+    most = (f.n1 - f.d) * near * (1.0 - near * (0.5 - near * (1.0 / 3.0)))
+    height = f.n1 * far / (2.0 + far) - 0.5 * most
+    if not height > 0.0:
+        return -1.0
+    chord = height / edge
+    rate = f.alpha + chord
+    # The gamma below the edge has the chance 1 / (1 + exp(-y)); log r is at most
+    # (r - 1) (r + 5) / (4 r + 2).
+    r = rate / f.alpha
+    y = height - f.a * (r - 1.0) * (r + 5.0) / (4.0 * r + 2.0)
+    grown = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))
+    uniform = rng.random()
+    if not (y > 0.0 and uniform * (1.0 + grown) < grown):
+        chance = 1.0 / (1.0 + fast_exp(f.a * fast_log(r) - height))
+        if not uniform < chance:
+            u = rng.standard_gamma(f.a) / f.alpha
+            if u > edge and rng.random() <= fast_exp(height - _fast_height(u, f)):
+                return u
+            return -1.0
+    u = rng.standard_gamma(f.a) / rate
+    if u > edge:
+        return -1.0
+    # H(u) from above by its third-order polynomial, exp from below by its own.
+    s, p = f.slope, f.inverse_kappa
+    bend = f.n1 * s * s * (0.25 - u * s * (1.0 / 6.0)) - 0.25 * (f.n1 - f.d) * p * p
+    slope = 0.5 * (f.n1 * s - (f.n1 - f.d) * p)
+    x = u * (chord - slope + u * bend)
+    uniform = rng.random()
+    if uniform <= 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0))):
+        return u
+    return u if uniform <= fast_exp(chord * u - _fast_height(u, f)) else -1.0
 
 
 @jit(internal=True)

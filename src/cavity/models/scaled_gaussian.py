@@ -18,7 +18,12 @@ from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.core.numerics import fast_log
-from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
+from cavity.families.normal_inverse_wishart import (
+    add_row,
+    add_statistics,
+    mahalanobis,
+    mahalanobis8,
+)
 from cavity.verbs import (
     accumulate,
     evidence,
@@ -142,26 +147,12 @@ def _(model, parameters, i, out):
 
 @observe.register(ScaledGaussian)
 def _(model, q, k, i, sign):
-    # Adding weight w = sign * u moves the mean by w / (kappa + w) and Psi by c e e'.
-    w = sign * model.scale[i]
-    kappa = q.kappa[k] + w
-    return rank_one(q, k, kappa, q.nu[k] + sign, w / kappa, 1.0, w * q.kappa[k] / kappa, model.y[i])
+    return add_row(q, k, sign * model.scale[i], sign, model.y[i])
 
 
 @accumulate.register(ScaledGaussian)
 def _(model, q, k, i):
-    d = model.y.shape[1]
-    u = model.scale[i]
-    natural = q.natural[k]
-    natural[0] += u
-    natural[1] += 1.0
-    position = 2 + d
-    for r in range(d):
-        weighted = u * model.y[i, r]
-        natural[2 + r] += weighted
-        for c in range(r + 1):
-            natural[position] += weighted * model.y[i, c]
-            position += 1
+    add_statistics(q.natural[k], model.scale[i], 1.0, model.y[i])
 
 
 @jit
@@ -184,15 +175,18 @@ def total_log_student_t(y, parameters, alpha, z):
     """Log likelihood given cluster parameters, scale variables integrated out."""
     n, d = y.shape
     total = 0.0
+    # The constant of the degrees of freedom last met, which most often are all clusters'.
+    known, constant = -1.0, 0.0
     for i in range(n):
         k = np.int64(z[i])
         delta = mahalanobis(parameters, k, y[i])
         a = alpha[k]
         if a < math.inf:
-            total += (
-                math.lgamma(a + 0.5 * d) - math.lgamma(a) - 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
-            )
-            total -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
+            if a != known:
+                known = a
+                constant = math.lgamma(a + 0.5 * d) - math.lgamma(a)
+                constant -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+            total += constant - (a + 0.5 * d) * math.log1p(0.5 * delta / a)
         else:
             total -= 0.5 * (d * _LOG_2PI + delta)
         total -= parameters.half_log_det[k]

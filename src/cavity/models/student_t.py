@@ -21,7 +21,7 @@ import numpy as np
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
-from cavity.core.numerics import fast_exp, fast_log_pair
+from cavity.core.numerics import ROUGH, fast_exp, fast_log_pair, rough_log
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
 from cavity.models.scaled_gaussian import total_log_student_t
 from cavity.models.selection import draw_by_bounds
@@ -254,7 +254,8 @@ def bounds_of_integral(delta, kappa, alpha, n1, d, shape, log_alpha):
 
     -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
     I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U. From below:
-    F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality.
+    F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality. Logarithms are
+    rough, each on the safe side.
     """
     # U = 1, or 2 / delta if that is less; one division gives U and 1 / kappa.
     per_reach = select(delta > 2.0, 0.5 * delta, 1.0)
@@ -262,11 +263,11 @@ def bounds_of_integral(delta, kappa, alpha, n1, d, shape, log_alpha):
     reach = both * kappa
     inverse_kappa = both * per_reach
     a = 1.0 + reach * inverse_kappa
-    log_a, log_b = fast_log_pair(a, a + reach * delta)
-    height = 0.5 * (n1 * log_b - (n1 - d) * log_a)
+    most = (1.0 + ROUGH) * (n1 - d) * rough_log(a)
+    height = 0.5 * ((1.0 - ROUGH) * n1 * rough_log(a + reach * delta) - most)
+    height = select(height < 0.0, 0.0, height)
     rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-    log_near, log_rate = fast_log_pair(alpha + height * per_reach, rate)
-    near = shape * log_near
+    near = shape * (rough_log(alpha + height * per_reach) - ROUGH)
     far = shape * log_alpha + height
     # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
     # bounds exp(-gap).
@@ -275,7 +276,7 @@ def bounds_of_integral(delta, kappa, alpha, n1, d, shape, log_alpha):
     gap = select(larger, near, far) - low
     slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
     above = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
-    return above, shape * log_rate
+    return above, shape * (rough_log(rate) + ROUGH)
 
 
 @bounds.register(StudentT)

@@ -4,8 +4,44 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.core.compile import wide_vectors
+from cavity.core.compile import jit, wide_vectors
 from cavity.verbs import choose, insert, join, leave, remove, row_weights, settle, visit
+
+# More observations than these are visited in runs of neighbours: memory is read as it lies.
+MOST_SHUFFLED = 20_000
+RUN = 64
+
+
+@jit(internal=True)
+def _shuffle(order, rng):
+    """A fresh random order of visits; any order does that depends on no label."""
+    n = order.shape[0]
+    if n <= MOST_SHUFFLED:
+        for last in range(n - 1, 0, -1):
+            other = int(rng.random() * (last + 1))
+            order[last], order[other] = order[other], order[last]
+        return
+    # Runs from a random one on, each a random step further than the last: a step that has no
+    # divisor in common with their number meets every run once.
+    n_runs = (n + RUN - 1) // RUN
+    run = int(rng.random() * n_runs)
+    step = 1 + int(rng.random() * (n_runs - 1))
+    while _greatest_divisor(step, n_runs) != 1:
+        step = 1 + step % (n_runs - 1)
+    position = 0
+    for _ in range(n_runs):
+        for i in range(run * RUN, min(run * RUN + RUN, n)):
+            order[position] = i
+            position += 1
+        run = (run + step) % n_runs
+
+
+@jit(internal=True)
+def _greatest_divisor(a, b):
+    """Greatest common divisor."""
+    while b != 0:
+        a, b = b, a % b
+    return a
 
 
 def sweep(state, prior, z, counts, order, weights, start, rng):
@@ -23,7 +59,7 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
     z, counts : arrays
         Assignments and cluster sizes, changed in place.
     order, weights : arrays
-        The scan order (shuffled when ``start`` is 0) and room for prior weights.
+        The scan order (made anew when ``start`` is 0) and room for prior weights.
     start : int
         Position in the order to start from.
     rng : numpy.random.Generator
@@ -32,9 +68,7 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
     wide_vectors()
     n = order.shape[0]
     if start == 0:
-        for last in range(n - 1, 0, -1):
-            other = int(rng.random() * (last + 1))
-            order[last], order[other] = order[other], order[last]
+        _shuffle(order, rng)
     for position in range(start, n):
         # One integer type throughout: every verb is then compiled once.
         i = np.int64(order[position])
