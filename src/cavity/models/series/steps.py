@@ -3,7 +3,9 @@
 Three directions, taken together, since none of them moves far alone:
 
 * the logarithm of var_x;
-* a shift of all a_i, with the mean of their population if that is learned;
+* a shift of all artanh(a_i), with that of the mean of their population if it is learned, and its
+  spread in proportion: near a unit root it is the distances from 1 that change alike, and no step
+  leads beyond;
 * the spread of all a_i about that mean, theirs and the population's, if it is learned: the a_i
   in units of their spread are held, not the a_i, which would hold it in turn.
 """
@@ -39,7 +41,7 @@ class SharedSteps:
     def __init__(self, priors: SeriesPriors) -> None:
         self.priors = priors
         self.tuning = np.array([1.0, 0.0])
-        self.metric = np.diag([0.2, 0.05, 0.3])
+        self.metric = np.diag([0.2, 0.2, 0.3])
 
     def directions(self, moving: Moving) -> list[int]:
         """Those that may be taken."""
@@ -73,7 +75,9 @@ class SharedSteps:
         step = np.zeros(3)
         step[kinds] = rng.standard_normal(len(kinds))
         old = _kept(own)
-        gain = self.take(own, self.tuning[0] * (self.metric @ step))
+        # The way back takes the directions in the other order, which must be as likely.
+        backwards = rng.random() < 0.5
+        gain = self.take(own, self.tuning[0] * (self.metric @ step), backwards=backwards)
         accepted, after = False, before
         if gain > -math.inf:
             after = density()
@@ -106,17 +110,20 @@ class SharedSteps:
             _put_back(own, old)
             return value
 
-        here = height()
-        curvature = np.empty((len(kinds), len(kinds)))
-        for row, kind in enumerate(kinds):
-            curvature[row, row] = 2.0 * here - height((kind, 1.0)) - height((kind, -1.0))
-        for row, one in enumerate(kinds):
-            for column, other in enumerate(kinds[:row]):
-                both = height((one, 1.0), (other, 1.0)) + height((one, -1.0), (other, -1.0))
-                across = here - 0.5 * (both + curvature[row, row] + curvature[column, column])
-                curvature[row, column] = curvature[column, row] = across
-        if not np.isfinite(curvature).all():
+        pairs = [(one, other) for row, one in enumerate(kinds) for other in kinds[:row]]
+        ways = [[(kind, 1.0)] for kind in kinds] + [
+            [(one, 1.0), (other, 1.0)] for one, other in pairs
+        ]
+        up = np.array([height(*way) for way in ways])
+        down = np.array([height(*((kind, -1.0) for kind, _ in way)) for way in ways])
+        fall = 2.0 * height() - up - down  # twice the loss of a step, there and back
+        if not np.isfinite(fall).all():
             return
+        curvature = np.diag(fall[: len(kinds)])
+        for (one, other), both in zip(pairs, fall[len(kinds) :], strict=True):
+            row, column = kinds.index(one), kinds.index(other)
+            across = 0.5 * (both - curvature[row, row] - curvature[column, column])
+            curvature[row, column] = curvature[column, row] = across
         if np.linalg.eigvalsh(curvature)[0] > 1e-3:
             metric = np.zeros((3, 3))
             metric[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(curvature))
@@ -125,13 +132,15 @@ class SharedSteps:
 
     # ------------------------------------------------------------------ one step
 
-    def take(self, own: SeriesParameters, step: np.ndarray) -> float:
+    def take(self, own: SeriesParameters, step: np.ndarray, *, backwards: bool = False) -> float:
         """Change the parameters by a step; log ratio of priors, Jacobian included.
 
-        It is minus infinity where the step would leave what is allowed.
+        It is minus infinity where the step would leave what is allowed. Directions are taken one
+        after another, `backwards` from the last: a shift and a change of spread do not commute.
         """
         gain = 0.0
-        for kind, change in ((VAR_X, self._var_x), (SHIFT, self._shift), (SPREAD, self._spread)):
+        changes = ((VAR_X, self._var_x), (SHIFT, self._shift), (SPREAD, self._spread))
+        for kind, change in reversed(changes) if backwards else changes:
             if step[kind] and gain > -math.inf:
                 gain += change(own, float(step[kind]))
         return gain
@@ -147,21 +156,29 @@ class SharedSteps:
         return -priors.var_x_shape * step - priors.var_x_scale * (1.0 / new - 1.0 / old)
 
     def _shift(self, own: SeriesParameters, step: float) -> float:
-        """Shift all a_i, and their population's mean if it is learned."""
-        if not (own.a.min() + step > -1.0 and own.a.max() + step < 1.0):
-            return -math.inf
+        """Shift all artanh(a_i), and the population if it is learned."""
         mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
-        hyper = self.priors.a
-        if not hyper.learned:
-            own.a[:] += step
-            return float(-precision * step * (own.a - mean - 0.5 * step).sum())
-        if not -1.0 < mean + step < 1.0:
+        a, hyper = np.tanh(np.arctanh(own.a) + step), self.priors.a
+        if not (a.min() > -1.0 and a.max() < 1.0):
             return -math.inf
-        own.a[:] += step
-        own.population[A_MEAN] += step
-        # The a_i keep their distances from the mean: what changes is the mass inside (-1, 1).
-        change = _log_inside(mean, precision) - _log_inside(mean + step, precision)
-        return float(own.a.size * change - hyper.precision * step * (mean + 0.5 * step))
+        gain = float(np.log((1.0 - a) * (1.0 + a) / ((1.0 - own.a) * (1.0 + own.a))).sum())
+        new, narrow = mean, 1.0
+        if hyper.learned:
+            new = math.tanh(math.atanh(mean) + step)
+            narrow = (1.0 - mean) * (1.0 + mean) / ((1.0 - new) * (1.0 + new))
+            if not (-1.0 < new < 1.0 and LEAST_VARIANCE < 1.0 / (precision * narrow**2)):
+                return -math.inf
+            # Of the mean, its Jacobian included, and of the logarithm of the variance.
+            gain += -0.5 * hyper.precision * (new * new - mean * mean) - math.log(narrow)
+            gain += 2.0 * hyper.shape * math.log(narrow)
+            gain -= hyper.scale * precision * (narrow * narrow - 1.0)
+            gain += a.size * (math.log(narrow) + _log_inside(mean, precision))
+            gain -= a.size * _log_inside(new, precision * narrow**2)
+        away = narrow * narrow * (a - new) ** 2 - (own.a - mean) ** 2
+        gain -= 0.5 * precision * float(away.sum())
+        own.a[:] = a
+        own.population[A_MEAN], own.population[A_PRECISION] = new, precision * narrow**2
+        return gain
 
     def _spread(self, own: SeriesParameters, step: float) -> float:
         """Multiply the distances of all a_i from their mean, and the population's s.d., alike."""

@@ -139,7 +139,10 @@ class SeriesUpdate(Update):
             )
         self._draw_given_states(model, parameters, rng)
         if moving.loading:
-            rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
+            rescale_factors(
+                own.loading, z, parameters, self.sums, own.population, self.priors.loading,
+                per_slot, rng,
+            )  # fmt: skip
 
     def _draw_jointly(
         self,
@@ -255,6 +258,9 @@ class SeriesUpdate(Update):
             out["beta"] = own.beta.copy()
             out["beta_mean"] = self.hyper[0].copy()
             out["beta_var"] = self.hyper[1].copy()
+        if own.beta.shape[1] > model.cells.covariates.shape[2]:
+            # One number, which the diagnostics follow: levels and slow factors are much alike.
+            out["intercept_mean"] = self.hyper[0, 0].copy()
         if self.states.size:
             has_intercept = own.beta.shape[1] > model.cells.covariates.shape[2]
             level = own.beta[:, :1] if has_intercept else 0.0
