@@ -18,8 +18,10 @@ from cavity.core.lanes import whole_vectors
 from cavity.models.series.likelihood import factor_family, factor_paths
 from cavity.models.series.problem import LONGEST_JOINT, SeriesProblem
 
-# Moves of whole groups cost little beside the other work of a sweep: more of them than usual.
-EFFORT = 5.0
+# Moves of whole groups cost little beside the other work of a sweep: more of them than usual, and
+# as many for each series however few these are (moves by themselves try more where there are fewer
+# than `FEW` observations): all other work of a sweep is for each series too.
+EFFORT, FEW = 16.0, 500
 # Seconds that a sweep may take if every series is proposed another cluster, and numbers that the
 # clusters' matrices may hold: beyond, EP.
 AFFORDABLE, MOST_NUMBERS = 1.0, 25_000_000
@@ -78,7 +80,8 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     model, family, paths = _room(problem, n_slots)
     driver = CorrectedSeriesCollapse(model, family, paths)
     updates = problem.updates(model, exact=True, approximate=False)
-    return Parts(driver, updates, movable="confirmed", effort=EFFORT)
+    effort = EFFORT * problem.n / (problem.n + FEW)
+    return Parts(driver, updates, movable="confirmed", effort=effort)
 
 
 @supports("series", "collapsed")

@@ -288,10 +288,24 @@ def _swap_signs(state, room, stop):
         room.values[t, 0] = value
 
 
+@jit(internal=True)
+def _anything_new(state, room, labels, stop):
+    """Whether a label or a sign differs from what it was: if not, both evidences are the same."""
+    for t in range(stop):
+        i = room.members[t]
+        if labels[t] != state.home[i]:
+            return True
+        if state.model.series.own.loading[i] != room.values[t, 0]:
+            return True
+    return False
+
+
 @confirm.register(CorrectedSeries)
 def _(state, room, slots, labels, stop, rng):
     # The moves' stage has accepted by the sites' evidence; the ratio of exact to approximate
     # evidence, new over old, decides the second one. Prior weights are in both.
+    if not _anything_new(state, room, labels, stop):
+        return True
     ratio = 0.0
     _swap_signs(state, room, stop)
     for place in range(3):

@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 OLD, NEW = 0, 1
-# Columns of a tally: tries that found a proposal, those accepted, evidences computed.
+# Columns of a tally: tries that found a proposal, those that changed labels, evidences computed.
 TRIES, ACCEPTED, WORK = 0, 1, 2
 NO_SLOT = np.int64(-1)
 NO_GROUP = (NO_SLOT, NO_SLOT, NO_SLOT)
@@ -187,9 +187,12 @@ def decide(state, prior, z, counts, first, second, middle, stop, chance, room, t
     tally[TRIES] += 1
     accepted = math.log1p(-rng.random()) < there - back + chance
     if accepted and confirm(state, room, slots, room.labels[NEW], stop, rng):
-        tally[ACCEPTED] += 1
+        moved = 0
         for t in range(stop):
+            moved |= z[room.members[t]] != room.labels[NEW, t]
             z[room.members[t]] = room.labels[NEW, t]
+        # Members that are all back where they were are no move, and earn no further tries.
+        tally[ACCEPTED] += moved
         return
     for t in range(stop):
         recall(state, room.members[t], room.values[t])

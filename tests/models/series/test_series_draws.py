@@ -11,6 +11,7 @@ from scipy import stats
 
 from cavity.core.compile import jit
 from cavity.models.series import draws
+from cavity.models.series.coefficients import draw_hyper
 
 FLAT = draws.SeriesPriors(3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 POPULATION = np.array([0.3, 2.0, 0.5, 1.5])
@@ -123,42 +124,9 @@ def test_observation_variance_uses_every_observation_of_a_cell():
 
 
 @jit
-def _regression(m, i, mean, k, centre, spread, work, rng, out):
-    for s in range(out.shape[0]):
-        draws.draw_regression(m, i, mean, k, centre, spread, work, rng)
-        for j in range(out.shape[1]):
-            out[s, j] = m.own.beta[i, j]
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_regression_integrates_the_states_out(intercept):
-    rng = np.random.default_rng(6)
-    p = 3
-    m, rows = oracle.model_of(rng, n=2, n_times=15, p=p, intercept=intercept)
-    eta = rng.standard_normal((15, 2))
-    centre, spread = rng.standard_normal(p), rng.uniform(0.5, 2, p)
-    out = np.empty((20_000, p))
-    _regression(m, 1, eta, 0, centre, spread, np.empty((p + 3, p + 1)), rng, out)
-    mine = rows[rows[:, 0] == 1]
-    times = mine[:, 1].astype(int) + 1
-    mean, cov = oracle.state_moments(m, 1, eta[:, 0], np.zeros(15))
-    total = cov[np.ix_(times, times)] + m.own.var_y[1] * np.eye(len(times))
-    U = mine[:, 3:]
-    precision = np.diag(1 / spread) + U.T @ np.linalg.solve(total, U)
-    shift = centre / spread + U.T @ np.linalg.solve(total, mine[:, 2] - mean[times])
-    expected, covariance = np.linalg.solve(precision, shift), np.linalg.inv(precision)
-    z = (out - expected) @ np.linalg.cholesky(precision)
-    for j in range(p):
-        assert stats.kstest(z[:, j], "norm").pvalue > LEVEL
-    # The standard error of a covariance is at most sqrt(2 / 20,000) = 0.01 of the largest variance:
-    # six of them, in six entries, is a false alarm below 2e-8.
-    np.testing.assert_allclose(np.cov(out.T), covariance, atol=0.06 * covariance.max())
-
-
-@jit
 def _hyper(beta, centre, spread, prior, rng, out):
     for s in range(out.shape[0]):
-        draws.draw_hyper(beta, centre, spread, prior, rng)
+        draw_hyper(beta, centre, spread, prior, rng)
         out[s, 0] = centre[0]
         out[s, 1] = spread[0]
 

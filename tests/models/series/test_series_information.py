@@ -9,7 +9,7 @@ import pytest
 import series_oracle as oracle
 
 from cavity.core.compile import jit
-from cavity.models.series import information, kalman, likelihood, refresh
+from cavity.models.series import information, kalman
 from cavity.models.series.state import DIAGONAL, PHI, SLOPE
 
 CASES = {
@@ -161,18 +161,3 @@ def test_scratch_rows_hold_what_the_docstring_says():
     np.testing.assert_allclose(target[5, :5], m.scratch.row[SLOPE], rtol=1e-12)
     phi = np.array([target[t + 1, t] / m.scratch.row[DIAGONAL, t + 1] for t in range(4)])
     np.testing.assert_allclose(phi, m.scratch.row[PHI, :4], rtol=1e-12)
-
-
-def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once():
-    m, _ = oracle.model_of(np.random.default_rng(21), n=5, n_times=12, n_slots=8)
-    z, counts = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])
-    matrices = information.information_matrix(12, 3)
-    products, eta = np.empty(matrices.shape[2]), np.empty(12)
-    paths = [likelihood.factor_paths(12, 3) for _ in range(2)]
-    at_once = refresh.draw_factors_jointly(
-        m, z, counts, paths[0], matrices[0], products, eta, np.random.default_rng(1)
-    )
-    kept = refresh.factorise_clusters(m, z, counts, matrices, products)
-    refresh.draw_factorised(counts, paths[1], matrices, eta, np.random.default_rng(1))
-    assert at_once == kept
-    np.testing.assert_array_equal(paths[0].value, paths[1].value)

@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.core.lanes import whole_vectors
+from cavity.models.series.coefficients import coefficients
 from cavity.models.series.draws import NOTHING, SeriesPriors
 from cavity.models.series.likelihood import FactorPaths, factor_paths
 from cavity.models.series.moves import state_sums
@@ -92,11 +93,12 @@ def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.nda
     moving = _OWN._replace(beta=p > 0)
     sums = state_sums(n_times, width, common=bool(model.own.common.size))
     hyper = new.hyper.copy()
+    c = coefficients(hyper, n_times, free=p > 0)
     for _ in range(n_steps):
         draw_labels(model, paths, new.weights, scores, mass, new.z, rng)
         refresh_series(
-            model, new.z, paths, hyper, new.priors, moving, np.empty(n_times + 1),
-            np.empty((p + 3, p + 1)), np.empty(n), np.empty((0, 0), dtype=np.float32), sums, rng,
+            model, new.z, paths, c, new.priors, moving, np.empty(n_times + 1), np.empty(n),
+            np.empty((0, 0), dtype=np.float32), sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
             draw_tails(model, 0, False, rng)

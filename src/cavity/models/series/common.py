@@ -39,7 +39,13 @@ from cavity.models.series.information import (
     start_information,
 )
 from cavity.models.series.kalman import Dynamics, prepare
-from cavity.models.series.moves import COMMON_SQUARE, LOADING_COMMON, LOADING_SQUARE, LogScale
+from cavity.models.series.moves import (
+    COMMON_SQUARE,
+    LOADING_COMMON,
+    LOADING_SQUARE,
+    LogScale,
+    scale_with_population,
+)
 from cavity.models.series.population import draw_normal_population
 from cavity.models.series.state import DRIFT, FactorSeries
 from cavity.updates import LIKELIHOOD, Chain, Update
@@ -146,15 +152,7 @@ def rescale_common(own, hyper, rng):
     mean = own.common_population[0]
     precision = own.common_population[1]
     if hyper.learned:
-        # Loadings, m and the root of v are divided alike: the density of the loadings given m
-        # and v makes up for their own Jacobian, and the hyperpriors decide.
-        density = LogScale(
-            n_times - 3.0 + 2.0 * (hyper.shape + 1.0),
-            -0.5 * square - hyper.scale * precision,
-            0.0,
-            -0.5 * hyper.precision * mean * mean,
-            0.0,
-        )
+        density = scale_with_population(float(n_times), square, mean, precision, hyper)
     else:
         loading = 0.0
         loading_square = 0.0

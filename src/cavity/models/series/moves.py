@@ -5,7 +5,8 @@ of their parameters, and a Gibbs step that holds it fixed hardly moves. Three ex
 
 * ``shift_autoregressions``: one common shift of a cluster's a_i, the factor integrated out, and
   one of all a_i with the mean of their population.
-* ``rescale_factors``: eta -> c eta, loadings -> loadings / c; the likelihood does not change.
+* ``rescale_factors``: eta -> c eta, loadings -> loadings / c, cluster by cluster, and all at once
+  with the population of the loadings; the likelihood does not change.
 * ``rescale_own_noise``: var_x with the *standardised* noise held instead of the states
   (interweaving, Yu & Meng 2011), for data too noisy to show the states' own movement.
 """
@@ -239,13 +240,33 @@ def _(density, u):
     )
 
 
-@jit
-def rescale_factors(loading, z, paths, sums, population, scales, rng):
-    """Draw the scale of each factor against that of its members' loadings.
+@jit(internal=True)
+def scale_with_population(n_values, square, mean, precision, hyper):
+    """Density of the log scale of factors against loadings and their learned population.
 
-    The likelihood depends on products only; the priors and the Jacobian c^(T - n) decide.
+    Loadings, mean and root of the variance are divided alike: the density of the loadings given
+    the population makes up for their own Jacobian, and the hyperpriors decide. `n_values` numbers
+    of the factors, with this sum of squares, are multiplied.
+    """
+    return LogScale(
+        n_values - 3.0 + 2.0 * (hyper.shape + 1.0),
+        -0.5 * square - hyper.scale * precision,
+        0.0,
+        -0.5 * hyper.precision * mean * mean,
+        0.0,
+    )
+
+
+@jit
+def rescale_factors(loading, z, paths, sums, population, hyper, scales, rng):
+    """Draw the scale of each factor against that of its members' loadings, then that of all.
+
+    The likelihood depends on products only; the priors and the Jacobian c^(T - n) decide. The
+    scale of all is drawn with the population of the loadings, if that is learned (`hyper`).
     """
     n_times = sums.pull.shape[0]
+    n_values = 0.0
+    all_squares = 0.0
     for k in range(scales.shape[0]):
         own = sums.scalars[k]
         scales[k] = 1.0
@@ -266,8 +287,25 @@ def rescale_factors(loading, z, paths, sums, population, scales, rng):
         scales[k] = math.exp(u)
         for t in range(n_times):
             paths.value[t, k] *= scales[k]
+        n_values += n_times
+        all_squares += square * scales[k] * scales[k]
+    common = 1.0
+    if hyper.learned:
+        precision = population[LOADING_PRECISION]
+        every = scale_with_population(
+            n_values, all_squares, population[LOADING_MEAN], precision, hyper
+        )
+        common = math.exp(slice_step(every, 0.0, 2.0 / math.sqrt(n_values), rng))
+        if not LEAST_VARIANCE < 1.0 / (precision * common * common) < MOST_VARIANCE:
+            common = 1.0
+        population[LOADING_MEAN] /= common
+        population[LOADING_PRECISION] *= common * common
+        for k in range(scales.shape[0]):
+            if sums.scalars[k, SIZE] > 0.0:
+                for t in range(n_times):
+                    paths.value[t, k] *= common
     for i in range(z.shape[0]):
-        loading[i] /= scales[z[i]]
+        loading[i] /= scales[z[i]] * common
 
 
 @jit

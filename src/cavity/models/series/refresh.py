@@ -11,11 +11,15 @@ import math
 import numpy as np
 
 from cavity.core.compile import jit
+from cavity.models.series.coefficients import (
+    close_equations,
+    draw_coefficients,
+    draw_hyper,
+    integrate_coefficients,
+)
 from cavity.models.series.draws import (
     draw_dynamics,
-    draw_hyper,
     draw_noise,
-    draw_regression,
     inverse_gamma,
     keep_noise,
 )
@@ -37,34 +41,48 @@ from cavity.models.series.state import CENTRE, DRIFT, STATE, VARIANCE
 
 
 @jit(internal=True)
-def cluster_information(m, z, k, matrix, products):
-    """Gather cluster k's information into `matrix`; returns its log density at eta = 0."""
+def cluster_evidence(m, z, k, c, equations, matrix, products):
+    """Cluster k's log density; its information and factorised matrix are left in `matrix`.
+
+    States and factor are integrated out, and so are coefficients that are free.
+    """
     start_information(matrix)
     total = 0.0
     for i in range(z.shape[0]):
         if z[i] == k:
             total += describe(m, m.scratch.row, i)
             add_information(m.scratch.row, matrix, matrix, 1.0, products)
+            if c.free:
+                total += integrate_coefficients(m, i, c, matrix, equations)
+    total += factorise(matrix)[0]
+    if c.free:
+        close_equations(matrix, equations)
     return total
 
 
 @jit
-def marginal_likelihood(m, z, counts, matrix, products):
-    """Log density of the data given assignments and parameters, factors and states integrated."""
+def marginal_likelihood(m, z, counts, c, equations, matrices, products):
+    """Log density of the data given assignments and parameters; all else is integrated out.
+
+    That is factors, states and, if they are free, the coefficients given their means and
+    variances. Where `equations` have room they receive what the data say of these means. The
+    clusters' factorised matrices are left in `matrices`, or that of the last one if it has room for
+    one only.
+    """
     total = 0.0
+    last = matrices.shape[0] - 1
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += cluster_information(m, z, k, matrix, products)
-            total += factorise(matrix)[0]
+            total += cluster_evidence(m, z, k, c, equations, matrices[min(k, last)], products)
     return total
 
 
 @jit
-def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
-    """Draw every factor given data and assignments, the states integrated out: exact.
+def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, products, eta, rng):
+    """Draw every factor given data and assignments, states and coefficients integrated out: exact.
 
-    Followed by draws of the states given the factors, this is one joint draw. Returns
-    ``marginal_likelihood``.
+    Followed by draws of the coefficients given the factors, and of the states given both, this is
+    one joint draw. Returns ``marginal_likelihood``.
     """
     n_times = m.cells.y.shape[1]
     total = 0.0
@@ -73,33 +91,24 @@ def draw_factors_jointly(m, z, counts, paths, matrix, products, eta, rng):
             for t in range(n_times):
                 paths.value[t, k] = rng.standard_normal()
             continue
-        total += cluster_information(m, z, k, matrix, products)
-        total += factorise(matrix)[0]
-        draw_factor(matrix, eta, rng)
+        total += cluster_evidence(m, z, k, c, equations, matrices[0], products)
+        draw_factor(matrices[0], eta, rng)
         for t in range(n_times):
             paths.value[t, k] = eta[t]
     return total
 
 
 @jit
-def factorise_clusters(m, z, counts, matrices, products):
-    """``marginal_likelihood``, with the factor of every cluster's matrix left in `matrices`."""
-    total = 0.0
-    for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            total += cluster_information(m, z, k, matrices[k], products)
-            total += factorise(matrices[k])[0]
-    return total
-
-
-@jit
 def draw_factorised(counts, paths, matrices, eta, rng):
-    """Draw the factor of every cluster that ``factorise_clusters`` left."""
+    """The same from the matrices that ``marginal_likelihood`` has left, one for every cluster."""
     for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            draw_factor(matrices[k], eta, rng)
+        if counts[k] == 0:
             for t in range(eta.shape[0]):
-                paths.value[t, k] = eta[t]
+                paths.value[t, k] = rng.standard_normal()
+            continue
+        draw_factor(matrices[k], eta, rng)
+        for t in range(eta.shape[0]):
+            paths.value[t, k] = eta[t]
 
 
 @jit
@@ -116,13 +125,13 @@ def draw_factors_given_states(var_x, paths, sums, rng):
 
 
 @jit
-def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums, rng):
-    """Draw by series: beta, the states, (a, loading, common), var_y; then var_x, var_x0, hypers.
+def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
+    """Draw by series: coefficients, states, (a, loading, common), var_y; then what all share.
 
     Parameters
     ----------
-    hyper : (2, p) array
-        Hyper-means and hyper-variances of the coefficients.
+    c : Coefficients
+        The population of the coefficients.
     x : (T + 1,) array
         Scratch for the states.
     last : (n,) array
@@ -135,13 +144,11 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
     row = m.scratch.row
     n, n_times = m.cells.y.shape
     clear_sums(sums)
-    p = m.own.beta.shape[1]
     total = 0.0
     start = 0.0
     for i in range(n):
         k = np.int64(z[i])
-        if moving.beta and p > 0:
-            draw_regression(m, i, paths.value, k, hyper[0], hyper[1], work, rng)
+        draw_coefficients(m, i, paths.value, k, c, moving.loading, rng)
         prepare(m, row, i)
         dyn = dynamics(m, i)
         filter_forward(row, dyn, paths.value, paths.none, k)
@@ -165,8 +172,8 @@ def refresh_series(m, z, paths, hyper, prior, moving, x, work, last, kept, sums,
         m.own.var_x0[0] = inverse_gamma(
             rng, prior.var_x0_shape + 0.5 * n, prior.var_x0_scale + 0.5 * start
         )
-    if moving.beta and p > 0:
-        draw_hyper(m.own.beta, hyper[0], hyper[1], prior, rng)
+    if c.free:
+        draw_hyper(m.own.beta, c.centre, c.spread, prior, rng)
 
 
 @jit

@@ -8,13 +8,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
+from cavity.models.series.coefficients import (
+    Coefficients,
+    coefficients,
+    draw_all_coefficients,
+    draw_means,
+    mean_equations,
+)
 from cavity.models.series.common import (
     SETTLING,
     draw_common_given_states,
     draw_common_jointly,
 )
 from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
-from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, NOTHING, Moving, SeriesPriors
+from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
 from cavity.models.series.moves import (
@@ -28,18 +35,17 @@ from cavity.models.series.refresh import (
     draw_factorised,
     draw_factors_given_states,
     draw_factors_jointly,
-    factorise_clusters,
     marginal_likelihood,
     refresh_series,
     summarise_trends,
 )
-from cavity.models.series.state import A_MEAN, A_PRECISION, FactorSeries, SeriesParameters
+from cavity.models.series.state import FactorSeries, SeriesParameters
+from cavity.models.series.steps import SharedSteps
 from cavity.models.series.tails import draw_tails, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
-_TUNED = 150  # tries in which a step size adapts
-_MEASURED = (40, 100)  # tries at which its metric is measured
+_TRIES = 2  # steps of what all series share, in one sweep
 
 
 class SeriesUpdate(Update):
@@ -90,9 +96,7 @@ class SeriesUpdate(Update):
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
-        # Steps of log var_x and of the shift of all a_i: scale and number of tries, directions.
-        self.tuning = np.array([1.0, 0.0])
-        self.metric = np.diag([0.2, 0.05])
+        self.steps = SharedSteps(priors)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -135,7 +139,10 @@ class SeriesUpdate(Update):
             )
         self._draw_given_states(model, parameters, rng)
         if moving.loading:
-            rescale_factors(own.loading, z, parameters, self.sums, own.population, per_slot, rng)
+            rescale_factors(
+                own.loading, z, parameters, self.sums, own.population, self.priors.loading,
+                per_slot, rng,
+            )  # fmt: skip
 
     def _draw_jointly(
         self,
@@ -146,129 +153,48 @@ class SeriesUpdate(Update):
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        """Move var_x and all a_i with factors and states integrated out; draw the factors.
+        """Move what all series share, then draw factors and coefficients; states are out.
 
-        One Metropolis step on the logarithm of var_x and a shift that all a_i share: given states
-        or factors both hardly move, and neither does without the other.
+        The means of the coefficients are drawn, and var_x and the population of the a_i moved
+        (`SharedSteps`), with the factors integrated out as well.
         """
-        n_times = model.cells.y.shape[1]
-        matrix = self.matrices[0]
-        products = np.empty(matrix.shape[1])
+        n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
+        c = self._coefficients(model, moving)
+        matrices = self.matrices
+        products, eta = np.empty(matrices.shape[2]), np.empty(n_times)
+        nothing = mean_equations(0, n_times)
 
-        def draw_factors() -> float:
-            return draw_factors_jointly(
-                model, z, counts, parameters, matrix, products, np.empty(n_times), rng
+        def density() -> float:
+            return marginal_likelihood(model, z, counts, c, nothing, matrices, products)
+
+        def draw_factors() -> None:
+            draw_factors_jointly(
+                model, z, counts, parameters, c, nothing, matrices, products, eta, rng
             )
+            draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
 
-        before = draw_factors()
         if model.own.common.size:
             # Labels were drawn with the clusters' factors integrated out: these come first.
-            draw_common_jointly(model, z, parameters, matrix, products, rng)
-            before = draw_factors()
-        kinds = [kind for kind, moves in ((0, moving.var_x), (1, moving.a)) if moves]
-        if not kinds:
-            return
-        own = model.own
-        tries = int(self.tuning[1])
-        if tries in _MEASURED:
-            self._measure(model, z, counts, kinds, matrix, products)
-        step = np.zeros(2)
-        step[kinds] = rng.standard_normal(len(kinds))
-        old = own.var_x[0], own.a.copy(), own.population.copy()
-        gain = self._step(own, self.tuning[0] * (self.metric @ step))
-        accepted = False
-        if gain > -math.inf:
-            # Matrices of the proposal are kept, if there is room, so that factors can be drawn.
-            roomy = len(self.matrices) == counts.size
-            if roomy:
-                after = factorise_clusters(model, z, counts, self.matrices, products)
-            else:
-                after = marginal_likelihood(model, z, counts, matrix, products)
-            accepted = math.log1p(-rng.random()) < gain + after - before
-        if accepted and roomy:
-            draw_factorised(counts, parameters, self.matrices, np.empty(n_times), rng)
-        elif accepted:
             draw_factors()
+            draw_common_jointly(model, z, parameters, matrices[0], products, rng)
+        equations = mean_equations(p if c.free else 0, n_times)
+        before = marginal_likelihood(model, z, counts, c, equations, matrices, products)
+        if c.free:
+            before += draw_means(
+                c, equations, self.priors.beta_mean, self.priors.beta_precision, rng
+            )
+        fresh = False  # whether the matrices are those of the parameters as they are
+        for _ in range(_TRIES if self.steps.directions(moving) else 0):
+            accepted, before = self.steps.attempt(model.own, moving, before, density, rng)
+            fresh = accepted and len(matrices) == counts.size
+        if fresh:
+            draw_factorised(counts, parameters, matrices, eta, rng)
+            draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
         else:
-            own.var_x[0], own.a[:], own.population[:] = old
-        # Step size towards the best acceptance; fixed once the chain has warmed up.
-        self.tuning[1] += 1.0
-        if tries < _TUNED:
-            wanted = 0.44 if len(kinds) == 1 else 0.35
-            since = tries - max(begun for begun in (0, *_MEASURED) if begun <= tries)
-            self.tuning[0] *= math.exp((accepted - wanted) / math.sqrt(since + 1.0))
+            draw_factors()
 
-    def _measure(
-        self,
-        model: FactorSeries,
-        z: np.ndarray,
-        counts: np.ndarray,
-        kinds: list[int],
-        matrix: np.ndarray,
-        products: np.ndarray,
-    ) -> None:
-        """Set the metric of the steps by the curvature of the log posterior here."""
-        own = model.own
-        old = own.var_x[0], own.a.copy(), own.population.copy()
-        width = 0.5 * np.sqrt((self.metric**2).sum(axis=1))
-
-        def height(first: float, second: float) -> float:
-            value = self._step(own, np.array([first, second]) * width)
-            if value > -math.inf:
-                value += marginal_likelihood(model, z, counts, matrix, products)
-            own.var_x[0], own.a[:], own.population[:] = old
-            return value
-
-        ways = [(0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)]
-        ways += [(1.0, 1.0), (-1.0, -1.0)] if len(kinds) == 2 else []
-        found = np.array([height(*way) for way in ways])
-        if not np.isfinite(found).all():
-            return
-        curvature = np.diag(2.0 * found[0] - found[[1, 3]] - found[[2, 4]])
-        if len(kinds) == 2:
-            across = 0.5 * (found[1:5].sum() - found[5:].sum()) - found[0]
-            curvature[0, 1] = curvature[1, 0] = across
-        within = curvature[np.ix_(kinds, kinds)]
-        if np.linalg.eigvalsh(within)[0] > 0.0:
-            metric = np.zeros((2, 2))
-            metric[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(within))
-            self.metric = width[:, None] * metric
-            self.tuning[0] = 2.4 / math.sqrt(len(kinds))
-
-    def _step(self, own: SeriesParameters, step: np.ndarray) -> float:
-        """Change var_x and all a_i by a step; log ratio of priors."""
-        gain = self._step_var_x(own, step[0]) if step[0] else 0.0
-        if step[1] and gain > -math.inf:
-            gain += self._step_autoregressions(own, step[1])
-        return gain
-
-    def _step_var_x(self, own: SeriesParameters, step: float) -> float:
-        """Multiply var_x by exp(step); returns the log ratio of priors, Jacobian included."""
-        old = own.var_x[0]
-        new = old * math.exp(step)
-        if not LEAST_VARIANCE <= new <= MOST_VARIANCE:
-            return -math.inf
-        own.var_x[0] = new
-        priors = self.priors
-        return -priors.var_x_shape * step - priors.var_x_scale * (1.0 / new - 1.0 / old)
-
-    def _step_autoregressions(self, own: SeriesParameters, step: float) -> float:
-        """Shift all a_i, and their population's mean if it is learned; log ratio of priors."""
-        if not (own.a.min() + step > -1.0 and own.a.max() + step < 1.0):
-            return -math.inf
-        mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
-        hyper = self.priors.a
-        if not hyper.learned:
-            own.a[:] += step
-            return float(-precision * step * (own.a - mean - 0.5 * step).sum())
-        if not -1.0 < mean + step < 1.0:
-            return -math.inf
-        own.a[:] += step
-        own.population[A_MEAN] += step
-        # The a_i keep their distances from the mean: what changes is the mass inside (-1, 1).
-        root = math.sqrt(precision)
-        before, after = (log_mass((-1.0 - m) * root, (1.0 - m) * root) for m in (mean, mean + step))
-        return float(own.a.size * (before - after) - hyper.precision * step * (mean + 0.5 * step))
+    def _coefficients(self, model: FactorSeries, moving: Moving) -> Coefficients:
+        return coefficients(self.hyper, model.cells.y.shape[1], free=moving.beta)
 
     def _draw_given_states(
         self, model: FactorSeries, parameters: FactorPaths, rng: np.random.Generator
@@ -286,11 +212,9 @@ class SeriesUpdate(Update):
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        p = model.own.beta.shape[1]
         refresh_series(
-            model, z, parameters, self.hyper, self.priors, moving,
-            np.empty(model.cells.y.shape[1] + 1), np.empty((p + 3, p + 1)), self.last, self.states,
-            self.sums, rng,
+            model, z, parameters, self._coefficients(model, moving), self.priors, moving,
+            np.empty(model.cells.y.shape[1] + 1), self.last, self.states, self.sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
             draw_tails(model, self.n_cells, self.learn_df, rng)
@@ -334,6 +258,9 @@ class SeriesUpdate(Update):
             out["beta"] = own.beta.copy()
             out["beta_mean"] = self.hyper[0].copy()
             out["beta_var"] = self.hyper[1].copy()
+        if own.beta.shape[1] > model.cells.covariates.shape[2]:
+            # One number, which the diagnostics follow: levels and slow factors are much alike.
+            out["intercept_mean"] = self.hyper[0, 0].copy()
         if self.states.size:
             has_intercept = own.beta.shape[1] > model.cells.covariates.shape[2]
             level = own.beta[:, :1] if has_intercept else 0.0
@@ -369,13 +296,18 @@ class SeriesUpdate(Update):
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
-            "progress": np.array([self.n_kept, self.n_done])
+            "tuning": self.steps.tuning.copy(),
+            "metric": self.steps.metric.copy(),
+            "progress": np.array([self.n_kept, self.n_done]),
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+        for name in ("tuning", "metric"):
+            array = getattr(self.steps, name)
+            setattr(self.steps, name, fitting(saved_array(arrays, name), array, name))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
@@ -383,8 +315,6 @@ class SeriesUpdate(Update):
 
 _CHANGING = (
     "hyper",
-    "tuning",
-    "metric",
     "last",
     "states",
     "trend_mean",

@@ -1,0 +1,171 @@
+"""Coefficients integrated out of the factors, and drawn, against dense Gaussians."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import series_oracle as oracle
+from scipy import stats
+
+from cavity.core.compile import jit
+from cavity.models.series import coefficients as module
+from cavity.models.series.information import information_matrix
+from cavity.models.series.likelihood import factor_paths
+from cavity.models.series.refresh import (
+    draw_factorised,
+    draw_factors_jointly,
+    marginal_likelihood,
+)
+
+LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
+Z, COUNTS = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])
+T = 12
+
+
+def case(p, intercept, seed=3, free=True):
+    """Five series in three clusters, their coefficients' population, rows of data."""
+    rng = np.random.default_rng(seed)
+    m, rows = oracle.model_of(rng, n=5, n_times=T, p=p, n_slots=8, intercept=intercept)
+    hyper = np.array([rng.standard_normal(p), rng.uniform(0.3, 2.0, p)])
+    return m, rows, module.coefficients(hyper, T, free=free)
+
+
+def dense(m, rows, members, c):
+    """Covariance of some series' observations less U m, and of those with the factor."""
+    picked = rows[np.isin(rows[:, 0], members)]
+    series, times = picked[:, 0].astype(int), picked[:, 1].astype(int)
+    total, load = np.zeros((len(picked),) * 2), np.zeros((len(picked), T))
+    for i in members:
+        at = np.flatnonzero(series == i)
+        full = oracle.propagate(m.own.a[i], T)
+        start = m.own.a[i] ** np.arange(1, T + 1)
+        own = m.own.var_x[0] * full @ full.T + m.own.var_x0[0] * np.outer(start, start)
+        load[at] = m.own.loading[i] * full[times[at]]
+        U = picked[at, 3:]
+        block = own[np.ix_(times[at], times[at])] + m.own.var_y[i] * np.eye(at.size)
+        total[np.ix_(at, at)] = block + U @ np.diag(c.spread) @ U.T
+    return picked[:, 2] - picked[:, 3:] @ c.centre, total + load @ load.T, load
+
+
+def evidence(m, c, equations=None):
+    matrices = information_matrix(T, 3)
+    equations = module.mean_equations(0, T) if equations is None else equations
+    products = np.empty(matrices.shape[2])
+    return marginal_likelihood(m, Z, COUNTS, c, equations, matrices, products), matrices
+
+
+@pytest.mark.parametrize(("p", "intercept"), [(1, True), (3, True), (2, False)])
+def test_evidence_and_factors_are_those_of_one_dense_gaussian(p, intercept):
+    m, rows, c = case(p, intercept)
+    got, matrices = evidence(m, c)
+    expected = 0.0
+    for k in range(3):
+        response, total, load = dense(m, rows, np.flatnonzero(k == Z), c)
+        expected += stats.multivariate_normal(np.zeros(len(total)), total).logpdf(response)
+        # P^{-1} h and P^{-1} from the factor that was left: of eta given the data.
+        lower = np.tril(matrices[k][:T, :T])
+        mean = np.linalg.solve(lower.T, matrices[k][T, :T])
+        np.testing.assert_allclose(mean, load.T @ np.linalg.solve(total, response), atol=1e-9)
+        covariance = np.eye(T) - load.T @ np.linalg.solve(total, load)
+        np.testing.assert_allclose(np.linalg.inv(lower @ lower.T), covariance, atol=1e-9)
+    assert got == pytest.approx(expected, abs=1e-8)
+
+
+def test_where_coefficients_stand_does_not_matter():
+    """They are integrated out: moved far away, the evidence stays as it was."""
+    m, _, c = case(3, True)
+    before, _ = evidence(m, c)
+    m.own.beta[:] += np.random.default_rng(0).normal(0.0, 50.0, m.own.beta.shape)
+    assert evidence(m, c)[0] == pytest.approx(before, abs=1e-6)
+    held = evidence(m, c._replace(free=False))[0]
+    assert abs(held - before) > 100.0
+
+
+def test_equations_of_the_means_are_the_change_of_the_evidence():
+    m, _, c = case(3, True)
+    equations = module.mean_equations(3, T)
+    before, _ = evidence(m, c, equations)
+    assert before == pytest.approx(evidence(m, c)[0], abs=1e-10)
+    rng = np.random.default_rng(1)
+    for _ in range(4):
+        step = rng.standard_normal(3)
+        expected = equations.pull @ step - 0.5 * step @ equations.information @ step
+        c.centre[:] += step
+        assert evidence(m, c)[0] - before == pytest.approx(expected, abs=1e-7)
+        c.centre[:] -= step
+
+
+def test_means_are_drawn_from_their_posterior():
+    m, _, c = case(2, True)
+    equations = module.mean_equations(2, T)
+    before, _ = evidence(m, c, equations)
+    prior_mean, prior_precision = np.array([0.4, -0.2]), np.array([1.0, 2.5])
+    information = equations.information + np.diag(prior_precision)
+    pull = equations.pull + prior_precision * (prior_mean - c.centre)
+    expected = c.centre + np.linalg.solve(information, pull)
+    rng, start = np.random.default_rng(2), c.centre.copy()
+    out = np.empty((4000, 2))
+    for s in range(len(out)):
+        c.centre[:] = start
+        gain = module.draw_means(c, equations, prior_mean, prior_precision, rng)
+        out[s] = c.centre
+    assert evidence(m, c)[0] - before == pytest.approx(gain, abs=1e-7)
+    z = (out - expected) @ np.linalg.cholesky(information)
+    for j in range(2):
+        assert stats.kstest(z[:, j], "norm").pvalue > LEVEL
+
+
+@jit
+def _many(m, i, mean, k, c, with_loading, rng, out):
+    for s in range(out.shape[0]):
+        module.draw_coefficients(m, i, mean, k, c, with_loading, rng)
+        for j in range(m.own.beta.shape[1]):
+            out[s, j] = m.own.beta[i, j]
+        out[s, m.own.beta.shape[1]] = m.own.loading[i]
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("with_loading", [True, False])
+def test_coefficients_and_loading_are_drawn_with_the_states_integrated_out(free, with_loading):
+    m, rows, c = case(3, True, seed=6, free=free)
+    m.own.population[2:] = 0.4, 1.7
+    eta = np.random.default_rng(5).standard_normal((T, 8))
+    i, p = 1, 3
+    before = np.append(m.own.beta[i], m.own.loading[i])
+    out = np.empty((20_000, p + 1))
+    _many(m, i, eta, 0, c, with_loading, np.random.default_rng(4), out)
+    mine = rows[rows[:, 0] == i]
+    times = mine[:, 1].astype(int) + 1
+    m.own.loading[i] = before[p]
+    _, cov = oracle.state_moments(m, i, np.zeros(T), np.zeros(T))
+    total = cov[np.ix_(times, times)] + m.own.var_y[i] * np.eye(len(times))
+    path = oracle.propagate(m.own.a[i], T) @ eta[:, 0]
+    U = np.column_stack([mine[:, 3:], path[times - 1]])
+    moves = np.array([free] * p + [with_loading])
+    assert (out[:, ~moves] == before[~moves]).all()
+    if not moves.any():
+        return
+    response = mine[:, 2] - U[:, ~moves] @ before[~moves]
+    centre = np.append(c.centre, 0.4)[moves]
+    prior = np.diag(np.append(1 / c.spread, 1.7)[moves])
+    W = U[:, moves]
+    precision = prior + W.T @ np.linalg.solve(total, W)
+    shift = prior @ centre + W.T @ np.linalg.solve(total, response)
+    z = (out[:, moves] - np.linalg.solve(precision, shift)) @ np.linalg.cholesky(precision)
+    for column in z.T:
+        assert stats.kstest(column, "norm").pvalue > LEVEL
+
+
+def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once():
+    m, _, c = case(2, True)
+    nothing = module.mean_equations(0, T)
+    matrices = information_matrix(T, 3)
+    products, eta = np.empty(matrices.shape[2]), np.empty(T)
+    paths = [factor_paths(T, 3) for _ in range(2)]
+    at_once = draw_factors_jointly(
+        m, Z, COUNTS, paths[0], c, nothing, matrices, products, eta, np.random.default_rng(1)
+    )
+    kept = marginal_likelihood(m, Z, COUNTS, c, nothing, matrices, products)
+    draw_factorised(COUNTS, paths[1], matrices, eta, np.random.default_rng(1))
+    assert at_once == kept
+    np.testing.assert_array_equal(paths[0].value, paths[1].value)

@@ -1,0 +1,112 @@
+"""Steps of what all series share: there and back, with the right ratio of priors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cavity.models.series.draws import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
+from cavity.models.series.state import factor_series
+from cavity.models.series.steps import SharedSteps
+
+NONE = np.zeros(0)
+LEARNED = SeriesPriors(
+    3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE, a=Hyperprior(True, 1.5, 2.0, 0.1)
+)
+STATED = LEARNED._replace(a=KNOWN)
+STEP = np.array([0.3, 0.4, -0.2])
+
+
+def parameters(a):
+    m = factor_series(np.zeros((len(a), 3)), a=np.array(a), loading=0.4, var_x=0.4, var_y=0.6,
+                      population=(0.6, 9.0, 0.0, 2.0))  # fmt: skip
+    return m.own
+
+
+def read(own, learned):
+    values = [own.var_x[0], *own.a]
+    return np.array([*values, own.population[0], 1 / own.population[1]] if learned else values)
+
+
+def write(own, values, learned):
+    own.var_x[0] = values[0]
+    own.a[:] = values[1 : 1 + own.a.size]
+    if learned:
+        own.population[0], own.population[1] = values[-2], 1 / values[-1]
+
+
+def log_prior(own, priors):
+    """Of var_x, the a_i, and their population if it is learned, by SciPy."""
+    mean, sd = own.population[0], own.population[1] ** -0.5
+    total = stats.invgamma(priors.var_x_shape, scale=priors.var_x_scale).logpdf(own.var_x[0])
+    inside = stats.truncnorm((-1 - mean) / sd, (1 - mean) / sd, mean, sd)
+    total += inside.logpdf(own.a).sum()
+    if priors.a.learned:
+        total += -0.5 * priors.a.precision * mean**2
+        total += stats.invgamma(priors.a.shape, scale=priors.a.scale).logpdf(sd**2)
+    return total
+
+
+@pytest.mark.parametrize("priors", [LEARNED, STATED], ids=["learned", "stated"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_gain_is_the_priors_ratio_times_the_jacobian(priors, backwards):
+    learned = priors.a.learned
+    step = STEP if learned else STEP * [1, 1, 0]
+    steps, own = SharedSteps(priors), parameters([0.9, -0.2, 0.7])
+    before, start = log_prior(own, priors), read(own, learned)
+
+    def moved(values):
+        one = parameters([0.9, -0.2, 0.7])
+        write(one, values, learned)
+        steps.take(one, step, backwards=backwards)
+        return read(one, learned)
+
+    gain = steps.take(own, step, backwards=backwards)
+    sides = 1e-6 * np.eye(start.size)
+    columns = [(moved(start + side) - moved(start - side)) / 2e-6 for side in sides]
+    volume = math.log(abs(np.linalg.det(columns)))
+    # The proposal is symmetric in log var_x and in the logarithm of the population's variance.
+    assert gain == pytest.approx(log_prior(own, priors) - before + volume, abs=1e-5)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_way_back_takes_the_other_order(backwards):
+    steps, own = SharedSteps(LEARNED), parameters([0.9, -0.2, 0.7])
+    start = read(own, True)
+    gain = steps.take(own, STEP, backwards=backwards)
+    assert steps.take(own, -STEP, backwards=not backwards) == pytest.approx(-gain, abs=1e-10)
+    np.testing.assert_allclose(read(own, True), start, rtol=1e-12)
+    # In the same order it does not lead back: this is why a coin decides the order.
+    steps.take(own, STEP, backwards=backwards)
+    steps.take(own, -STEP, backwards=backwards)
+    assert np.abs(read(own, True) - start).max() > 1e-4
+
+
+def test_near_a_unit_root_no_step_leads_beyond_it():
+    steps, own = SharedSteps(LEARNED), parameters([0.9999, 0.998, 0.9])
+    for _ in range(5):
+        assert steps.take(own, np.array([0.0, 1.0, 0.0])) > -math.inf
+    assert own.a.max() < 1.0
+
+
+def test_steps_adapt_to_the_density_and_then_stay():
+    """A density that is narrow in one direction: the metric finds it, tuning ends."""
+    steps, own = SharedSteps(LEARNED), parameters([0.5, 0.4, 0.6])
+    rng = np.random.default_rng(0)
+
+    def density():
+        return -0.5 * (math.log(own.var_x[0]) / 0.01) ** 2
+
+    before, accepted, after_tuning = density(), 0, None
+    for number in range(900):
+        took, before = steps.attempt(own, EVERYTHING, before, density, rng)
+        if number == 400:
+            after_tuning = steps.tuning[0], steps.metric.copy()
+        accepted += took and number > 400
+    assert 0.15 < accepted / 500 < 0.6
+    assert steps.tuning[0] == after_tuning[0]
+    np.testing.assert_array_equal(steps.metric, after_tuning[1])
+    assert abs(math.log(own.var_x[0])) < 0.06
