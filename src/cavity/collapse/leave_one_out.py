@@ -22,7 +22,15 @@ from cavity.models.row_scores import fill_all_gaps
 from cavity.models.rows import UnevenRows
 from cavity.priors.partition import padded
 from cavity.priors.rows import RowPrior, renew_rows, row_sizes
-from cavity.verbs import evidence, insert, join, leave, remove, row_weights, seat_power
+from cavity.verbs import (
+    insert,
+    integrated_evidence,
+    join,
+    leave,
+    remove,
+    row_weights,
+    seat_power,
+)
 
 
 def log_normalisers(state, prior, z, counts, weights, out):
@@ -45,7 +53,8 @@ def log_normalisers(state, prior, z, counts, weights, out):
             if weights[j] > 0.0:
                 weights[j] = power * math.log(weights[j])
                 top_weight = weights[j] if top == -math.inf else max(top_weight, weights[j])
-                state.scores[j] = weights[j] + evidence(state.model, state.family, j, i)
+                own = integrated_evidence(state.model, state.family, j, i)
+                state.scores[j] = weights[j] + own
                 top = max(top, state.scores[j])
             else:
                 weights[j] = state.scores[j] = -math.inf
