@@ -96,9 +96,7 @@ def marginals(structure, df, gaps, weight=(1.0,) * N, n_draws=600_000, seed=5):
     root = np.linalg.cholesky(sigma / KAPPA)
     mean = MEAN + np.einsum("nij,nj->ni", root, rng.standard_normal((n_draws, D)))
     missing = MISSING if gaps else np.zeros_like(MISSING)
-    each = [
-        w * log_density_of(Y[i], ~missing[i], mean, sigma, df) for i, w in enumerate(weight)
-    ]
+    each = [w * log_density_of(Y[i], ~missing[i], mean, sigma, df) for i, w in enumerate(weight)]
     out = {}
     for mask in range(1, 1 << N):
         total = sum(each[i] for i in range(N) if mask >> i & 1)
@@ -134,9 +132,7 @@ def tied_log_likelihoods(df, gaps, n_draws=20_000, n_means=400, seed=6):
             each.append(value - 0.5 * (d * np.log(2.0 * np.pi) + form))
         else:
             value = value + special.gammaln(0.5 * (df + d)) - special.gammaln(0.5 * df)
-            each.append(
-                value - 0.5 * d * np.log(df * np.pi) - 0.5 * (df + d) * np.log1p(form / df)
-            )
+            each.append(value - 0.5 * d * np.log(df * np.pi) - 0.5 * (df + d) * np.log1p(form / df))
     of_mask = {}
     for mask in range(1, 1 << N):
         total = sum(each[i] for i in range(N) if mask >> i & 1) + log_weight

@@ -1,4 +1,4 @@
-"""Mixtures with a structured covariance: independent columns, one covariance for all, or factors."""
+"""Mixtures with a structured covariance: independent columns, one for all clusters, or factors."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from cavity.models.own_scales import (
     row_evidence,
     row_evidences,
     row_fill,
+    row_fill_given,
     row_observe,
 )
 
@@ -110,6 +111,14 @@ def _(q, rows, k, i, rng):
         if rows.there[i, c] == 0:
             variance = 0.5 * q.psi[c, k] / rng.standard_gamma(0.5 * q.nu[k])
             rows.y[i, c] = q.mean[c, k] + math.sqrt(spread * variance) * rng.standard_normal()
+
+
+@row_fill_given.register(DiagonalParameters)
+def _(parameters, rows, k, i, rng):
+    for c in range(rows.y.shape[1]):
+        if rows.there[i, c] == 0:
+            noise = rng.standard_normal() * math.sqrt(parameters.variance[c, k] / rows.scale[i])
+            rows.y[i, c] = parameters.mean[c, k] + noise
 
 
 @row_distance.register(DiagonalParameters)

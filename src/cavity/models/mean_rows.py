@@ -22,6 +22,7 @@ from cavity.models.own_scales import (
     row_evidence,
     row_evidences,
     row_fill,
+    row_fill_given,
     row_observe,
 )
 
@@ -282,6 +283,13 @@ def _(q, rows, k, i, rng):
     rest_of(q.covariance, q.mean, rows, k, i)
     spread = math.sqrt(1.0 / rows.scale[i] + 1.0 / q.kappa[k])
     fill_rest(q.covariance, q.mean, rows, k, i, spread, rng)
+
+
+@row_fill_given.register(MeanParameters)
+def _(parameters, rows, k, i, rng):
+    covariance, mean = parameters.covariance, parameters.mean
+    rest_of(covariance, mean, rows, k, i)
+    fill_rest(covariance, mean, rows, k, i, 1.0 / math.sqrt(rows.scale[i]), rng)
 
 
 @row_distance.register(MeanParameters)

@@ -148,6 +148,11 @@ def row_distance(parameters, rows, k, i, filled):
     """
 
 
+@verb
+def row_fill_given(parameters, rows, k, i, rng):
+    """Draw the gaps of row i in cluster k, given its scale and the cluster's parameters."""
+
+
 @jit(internal=True)
 def distance_of_row(parameters, rows, k, i, filled):
     """``row_distance`` as a call."""
@@ -325,6 +330,29 @@ def distances_of_rows(rows, parameters, z, out):
         out[i] = 0.0
         if z[i] != rows.noise_slot[0]:
             out[i] = distance_of_row(parameters, rows, np.int64(z[i]), i, True)[0]
+
+
+def draw_given(rows, parameters, z, rng):
+    """Draw all scales and gaps given the clusters' parameters."""
+    for i in range(z.shape[0]):
+        k = np.int64(z[i])
+        a, w = rows.alpha[k], rows.weight[i]
+        noise = k == rows.noise_slot[0]
+        if a < math.inf:
+            delta, half = 0.0, 0.0
+            if not noise:
+                delta = distance_of_row(parameters, rows, k, i, False)[0]
+                half = 0.5 * rows.n_there[i]
+            drawn = rng.standard_gamma(w * (a + half)) / (a + 0.5 * delta)
+            rows.scale[i] = max(drawn, 1e-280)
+        if rows.n_there[i] == rows.y.shape[1]:
+            continue
+        if noise:
+            for c in range(rows.y.shape[1]):
+                if rows.there[i, c] == 0:
+                    rows.y[i, c] = rows.box[0, c] + rows.box[1, c] * rng.random()
+        else:
+            row_fill_given(parameters, rows, k, i, rng)
 
 
 def rows_of(problem: Any, alpha: np.ndarray, noise_slot: int, inner: int = 0) -> OwnScaleRows:
