@@ -217,9 +217,10 @@ def _(model, q, i, weights, scores, mass, visited, rng):
     return draw_from_scores(weights, scores, mass, rng)
 
 
-# Steps of the integral over a scale, in standard deviations of its logarithm, and how far it goes:
-# upwards in standard deviations, downwards as a logarithm at the most.
-_STEP, _REACH, _LEAST = 0.4, 9.0, -600.0
+# Steps of the integral over a scale, in standard deviations of its logarithm; where it begins, in
+# standard deviations, and where it ends at the latest, as a logarithm; coarse steps; and how far
+# the logarithm of what is left out is below the largest.
+_STEP, _REACH, _LEAST, _STRIDE, _DROP = 0.7, 9.0, -600.0, 0.5, 35.0
 
 
 @integrated_evidence.register(OwnScaleRows)
@@ -230,21 +231,28 @@ def _(model, q, k, i):
     kept = model.scale[i]
     shape = model.weight[i] * (a + 0.5 * model.n_there[i])
     step = _STEP / math.sqrt(shape + 1.0)
-    highest = math.log(shape + _REACH * math.sqrt(shape) + 30.0) - math.log(a)
-    x = highest
+    upper = math.log(shape + _REACH * math.sqrt(shape) + 30.0) - math.log(a)
+    # Where there is anything to add up: coarse steps down to where it has fallen off, and then
+    # down again to where it begins.
     best = -math.inf
+    x = upper
     while x > _LEAST:
         model.scale[i] = math.exp(x)
         height = evidence(model, q, k, i) + x
         if height > best:
             best = height
-        elif height < best - 40.0:
+        elif height < best - _DROP:
             break
-        x -= 0.2
-    lowest = x
-    x = highest
+        x -= _STRIDE
+    lower = x
+    height = -math.inf
+    while upper > lower and height < best - _DROP:
+        upper -= _STRIDE
+        model.scale[i] = math.exp(upper)
+        height = evidence(model, q, k, i) + upper
+    x = upper + _STRIDE
     total = 0.0
-    while x > lowest:
+    while x > lower:
         model.scale[i] = math.exp(x)
         total += math.exp(evidence(model, q, k, i) + x - best)
         x -= step

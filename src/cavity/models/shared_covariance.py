@@ -41,7 +41,7 @@ class TiedCovarianceUpdate(Update):
         inside = chain.z != rows.noise_slot[0]
         z, y, s = chain.z[inside], rows.y[inside], rows.scale[inside]
         kappa, centre = q.prior[0], q.prior[1:] / q.prior[0]
-        size = np.bincount(z, s, chain.counts.size)
+        size = _sums(z, s, chain.counts.size)
         total = np.zeros((chain.counts.size, y.shape[1]))
         np.add.at(total, z, s[:, None] * y)
         used = size > 0.0
@@ -66,6 +66,11 @@ class TiedCovarianceUpdate(Update):
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The covariance."""
         return {"shared_covariance": _sigma(chain)}
+
+
+def _sums(z: np.ndarray, s: np.ndarray, n_slots: int) -> np.ndarray:
+    """Sum of the scales of every slot's rows."""
+    return np.bincount(z, s, n_slots)
 
 
 def _sigma(chain: Chain) -> np.ndarray:
