@@ -192,11 +192,9 @@ def state_of(sampler, case: Case) -> State:
 
 
 def new_data(sampler, case: Case, rng) -> None:
-    """Data given everything else; what fills gaps is no datum."""
+    """Data, and what fills gaps, given everything else."""
     s = state_of(sampler, case)
-    y = rows_given(s.mean, s.sigma, s.scale, rng)
-    there = sampler.model.there == 1
-    sampler.model.y[there] = y[there]
+    sampler.model.y[:] = rows_given(s.mean, s.sigma, s.scale, rng)
     sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
 
 
@@ -273,14 +271,8 @@ def forget_means(monkeypatch):
 
 def double_scales(monkeypatch):
     """Scales that are drawn as if distances were half of what they are."""
-    right = own_tails.distances_of_rows
-
-    def wrong(rows, parameters, z, out):
-        right(rows, parameters, z, out)
-        for i in range(out.shape[0]):
-            out[i] *= 0.5
-
-    monkeypatch.setattr(own_tails, "distances_of_rows", wrong)
+    right = own_tails.filled_distances
+    monkeypatch.setattr(own_tails, "filled_distances", lambda *given: 0.5 * right(*given))
 
 
 def wrong_scale(monkeypatch):

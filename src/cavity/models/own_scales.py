@@ -332,14 +332,6 @@ def _(model, parameters, z):
     return total
 
 
-def distances_of_rows(rows, parameters, z, out):
-    """Distance of every row, gaps filled, from its own cluster; nought for noise."""
-    for i in range(z.shape[0]):
-        out[i] = 0.0
-        if z[i] != rows.noise_slot[0]:
-            out[i] = distance_of_row(parameters, rows, np.int64(z[i]), i, True)[0]
-
-
 def draw_given(rows, parameters, z, rng):
     """Draw all scales and gaps given the clusters' parameters."""
     for i in range(z.shape[0]):

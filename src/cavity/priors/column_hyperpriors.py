@@ -107,33 +107,32 @@ def variance_scale_log_density(prior: VariancePrior, scale: np.ndarray) -> float
 
 def draw_centre(
     prior: SpreadPrior,
-    centre: np.ndarray,
-    mean: np.ndarray,
+    n_clusters: int,
+    form: float,
     precision: np.ndarray,
+    weighed: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, float]:
     """Draw kappa given the centre, and then the centre; returns the centre first.
 
     Parameters
     ----------
-    mean : array, shape (clusters, d)
-        Of the occupied clusters.
-    precision : array, shape (clusters, d) or (clusters, d, d)
-        Their precisions: of independent columns, or matrices.
+    n_clusters : int
+        That are occupied.
+    form : float
+        Sum of the squared distances of their means from the centre.
+    precision : array, shape (d,) or (d, d)
+        Sum of their precisions: of independent columns, or matrices.
+    weighed : array, shape (d,)
+        Sum of precision times mean.
     """
-    away = mean - centre
-    if precision.ndim == 2:
-        form = float((away * away * precision).sum())
-    else:
-        form = float(np.einsum("ki,kij,kj->", away, precision, away))
-    kappa = rng.standard_gamma(prior.shape + 0.5 * mean.size) / (prior.rate + 0.5 * form)
+    d = weighed.size
+    kappa = rng.standard_gamma(prior.shape + 0.5 * n_clusters * d) / (prior.rate + 0.5 * form)
     flat = 1.0 / prior.spread**2
-    noise = rng.standard_normal(centre.size)
-    if precision.ndim == 2:
-        total = flat + kappa * precision.sum(axis=0)
-        drawn = kappa * (precision * mean).sum(axis=0) / total + noise / np.sqrt(total)
-        return drawn, float(kappa)
-    total = flat * np.eye(centre.size) + kappa * precision.sum(axis=0)
-    root = np.linalg.cholesky(total)
-    weighed = kappa * np.einsum("kij,kj->i", precision, mean)
-    return np.linalg.solve(root.T, np.linalg.solve(root, weighed) + noise), float(kappa)
+    noise = rng.standard_normal(d)
+    if precision.ndim == 1:
+        total = flat + kappa * precision
+        return kappa * weighed / total + noise / np.sqrt(total), float(kappa)
+    root = np.linalg.cholesky(flat * np.eye(d) + kappa * precision)
+    half = np.linalg.solve(root, kappa * weighed) + noise
+    return np.linalg.solve(root.T, half), float(kappa)

@@ -131,7 +131,14 @@ class DiagonalHyperpriors(_Held):
         if self.prior.variance is not None:
             scale = draw_variance_scale(self.prior.variance, nu, variance, rng)
         if self.prior.spread is not None:
-            centre, kappa = draw_centre(self.prior.spread, centre, mean, 1.0 / variance, rng)
+            centre, kappa = draw_centre(
+                self.prior.spread,
+                len(mean),
+                float(((mean - centre) ** 2 / variance).sum()),
+                (1.0 / variance).sum(axis=0),
+                (mean / variance).sum(axis=0),
+                rng,
+            )
         chain.family.prior[:] = pack_diagonal(centre, kappa, nu, (nu - 2.0) * scale)
 
     def log_density(self, chain: Chain) -> float:
@@ -173,10 +180,10 @@ class MeanSpreadUpdate(_Held):
         natural = chain.family.prior
         used = np.flatnonzero(chain.counts > 0)
         mean = chain.parameters.mean.T[used]
-        precision = precisions(chain.parameters.covariance, used)
-        centre, kappa = draw_centre(
-            self.prior.spread, natural[1:] / natural[0], mean, precision, rng
+        precision, weighed, form = sums_of_precisions(
+            chain.parameters.covariance, used, mean, natural[1:] / natural[0]
         )
+        centre, kappa = draw_centre(self.prior.spread, used.size, form, precision, weighed, rng)
         natural[0], natural[1:] = kappa, kappa * centre
 
     def log_density(self, chain: Chain) -> float:
@@ -193,6 +200,26 @@ class MeanSpreadUpdate(_Held):
             "mean_prior_centre": natural[1:] / natural[0],
             "mean_prior_strength": np.array(natural[0]),
         }
+
+
+def sums_of_precisions(
+    covariance: Any, slots: np.ndarray, mean: np.ndarray, centre: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Sums over some slots: precisions, these times means, distances from the centre."""
+    away = mean - centre
+    if isinstance(covariance, Tied):
+        one = covariance.whiten.T @ covariance.whiten
+        form = float(np.square(away @ covariance.whiten.T).sum())
+        return slots.size * one, one @ mean.sum(axis=0), form
+    root = covariance.root[:, slots].T
+    inner = np.moveaxis(covariance.project[:, :, slots], 2, 0) * root[:, None]
+    low = inner.reshape(-1, inner.shape[2])
+    precision = np.diag(np.square(root).sum(axis=0)) - low.T @ low
+    within = np.einsum("kfi,ki->kf", inner, mean)
+    weighed = (root * root * mean).sum(axis=0) - within.ravel() @ low
+    apart = np.einsum("kfi,ki->kf", inner, away)
+    form = float(np.square(root * away).sum() - np.square(apart).sum())
+    return precision, weighed, max(form, 0.0)
 
 
 def precisions(covariance: Any, slots: np.ndarray) -> np.ndarray:
