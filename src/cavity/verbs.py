@@ -61,6 +61,11 @@ def evidence(model, q, k, i):
 
 
 @verb
+def integrated_evidence(model, q, k, i):
+    """``evidence`` with all that is observation i's own integrated out; mostly the same."""
+
+
+@verb
 def evidences(model, q, i, out):
     """Write ``evidence`` for every slot into `out`."""
 
@@ -330,6 +335,11 @@ def _(q, k, room):
     for p in range(room.shape[1]):
         q.natural[k, p] = room[0, p]
     load(q, k)
+
+
+@integrated_evidence.register(None)
+def _(model, q, k, i):
+    return evidence(model, q, k, i)
 
 
 @evidences.register(None)

@@ -87,6 +87,8 @@ CASES = all_but_the_first(
         *((name, "dp", False) for name in small.EXACT_SAMPLERS[1:]),
         ("gaussian-collapsed", "shaped", True),
         ("student-t-collapsed", "dp", True),
+        ("gaussian-diag", "dp", True),
+        ("student-t-diag", "shaped", True),
     ]
 )
 
@@ -188,6 +190,8 @@ NOISY_CASES = all_but_the_first(
         ("gaussian-collapsed", "finite", True),
         ("gaussian-collapsed", "shaped", True),
         *((name, "dp", False) for name in small.EXACT_SAMPLERS[1:]),
+        ("gaussian-diag", "dp", True),
+        ("student-t-diag", "finite", True),
     ]
 )
 

@@ -247,6 +247,11 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
     return PartitionSampler(collapse, prior, start.z, rng, updates=(learner,), moves=moves)
 
 
+def threshold_of(n_functions):
+    """Largest score that one in ten thousand right samplers exceed."""
+    return stats.norm.isf(0.5e-4 / n_functions)
+
+
 class Steps(NamedTuple):
     """How a kind of sampler is made, given new data and read."""
 
@@ -263,18 +268,34 @@ def z_scores(
 ) -> np.ndarray:
     """One score per function; standard normal if the sampler is right."""
     rng = np.random.default_rng(seed)
+
+    def renew(sampler):
+        steps.renew(sampler, rng)
+        spoil(sampler)
+
+    return z_scores_of(
+        lambda: functions(from_priors(case, rng), case),
+        lambda: steps.make(case, rng),
+        renew,
+        lambda sampler: functions(steps.read(sampler), case),
+        n_sweeps,
+        rng,
+    )
+
+
+def z_scores_of(from_prior, make, renew, read, n_sweeps, rng) -> np.ndarray:
+    """One score per function, of draws from the priors and of a sampler given new data in turn."""
     n_prior = 8000
-    prior = np.array([functions(from_priors(case, rng), case) for _ in range(n_prior)])
-    sampler = steps.make(case, rng)
+    prior = np.array([from_prior() for _ in range(n_prior)])
+    sampler = make()
     for _ in range(100):
         sampler.sweep(rng)
-        steps.renew(sampler, rng)
+        renew(sampler)
     chain = np.empty((n_sweeps, prior.shape[1]))
     for row in chain:
         sampler.sweep(rng)
-        steps.renew(sampler, rng)
-        spoil(sampler)
-        row[:] = functions(steps.read(sampler), case)
+        renew(sampler)
+        row[:] = read(sampler)
     n_batches = 50
     batches = chain[: n_sweeps // n_batches * n_batches].reshape(n_batches, -1, chain.shape[1])
     means = batches.mean(axis=1)

@@ -6,14 +6,24 @@ import numpy as np
 
 from cavity.collapse.mixtures import GaussianProblem, ScaleMixtureProblem, StudentTProblem
 from cavity.collapse.registry import assemble
+from cavity.collapse.structures import StructuredProblem
 from cavity.models.series.draws import EVERYTHING
 from cavity.models.series.problem import SeriesProblem
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.partition import is_open
+from cavity.priors.structured import StructuredPrior
 from cavity.sampling.sampler import PartitionSampler, slots_for
 
 
+def diagonal_collapse(y, niw, n_slots, df=None, rows=None):
+    """Independent columns; with one column the same model as a full covariance."""
+    prior = StructuredPrior(niw.mean, niw.kappa, niw.nu, np.diag(niw.psi) / (niw.nu - 2.0))
+    return assemble(StructuredProblem(y, "diag", prior, df, rows=rows), "collapsed", n_slots)
+
+
 def gaussian_collapse(y, niw, n_slots, collapse, updates=(), rows=None):
+    if collapse == "diag":
+        return diagonal_collapse(y, niw, n_slots, rows=rows)
     return assemble(GaussianProblem(y, niw, tuple(updates), rows), collapse, n_slots)
 
 
@@ -21,6 +31,8 @@ def student_t_collapse(
     y, niw, n_slots, collapse, df, learn_df=None, df_prior=(2.0, 0.1), updates=(), rows=None,
     **options,
 ):  # fmt: skip
+    if collapse == "diag":
+        return diagonal_collapse(y, niw, n_slots, df, rows)
     problem = StudentTProblem(y, niw, tuple(updates), df, learn_df, df_prior, rows)
     return assemble(problem, collapse, n_slots, options)
 

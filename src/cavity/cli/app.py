@@ -220,6 +220,17 @@ def fit(
             metavar="NUMBER|learn",
         ),
     ] = None,
+    covariance: Annotated[
+        Text,
+        typer.Option(
+            help="Form of the clusters' covariances: full, diag (independent columns), tied (one "
+            "for all clusters) or factor (for very many columns).",
+        ),
+    ] = None,
+    factors: Annotated[
+        int | None,
+        typer.Option(help="Factors of every cluster, with --covariance factor.", min=1),
+    ] = None,
     prior: Annotated[
         Prior | None,
         typer.Option(help="Prior over partitions; dp, pitman-yor, finite leave the number open."),
@@ -344,6 +355,8 @@ def fit(
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
         "noise": noise or None,
+        "covariance": covariance,
+        "n_factors": factors,
         "freq": freq,
     }
     choice = Choice(

@@ -343,18 +343,19 @@ class SeriesModel(Model):
         ]
 
 
+FORMS = ("--covariance", "--factors")
 MODELS: dict[str, RowsModel | SeriesModel] = {
     "student-t": RowsModel(
         "student-t", "StudentTMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--noise", "--df"),
+        ("--columns", "--id-column", "--drop-missing", "--noise", "--df", *FORMS),
     ),
     "gaussian": RowsModel(
         "gaussian", "GaussianMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--noise"),
+        ("--columns", "--id-column", "--drop-missing", "--noise", *FORMS),
     ),
     "table": TableModel(
         "table", "TableMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--df", "--types"),
+        ("--columns", "--id-column", "--drop-missing", "--df", "--types", *FORMS),
     ),
     "series": SeriesModel(
         "series", "SeriesMixture", "series",

@@ -43,6 +43,8 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "loss": (str,),
     "concentration": (int, float, str),
     "df": (int, float, str),
+    "covariance": (str,),
+    "n_factors": (int,),
     "freq": (str,),
 }
 
@@ -145,6 +147,7 @@ OPTIONS = {
     "n_jobs": "--jobs",
     "random_state": "--seed",
     "feature_types": "--types",
+    "n_factors": "--factors",
 }
 
 
@@ -160,7 +163,11 @@ def option(setting: str) -> str:
 
 
 _WORDS = "|".join(
-    [*OPTIONS, "df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq", "noise"]
+    [
+        *OPTIONS,
+        *("df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq", "noise"),
+        "covariance",
+    ]
 )
 
 

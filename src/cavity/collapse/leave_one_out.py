@@ -11,18 +11,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from cavity.core.compile import compiled, wide_vectors
 from cavity.models.degrees_of_freedom import TailUpdate
-from cavity.models.predictive import cholesky
+from cavity.models.own_scales import OwnScaleRows, draw_given
+from cavity.models.product import Product
 from cavity.models.row_scores import fill_all_gaps
 from cavity.models.rows import UnevenRows
 from cavity.priors.partition import padded
 from cavity.priors.rows import RowPrior, renew_rows, row_sizes
-from cavity.verbs import evidence, insert, join, leave, remove, row_weights, seat_power
+from cavity.verbs import (
+    insert,
+    integrated_evidence,
+    join,
+    leave,
+    remove,
+    row_weights,
+    seat_power,
+)
 
 
 def log_normalisers(state, prior, z, counts, weights, out):
@@ -45,7 +55,8 @@ def log_normalisers(state, prior, z, counts, weights, out):
             if weights[j] > 0.0:
                 weights[j] = power * math.log(weights[j])
                 top_weight = weights[j] if top == -math.inf else max(top_weight, weights[j])
-                state.scores[j] = weights[j] + evidence(state.model, state.family, j, i)
+                own = integrated_evidence(state.model, state.family, j, i)
+                state.scores[j] = weights[j] + own
                 top = max(top, state.scores[j])
             else:
                 weights[j] = state.scores[j] = -math.inf
@@ -71,23 +82,36 @@ class _Draw:
     prior: Any = None
 
 
-def set_parameters(parameters: Any, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """Write the parameters of a kept draw's clusters, NaN where a slot is empty, into slots."""
-    used = np.flatnonzero(np.isfinite(mean[:, 0]))
-    root = cholesky(covariance[used])
-    eye = np.broadcast_to(np.eye(mean.shape[1]), root.shape)
-    whiten = np.tril(np.linalg.solve(root, eye))
-    parameters.mean[:, used] = mean[used].T
-    parameters.whiten[:, :, used] = np.moveaxis(whiten, 0, 2)
-    diagonal = np.diagonal(root, axis1=1, axis2=2)
-    parameters.half_log_det[used] = np.log(diagonal).sum(axis=1)
+def _draw_own(
+    model: Any,
+    collapse: Any,
+    z: np.ndarray,
+    counts: np.ndarray,
+    alpha: np.ndarray | None,
+    rng: np.random.Generator,
+) -> None:
+    """Draw scales and values in gaps of a continuous block given its parameters."""
+    if isinstance(model, Product):
+        first = SimpleNamespace(family=collapse.family.first, parameters=collapse.parameters.first)
+        _draw_own(model.first, first, z, counts, alpha, rng)
+        return
+    if alpha is not None:
+        model.alpha[:] = alpha
+    if isinstance(model, OwnScaleRows):
+        compiled(draw_given, ())(model, collapse.parameters, z, rng)
+        return
+    if isinstance(model, UnevenRows):
+        compiled(fill_all_gaps, ())(model, collapse.parameters, z, rng)
+    if alpha is not None:
+        tails = TailUpdate(None)
+        tails.draw(_Draw(model, collapse.family, collapse.parameters, z, counts), rng)
+        tails.follow(model)
 
 
 def leave_one_out(
     collapse: Any,
     z: np.ndarray,
     prior: Any,
-    cluster_prior: np.ndarray,
     alpha: np.ndarray | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
@@ -96,13 +120,11 @@ def leave_one_out(
     Parameters
     ----------
     collapse : ConjugateCollapse
-        Over the data, with a slot more than the labels use, its parameters those of the draw; its
-        state is changed to the draw's.
+        Over the data, with a slot more than the labels use, its parameters and the prior of these
+        those of the draw; its state is changed to the draw's.
     z : array of int, shape (n,)
     prior : NamedTuple
         The partition prior's state in this draw.
-    cluster_prior : array
-        Natural parameters of the prior of cluster parameters.
     alpha : array, shape (slots,), or None
         Half the degrees of freedom of every slot, for Student-t clusters.
     rng : numpy.random.Generator
@@ -112,16 +134,7 @@ def leave_one_out(
     n_slots = state.scores.size
     z = np.array(z, dtype=np.int32)
     counts = row_sizes(prior, z, n_slots)
-    state.family.prior[:] = cluster_prior
-    chain = _Draw(state.model, state.family, collapse.parameters, z, counts)
-    if alpha is not None:
-        state.model.alpha[:] = alpha
-    if isinstance(state.model, UnevenRows):
-        compiled(fill_all_gaps, ())(state.model, collapse.parameters, z, rng)
-    if alpha is not None:
-        tails = TailUpdate(None)
-        tails.draw(chain, rng)
-        tails.follow(state.model)
+    _draw_own(state.model, collapse, z, counts, alpha, rng)
     collapse.start(z, counts, rng)
     prior = renew_rows(prior if isinstance(prior, RowPrior) else padded(prior, n_slots), counts)
     out = np.empty(z.size)

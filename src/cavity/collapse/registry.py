@@ -29,6 +29,7 @@ HOMES = {
     "gaussian": "cavity.collapse.mixtures",
     "student-t": "cavity.collapse.mixtures",
     "scale-mixture": "cavity.collapse.mixtures",
+    "structured": "cavity.collapse.structures",
     "series": "cavity.collapse.series",
     "categorical": "cavity.collapse.tables",
     "poisson": "cavity.collapse.tables",

@@ -179,7 +179,8 @@ def _allows(part: Any, collapse: str) -> bool:
     if isinstance(part, OwnProblem):
         return collapse == "collapsed" if part.conjugate else collapse == "ep"
     known = collapses_of(part.model)
-    return collapse in known or (collapse == "ep" and "collapsed" in known)
+    exact_sites = "collapsed" in known and part.model != "structured"
+    return collapse in known or (collapse == "ep" and exact_sites)
 
 
 def _dirichlet_parts(problem: CategoricalProblem, n_slots: int) -> tuple[Any, Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.core.compile import compiled
-from cavity.families.normal_inverse_wishart import covariances
+from cavity.estimators.structures import describe_block, describe_prior
 from cavity.models.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.priors.rows import RowPrior, plain, prior_is_open
 from cavity.sampling.sampler import PartitionSampler
@@ -38,12 +38,9 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     """Weight, mean and covariance (scale matrix) of every slot, NaN where it is empty.
 
-    And the natural parameters of the prior that the parameters of a new cluster would have.
+    A covariance that has a structure is described by its own parts. And what says the prior that
+    the parameters of a new cluster would have.
     """
-    parameters = sampler.parameters
-    d, _, n_slots = parameters.whiten.shape
-    covariance = np.empty((n_slots, d, d))
-    covariances(parameters.whiten, sampler.counts, covariance)
     prior = sampler.prior
     out: dict[str, np.ndarray] = {}
     clusters = 1.0
@@ -55,7 +52,6 @@ def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
         clusters = 1.0 - noise
     return out | {
         "weight": clusters * describe_weights(sampler),
-        "mean": parameters.mean.T,
-        "covariance": covariance,
-        CLUSTER_PRIOR: sampler.family.prior.copy(),
+        **describe_block(sampler.parameters, sampler.counts),
+        CLUSTER_PRIOR: describe_prior(sampler.family),
     }

@@ -280,7 +280,7 @@ def _few(plan: Plan, with_shared: bool = True) -> PartitionSampler:
     n, parts = plan.assemble_few(plan.n_slots)
     updates = tuple(u for u in parts.updates if with_shared or not isinstance(u, _SHARED_UPDATES))
     for update in updates:
-        if isinstance(update, ClusterHyperpriors):
+        if hasattr(update, "n_held"):
             update.n_held = 0
     moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
     rng = np.random.default_rng(0)

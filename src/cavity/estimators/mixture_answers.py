@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.collapse.leave_one_out import leave_one_out, set_parameters
+from cavity.collapse.leave_one_out import leave_one_out
 from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
 from cavity.estimators.recording import within_steps
+from cavity.estimators.structures import (
+    flat,
+    fresh_clusters,
+    matrices,
+    mean_matrices,
+    most_draws,
+    set_block,
+)
 from cavity.estimators.validation import check_count
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.models.predictive import (
-    CLUSTER_PRIOR,
     MAX_DRAWS,
     NOISE_WEIGHT,
     MixtureDraws,
@@ -99,15 +106,15 @@ class MixtureAnswers(GapAnswers, Fitted):
         matched = posterior.relabel(partition)
         k = self.n_clusters_
         in_model = {
-            name: _mean_over_draws(matched.select(_flat(posterior, name))[:, :k])
-            for name in ("weight", "mean", "covariance")
+            name: _mean_over_draws(matched.select(flat(posterior, name))[:, :k])
+            for name in ("weight", "mean")
         }
         self.weights_ = in_model["weight"] / in_model["weight"].sum()
-        self._standard = in_model["mean"], in_model["covariance"]
-        self.means_ = self._units.convert("mean", in_model["mean"])
-        self.covariances_ = self._units.convert("covariance", in_model["covariance"])
+        self._standard = in_model["mean"], mean_matrices(posterior, matched, k)
+        self.means_ = self._units.convert("mean", self._standard[0])
+        self.covariances_ = self._units.convert("covariance", self._standard[1])
         if "df" in posterior.drawn:
-            self.df_ = _mean_over_draws(matched.select(_flat(posterior, "df"))[:, :k])
+            self.df_ = _mean_over_draws(matched.select(flat(posterior, "df"))[:, :k])
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -178,18 +185,18 @@ class MixtureAnswers(GapAnswers, Fitted):
     def _packed(self, chosen: np.ndarray) -> MixtureDraws:
         """Mixtures of some draws in standardised units, whose squares are always numbers."""
         posterior = self.posterior_
-        weight = _flat(posterior, "weight")[chosen]
+        weight = flat(posterior, "weight")[chosen]
         targets = posterior.relabel(self.partition_).targets(weight.shape[1])[chosen]
         targets = np.where(targets < self.n_clusters_, targets, -1)
         return mixture_draws(
             weight,
-            _flat(posterior, "mean")[chosen],
-            _flat(posterior, "covariance")[chosen],
-            _flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
+            flat(posterior, "mean")[chosen],
+            matrices(posterior, chosen),
+            flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
             targets,
-            _flat(posterior, CLUSTER_PRIOR)[chosen],
+            fresh_clusters(posterior, chosen, self.means_.shape[1]),
             self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
-            _flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
+            flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
         )
 
     def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
@@ -197,7 +204,7 @@ class MixtureAnswers(GapAnswers, Fitted):
 
         Where all clusters share theirs, so do empty ones.
         """
-        df = np.pad(_flat(self.posterior_, "df")[chosen], ((0, 0), (0, extra)), "constant",
+        df = np.pad(flat(self.posterior_, "df")[chosen], ((0, 0), (0, extra)), "constant",
                     constant_values=np.nan)  # fmt: skip
         empty = ~np.isfinite(df)
         if self.posterior_.record.settings.get("df") == "learn-each":
@@ -209,7 +216,8 @@ class MixtureAnswers(GapAnswers, Fitted):
     @property
     def _chosen(self) -> np.ndarray:
         """The draws that predictions average over."""
-        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws)
+        n_kept = most_draws(self.posterior_, MAX_DRAWS)
+        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws, n_kept)
 
     @property
     def _mixtures(self) -> MixtureDraws:
@@ -231,7 +239,7 @@ class MixtureAnswers(GapAnswers, Fitted):
         X = self._check_data(X, reset=False)
         standard, k = self._standardised(X), self.n_clusters_
         if self._noisy:
-            log_weight = np.log(_flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
+            log_weight = np.log(flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
             log_noise = log_weight[:, None] + self._log_noise(standard)
             log_density, probability = predict_with_noise(self._mixtures, standard, k, log_noise)
         else:
@@ -387,7 +395,7 @@ class MixtureAnswers(GapAnswers, Fitted):
             here = which == s
             rows[here], labels[here] = replicate(draws, int(s), int(here.sum()), rng)
         if self._noisy:
-            share = _flat(self.posterior_, NOISE_WEIGHT)[self._chosen][which]
+            share = flat(self.posterior_, NOISE_WEIGHT)[self._chosen][which]
             outside = rng.random(n_samples) < share
             low, width = self.posterior_.summaries[NOISE_BOX]
             rows[outside] = low + width * rng.random((int(outside.sum()), low.size))
@@ -452,17 +460,14 @@ class MixtureAnswers(GapAnswers, Fitted):
         if "df" in posterior.drawn:
             n_kept = posterior.drawn["df"].shape[2]
             alphas = 0.5 * self._df_of_all_slots(chosen, width - n_kept)
-        priors = _flat(posterior, CLUSTER_PRIOR)[chosen]
-        mean, covariance = (_flat(posterior, name)[chosen] for name in ("mean", "covariance"))
         rng = np.random.default_rng(0)
         out = np.empty(labels.shape)
-        for s in range(len(out)):
-            set_parameters(collapse.parameters, mean[s], covariance[s])
+        for s, draw in enumerate(chosen.tolist()):
+            set_block(collapse.family, collapse.parameters, posterior, draw, rng)
             out[s] = leave_one_out(
                 collapse,
                 labels[s],
-                self._partition_prior(int(chosen[s]), width),
-                priors[s],
+                self._partition_prior(draw, width),
                 None if alphas is None else alphas[s],
                 rng,
             )
@@ -472,7 +477,7 @@ class MixtureAnswers(GapAnswers, Fitted):
         """The prior over partitions as it was in a draw."""
         prior = self._prior_state(n_slots)
         if hasattr(prior, "concentration"):
-            prior.concentration[0] = _flat(self.posterior_, "concentration")[draw]
+            prior.concentration[0] = flat(self.posterior_, "concentration")[draw]
         return prior
 
     def predictive_check(
@@ -515,12 +520,6 @@ class MixtureAnswers(GapAnswers, Fitted):
         values[:, 0] += units.centre[:, None]
         table[shown] = values.reshape(len(table), -1)
         return table
-
-
-def _flat(posterior: Posterior, name: str) -> np.ndarray:
-    """Draws of a cluster parameter in the model's units, chains one after the other."""
-    values = posterior.drawn[name]
-    return values.reshape(-1, *values.shape[2:])
 
 
 def _mean_over_draws(values: np.ndarray) -> np.ndarray:

@@ -33,6 +33,14 @@ from cavity.estimators.rehearsal import request_of
 from cavity.estimators.shard_answers import ShardAnswers
 from cavity.estimators.sharded import check_client, check_prior, fit_rows, is_in_shards, source_of
 from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.structures import (
+    FULL,
+    block_names,
+    check_structure,
+    factors_of,
+    structured_problem,
+    tails_of,
+)
 from cavity.estimators.validation import (
     check_choice,
     check_finite,
@@ -70,6 +78,8 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
     covariance_prior_df: float | str = "learn"
     covariance_prior_scale: float | str = "full"
     noise: bool = False
+    covariance: str = "full"
+    n_factors: int | None = None
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
 
@@ -82,6 +92,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         super()._check_settings()
         if not isinstance(self.noise, bool | np.bool_):
             raise ValueError(f"noise must be True or False, not {self.noise!r}.")
+        check_structure(self.covariance, self.n_factors, self.collapse)
         for name, low, high, words in (
             ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
             ("covariance_prior_df", 1.0, 1e9, ("learn",)),
@@ -117,7 +128,17 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             one = np.ones(len(seen))
             box = noise_box(seen) if self.noise else None
             rows = RowTraits(missing, one if weight is None else weight, box)
-        return self._problem(filled(seen), self._cluster_prior(seen.shape[1]), rows)
+        standard = filled(seen)
+        if self.covariance != FULL:
+            n_held = min(HELD, self.n_warmup // 2)
+            found = getattr(self, "posterior_", None)
+            n_factors = None if found is None else factors_of(found)
+            return structured_problem(self, standard, n_held, *self._tails(), rows, n_factors)
+        return self._problem(standard, self._cluster_prior(seen.shape[1]), rows)
+
+    def _tails(self) -> tuple[float | None, str | None]:
+        """Degrees of freedom, or where they start, and how they are learned; Gaussian without."""
+        return None, None
 
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
@@ -262,6 +283,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             (known, "labels that are known for some rows"),
             (sample_weight is not None, "sample_weight"),
             (self.noise, "noise=True"),
+            (self.covariance != FULL, f"covariance={self.covariance!r}"),
         ):
             if given:
                 raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
@@ -356,10 +378,12 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             n_start=n_start if known is None else max(n_start, known.names.size),
             places=row_places(weight, home, n, self.noise),
             describe=describe,
-            cluster_parameters=("weight", "mean", "covariance"),
-            from_slots=True,
+            cluster_parameters=("weight", *block_names(self.covariance)),
+            from_slots=self.covariance == FULL,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
-            request=request_of(type(self).__name__, self._settings(), X.shape[1]),
+            request=request_of(type(self).__name__, self._settings(), X.shape[1])
+            if self.covariance == FULL
+            else "",
         )
         return plan, units, None if problem.rows is None else problem.rows.box
 
@@ -483,6 +507,13 @@ class StudentTMixture(_Mixture):
     covariance_prior_scale : {"full", "diagonal"} or float
         Mean of the clusters' covariances: learned as a matrix, or as one variance per column;
         or fixed, as a share of each column's robust variance. The guide has the priors.
+    covariance : {"full", "diag", "tied", "factor"}
+        Form of the clusters' covariances: a matrix each, a variance for every column (columns are
+        independent within a cluster), one matrix that all clusters share, or a diagonal and
+        `n_factors` factors each, for tables with tens or hundreds of columns. `loo` compares them.
+    n_factors : int, optional
+        Factors of every cluster with ``covariance="factor"``. By default as many as stand out
+        within clusters of k-means, at most ten.
     noise : bool
         Whether rows may be outside every cluster, uniform over the box of the data, a fifth wider,
         with a share that has a Beta(1, 19) prior. Their label is -1.
@@ -543,9 +574,10 @@ class StudentTMixture(_Mixture):
     def _problem(
         self, standard: np.ndarray, prior: ClusterPrior, rows: RowTraits | None = None
     ) -> StudentTProblem:
-        learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
-        df = 5.0 if learn is not None else float(self.df)
-        return StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows)
+        return StudentTProblem(standard, prior.niw, prior.updates, *self._tails(), rows=rows)
+
+    def _tails(self) -> tuple[float, str | None]:
+        return tails_of(self.df)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -561,7 +593,7 @@ class GaussianMixture(_Mixture):
         drawn side by side, with splits and merges.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
-covariance_prior_df, covariance_prior_scale, noise
+covariance_prior_df, covariance_prior_scale, covariance, n_factors, noise
         As for `StudentTMixture`.
     collapse_options : dict, optional
         None are known to these collapses.

@@ -17,15 +17,23 @@ from cavity.estimators.imputed_tables import ImputedTable, imputed_table
 from cavity.estimators.imputing import DATA
 from cavity.estimators.mixture_answers import (
     FARTHEST_NEW,
-    _flat,
     _given_matched,
     _log_mean_exp,
     _mean_over_draws,
 )
+from cavity.estimators.structures import (
+    flat,
+    fresh_clusters,
+    matrices,
+    mean_matrices,
+    most_draws,
+    prior_width,
+    structure_of,
+)
 from cavity.estimators.table_words import ClusterWords
 from cavity.estimators.validation import check_count, check_number
 from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
-from cavity.models.predictive import CLUSTER_PRIOR, mixture_draws, spread_draws
+from cavity.models.predictive import CLUSTER_PRIOR, MAX_DRAWS, mixture_draws, spread_draws
 from cavity.models.table_predictive import (
     Rows,
     TableDraws,
@@ -85,13 +93,16 @@ class TableAnswers(Fitted):
         posterior = self.posterior_
         matched = posterior.relabel(partition)
         found = {
-            name: _mean_over_draws(matched.select(_flat(posterior, name)))
+            name: _mean_over_draws(matched.select(flat(posterior, name)))
             for name in posterior.cluster_parameters
+            if name not in ("covariance", "variance", "loading", "uniqueness")
         }
         self.weights_ = found["weight"] / found["weight"].sum()
         if "mean" in found:
             self.means_ = self._units.convert("mean", found["mean"])
-            self.covariances_ = self._units.convert("covariance", found["covariance"])
+            self.covariances_ = self._units.convert(
+                "covariance", mean_matrices(posterior, matched, self.n_clusters_)
+            )
         if "df" in found:
             self.df_ = found["df"]
 
@@ -173,7 +184,10 @@ class TableAnswers(Fitted):
 
     def _chosen(self) -> np.ndarray:
         """The draws that new rows are placed by."""
-        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws)
+        n_kept = MAX_DRAWS
+        if "mean" in self.posterior_.drawn:
+            n_kept = most_draws(self.posterior_, MAX_DRAWS)
+        return spread_draws(self.posterior_.n_chains * self.posterior_.n_draws, n_kept)
 
     def _table_draws(self) -> TableDraws:
         if "draws" not in self._cache:
@@ -393,22 +407,22 @@ def pack_draws(
     posterior: Posterior, matched: Any, columns: list[Column], chosen: np.ndarray
 ) -> TableDraws:
     """The mixtures of some draws: every occupied cluster, and what stands for the others."""
-    weight = _flat(posterior, "weight")[chosen]
+    weight = flat(posterior, "weight")[chosen]
     targets = matched.targets(weight.shape[1])[chosen]
-    prior = _flat(posterior, CLUSTER_PRIOR)[chosen]
+    prior = flat(posterior, CLUSTER_PRIOR)[chosen]
     used = np.isfinite(weight) & (weight > 0.0)
     empty = 1.0 - np.where(used, weight, 0.0).sum(axis=1)
     rng = np.random.default_rng(0)
     d = sum(column.kind == CONTINUOUS for column in columns)
-    width = 2 + d + d * (d + 1) // 2 if d else 0
+    width = prior_width(structure_of(posterior), d)
     if d:
         packed = mixture_draws(
             weight,
-            _flat(posterior, "mean")[chosen],
-            _flat(posterior, "covariance")[chosen],
-            _flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
+            flat(posterior, "mean")[chosen],
+            matrices(posterior, chosen),
+            flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
             targets,
-            prior[:, :width],
+            fresh_clusters(posterior, chosen, d),
             _new_df(posterior, chosen, rng) if "df" in posterior.drawn else None,
         )
         start, log_weight, target = packed.start, packed.log_weight, packed.target
@@ -443,7 +457,7 @@ def _slots_of(start: np.ndarray, used: np.ndarray) -> np.ndarray:
 def _new_df(posterior: Posterior, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if posterior.record.settings.get("df") == "learn-each":
         return draw_df(*DF_PRIOR, chosen.size, rng)
-    found: np.ndarray = np.nanmax(_flat(posterior, "df")[chosen], axis=1)
+    found: np.ndarray = np.nanmax(flat(posterior, "df")[chosen], axis=1)
     return found
 
 
@@ -464,7 +478,7 @@ def _shares_of(
     concentration = prior[:, width : width + levels[-1]]
     total = np.add.reduceat(concentration, levels[:-1], axis=1)
     expected = concentration / np.repeat(total, sizes, axis=1)
-    drawn = _flat(posterior, "share")[chosen]
+    drawn = flat(posterior, "share")[chosen]
     out = drawn[draw, np.maximum(slot, 0)]
     out[slot < 0] = expected[draw[slot < 0]]
     return out, levels
@@ -493,12 +507,12 @@ def _rates_of(
     a, b = gammas[:, 0::2], gammas[:, 1::2]
     new = slot < 0
     if n_plain:
-        rate[:, :n_plain] = _flat(posterior, "rate")[chosen][draw, np.maximum(slot, 0)]
+        rate[:, :n_plain] = flat(posterior, "rate")[chosen][draw, np.maximum(slot, 0)]
         rate[new, :n_plain] = (a / b)[draw[new], :n_plain]
         size[new, :n_plain] = a[draw[new], :n_plain]
     if n_over:
-        rate[:, n_plain:] = _flat(posterior, "mean_count")[chosen][draw, np.maximum(slot, 0)]
+        rate[:, n_plain:] = flat(posterior, "mean_count")[chosen][draw, np.maximum(slot, 0)]
         drawn = rng.gamma(a[:, n_plain:]) / b[:, n_plain:]
         rate[new, n_plain:] = np.maximum(drawn[draw[new]], 1e-300)
-        size[:, n_plain:] = _flat(posterior, "dispersion")[chosen][draw]
+        size[:, n_plain:] = flat(posterior, "dispersion")[chosen][draw]
     return rate, size

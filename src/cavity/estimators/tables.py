@@ -30,13 +30,22 @@ from cavity.estimators.imputing import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
 from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.structures import (
+    FULL,
+    block_names,
+    check_structure,
+    describe_block,
+    describe_prior,
+    factors_of,
+    structured_problem,
+    tails_of,
+)
 from cavity.estimators.table_answers import TableAnswers, digest_of
 from cavity.estimators.validation import (
     check_choice,
     check_number,
     robust_standardiser,
 )
-from cavity.families.normal_inverse_wishart import covariances
 from cavity.models.predictive import CLUSTER_PRIOR
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
@@ -88,7 +97,7 @@ class TableMixture(TableAnswers, ClusterMixin, DensityMixin, Estimator):
         categories and Poisson counts are exact then as well.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
-covariance_prior_df, covariance_prior_scale, collapse_options, loss
+covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_options, loss
         As for `StudentTMixture`.
 
     Attributes
@@ -128,6 +137,8 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
     mean_prior_strength: float | str = "learn"
     covariance_prior_df: float | str = "learn"
     covariance_prior_scale: float | str = "full"
+    covariance: str = "full"
+    n_factors: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Tables with gaps, text and categories are welcome."""
@@ -145,6 +156,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("continuous", self.continuous, ("student-t", "gaussian"))
+        check_structure(self.covariance, self.n_factors, self.collapse)
         if isinstance(self.df, str):
             check_choice("df", self.df, ("learn", "learn-each"))
         else:
@@ -277,25 +289,9 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
         parts: list[Any] = []
         d = standard.shape[1]
         if d:
-            prior = cluster_prior(
-                d,
-                self.n_clusters,
-                self.mean_prior_strength,
-                self.covariance_prior_df,
-                self.covariance_prior_scale,
-                n_held,
-            )
             missing = np.isnan(standard)
             rows = RowTraits(missing, np.ones(len(standard))) if missing.any() else None
-            standard = filled(standard)
-            if self.continuous == "student-t":
-                learn = {"learn": "shared", "learn-each": "each"}.get(str(self.df))
-                df = 5.0 if learn is not None else float(self.df)
-                parts.append(
-                    StudentTProblem(standard, prior.niw, prior.updates, df, learn, rows=rows)
-                )
-            else:
-                parts.append(GaussianProblem(standard, prior.niw, prior.updates, rows))
+            parts.append(self._block(filled(standard), rows, n_held))
         levels = tuple(len(c.categories) for c in columns if c.kind == CATEGORICAL)
         if levels:
             parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held))
@@ -305,6 +301,28 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             parts.append(CountsProblem(cells.overdispersed, overdispersed=True, n_held=n_held))
         return TableProblem(tuple(parts))
 
+    def _block(self, standard: np.ndarray, rows: RowTraits | None, n_held: int) -> Any:
+        """The continuous columns, gaps filled in to start from."""
+        heavy = self.continuous == "student-t"
+        if self.covariance != FULL:
+            found = getattr(self, "posterior_", None)
+            df, learn = tails_of(self.df) if heavy else (None, None)
+            n_factors = None if found is None else factors_of(found)
+            return structured_problem(self, standard, n_held, df, learn, rows, n_factors)
+        prior = cluster_prior(
+            standard.shape[1],
+            self.n_clusters,
+            self.mean_prior_strength,
+            self.covariance_prior_df,
+            self.covariance_prior_scale,
+            n_held,
+        )
+        if heavy:
+            return StudentTProblem(
+                standard, prior.niw, prior.updates, *tails_of(self.df), rows=rows
+            )
+        return GaussianProblem(standard, prior.niw, prior.updates, rows)
+
     def _units_of(self, cells: Cells, columns: list[Column]) -> ColumnUnits:
         """Units of the continuous columns."""
         names = np.array([c.name for c in columns if c.kind == CONTINUOUS], dtype=object)
@@ -313,6 +331,11 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
         return ColumnUnits(*robust_standardiser(cells.continuous, names))
 
     def _collapse_for(self, problem: TableProblem) -> str:
+        if not problem.collapses:
+            raise ValueError(
+                f"covariance={self.covariance!r} cannot be had beside overdispersed counts, which "
+                "need collapse='ep'. Take them as \"count\", or use covariance='full'."
+            )
         if self.collapse == AUTO_COLLAPSE:
             return problem.collapses[0]
         if self.collapse not in problem.collapses:
@@ -350,7 +373,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             n_start=n_start,
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
-            from_slots=True,
+            from_slots=self.covariance == FULL,
             anchors=(lambda: nearest_anchors(places)) if self.moves else None,
         )
         return plan, units
@@ -366,7 +389,7 @@ def components(columns: list[Column]) -> dict[str, list[str]]:
         "rate": [c.name for c in of[COUNT]],
         "mean_count": [c.name for c in of[OVERDISPERSED]],
     }
-    out["covariance"] = out["mean"]
+    out |= dict.fromkeys(("covariance", "variance", "uniqueness"), out["mean"])
     return {name: names for name, names in out.items() if names}
 
 
@@ -408,6 +431,7 @@ class Describer:
 
     def __init__(self, problem: TableProblem) -> None:
         kinds = [part.model for part in problem.parts]
+        self.block = block_names(getattr(problem.parts[0], "structure", FULL))
         self.paths = dict(zip(kinds, paths_of(len(kinds)), strict=True))
         own = [part for part in problem.parts if part.model == "own"]
         self.own = tuple(by_slot(own[0].parameters)) if own else ()
@@ -422,14 +446,14 @@ class Describer:
                 "categorical": ["share"],
                 "poisson": ["rate"],
                 "negative-binomial": ["mean_count"],
-            }.get(kind, ["mean", "covariance"])
+            }.get(kind, [*self.block])
         return tuple(out)
 
     def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
         """Parameters of every slot, and the natural parameters of all parts' priors."""
         out = {
             "weight": describe_weights(sampler),
-            CLUSTER_PRIOR: np.array(sampler.family.prior),
+            CLUSTER_PRIOR: self._prior(sampler.family),
         }
         for kind, path in self.paths.items():
             parameters = part_at(sampler.parameters, path)
@@ -442,8 +466,9 @@ class Describer:
             elif kind == "negative-binomial":
                 out["mean_count"] = parameters.rate.T
             else:
-                d, _, n_slots = parameters.whiten.shape
-                covariance = np.empty((n_slots, d, d))
-                covariances(parameters.whiten, sampler.counts, covariance)
-                out["mean"], out["covariance"] = parameters.mean.T, covariance
+                out |= describe_block(parameters, sampler.counts)
         return out
+
+    def _prior(self, family: Any) -> np.ndarray:
+        """What says the priors of all parts, one after another."""
+        return np.concatenate([describe_prior(part_at(family, at)) for at in self.paths.values()])

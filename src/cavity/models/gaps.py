@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from cavity.core.arrays import StateError, fitting, saved_array
 from cavity.core.compile import Kernels
 from cavity.models.row_scores import fill_all_gaps
-from cavity.models.rows import UnevenRows
 from cavity.updates import Chain, Update
 
 
@@ -22,7 +22,7 @@ class GapUpdate(Update):
 
     Parameters
     ----------
-    rows : UnevenRows
+    rows : UnevenRows or OwnScaleRows
         The chain's own.
     given_parameters : bool
         Whether it draws.
@@ -31,7 +31,7 @@ class GapUpdate(Update):
     name = "gaps"
     first = True
 
-    def __init__(self, rows: UnevenRows, given_parameters: bool) -> None:
+    def __init__(self, rows: Any, given_parameters: bool) -> None:
         self.y = rows.y
         self.cells = rows.cells
         self.given_parameters = given_parameters

@@ -36,6 +36,31 @@ class MixtureDraws(NamedTuple):
     target: np.ndarray  # (cluster,), the estimate's cluster it is matched to; -1 for none
 
 
+class FreshClusters(NamedTuple):
+    """Clusters to come, one for each draw, parameters integrated out or drawn.
+
+    Given its scale u a row of one is t (normal, for an infinite alpha) around the centre, with
+    scale matrix ``scale`` times 1/u + 1/kappa.
+    """
+
+    centre: np.ndarray  # (draw, d)
+    kappa: np.ndarray  # (draw,)
+    scale: np.ndarray  # (draw, d, d)
+    alpha: np.ndarray  # (draw,), half the degrees of freedom
+
+
+def fresh_niw(prior: np.ndarray, d: int) -> FreshClusters:
+    """Those of normal inverse Wishart priors, (draw, P): t with nu - d + 1 degrees of freedom."""
+    parts = [unpack(row, d) for row in prior]
+    spare = np.array([nu for _, _, nu, _ in parts]) - d + 1.0
+    return FreshClusters(
+        np.array([mean for mean, *_ in parts]),
+        np.array([kappa for _, kappa, *_ in parts]),
+        np.array([psi for *_, psi in parts]) / spare[:, None, None],
+        0.5 * spare,
+    )
+
+
 def spread_draws(n_total: int, n_kept: int = MAX_DRAWS) -> np.ndarray:
     """Indices of at most `n_kept` draws, evenly spread."""
     if n_total <= n_kept:
@@ -66,7 +91,7 @@ def mixture_draws(
     covariance: np.ndarray,
     df: np.ndarray | None,
     targets: np.ndarray,
-    prior: np.ndarray,
+    fresh: FreshClusters,
     new_df: np.ndarray | None,
     noise: np.ndarray | float = 0.0,
 ) -> MixtureDraws:
@@ -78,8 +103,8 @@ def mixture_draws(
         Parameters of the draws; NaN where a slot is empty.
     targets : array of int, shape (draw, slot)
         The estimate's cluster that each slot is matched to; -1 for none.
-    prior : array, shape (draw, P)
-        Natural parameters of the normal inverse Wishart prior of each draw.
+    fresh : FreshClusters
+        What a cluster to come would be like in each draw.
     new_df : array, shape (draw,), or None
         Degrees of freedom of a new cluster.
     noise : array, shape (draw,), or 0
@@ -100,7 +125,7 @@ def mixture_draws(
     parts = [clusters]
     for s in np.flatnonzero(empty > 1e-12).tolist():
         alpha = np.inf if new_df is None else 0.5 * float(new_df[s])
-        parts.append(_new_cluster(s, float(empty[s]), prior[s], alpha, d))
+        parts.append(_new_cluster(s, float(empty[s]), fresh, alpha))
     packed = _Clusters(*(np.concatenate(field) for field in zip(*parts, strict=True)))
     order = np.argsort(packed.draw, kind="stable")
     packed = _Clusters(*(np.ascontiguousarray(field[order]) for field in packed))
@@ -133,23 +158,18 @@ class _Clusters(NamedTuple):
     target: np.ndarray
 
 
-def _new_cluster(s: int, share: float, prior: np.ndarray, alpha: float, d: int) -> _Clusters:
-    """What stands for the empty clusters of draw s: the density of a row in one of them.
-
-    Given its scale u the row is t with nu - d + 1 degrees of freedom around the prior's centre,
-    and scale matrix Psi (1/u + 1/kappa) / (nu - d + 1).
-    """
-    centre, kappa, nu, psi = unpack(prior, d)
-    df = nu - d + 1.0
-    whiten = np.linalg.solve(cholesky(psi / df), np.eye(d))
-    weight, spread = _spreads(alpha, kappa)
+def _new_cluster(s: int, share: float, fresh: FreshClusters, alpha: float) -> _Clusters:
+    """What stands for the empty clusters of draw s: the density of a row in one of them."""
+    d = fresh.centre.shape[1]
+    whiten = np.linalg.solve(cholesky(fresh.scale[s]), np.eye(d))
+    weight, spread = _spreads(alpha, float(fresh.kappa[s]))
     n = len(weight)
     return _Clusters(
         np.full(n, s),
         share * weight,
-        np.tile(centre, (n, 1)),
+        np.tile(fresh.centre[s], (n, 1)),
         whiten / np.sqrt(spread)[:, None, None],
-        np.full(n, 0.5 * df),
+        np.full(n, fresh.alpha[s]),
         np.full(n, -1),
     )
 

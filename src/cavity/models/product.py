@@ -28,6 +28,7 @@ from cavity.verbs import (
     complete,
     evidence,
     evidences,
+    integrated_evidence,
     log_densities,
     log_density,
     log_likelihood,
@@ -65,6 +66,11 @@ def product_model(first: Any, rest: Any, n_slots: int) -> Product:
 @evidence.register(Product)
 def _(model, q, k, i):
     return evidence(model.first, q.first, k, i) + evidence(model.rest, q.rest, k, i)
+
+
+@integrated_evidence.register(Product)
+def _(model, q, k, i):
+    return integrated_evidence(model.first, q.first, k, i) + evidence(model.rest, q.rest, k, i)
 
 
 @evidences.register(Product)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.core.arrays import declare
+from cavity.core.compile import jit
 from cavity.families.marginal import Reduction
 from cavity.families.normal_inverse_wishart import add_row
 from cavity.models.selection import draw_from_scores
@@ -167,11 +168,9 @@ def _(model, q, i, most, least):
         most[noise] = least[noise] = model.log_noise[i]
 
 
-@pick.register(UnevenRows)
-def _(model, q, i, weights, scores, mass, visited, rng):
-    w = model.weight[i]
-    if w == 1.0:
-        return part_pick(model.base, model, q, i, weights, scores, mass, visited, rng)
+@jit(internal=True)
+def pick_weighted(model, q, i, w, weights, scores, mass, rng):
+    """``pick`` of a row of any weight w."""
     # The prior gives the weight of a slot for all w rows as one of max(w, 1) equal factors, lest
     # it overflow.
     for k in range(weights.shape[0]):
@@ -180,6 +179,14 @@ def _(model, q, i, weights, scores, mass, visited, rng):
             scores[k] = evidence(model, q, np.int64(k), i) + prior
             weights[k] = 1.0
     return draw_from_scores(weights, scores, mass, rng)
+
+
+@pick.register(UnevenRows)
+def _(model, q, i, weights, scores, mass, visited, rng):
+    w = model.weight[i]
+    if w == 1.0:
+        return part_pick(model.base, model, q, i, weights, scores, mass, visited, rng)
+    return pick_weighted(model, q, i, w, weights, scores, mass, rng)
 
 
 @log_density.register(UnevenRows)

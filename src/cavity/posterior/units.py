@@ -40,7 +40,11 @@ class ColumnUnits:
         """Draws of a parameter in the data's units."""
         if name == "mean":
             return values * self.scale + self.centre
-        if name == "covariance":
+        if name in ("variance", "uniqueness"):
+            return values * self.scale * self.scale
+        if name == "loading":
+            return values * self.scale[:, None]
+        if name in ("covariance", "shared_covariance"):
             with np.errstate(over="ignore", under="ignore"):
                 return values * self.scale * self.scale[:, None]
         return values

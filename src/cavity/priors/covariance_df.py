@@ -15,7 +15,6 @@ from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
 from cavity.core.slices import log_target, slice_step
 from cavity.families.normal_inverse_wishart import log_multigamma
-from cavity.priors.cluster import Common
 
 LEAST, MOST = 1.0, 1e5
 
@@ -65,8 +64,7 @@ def draw_df(typical, common, rng):
     return True
 
 
-def df_log_density(typical: float, common: Common) -> float:
+def spare_log_density(typical: float, spare: float) -> float:
     """Log density of nu - d - 1 under its prior."""
-    spare = float(common.nu[0]) - common.centre.size - 1.0
     inside = MOST / (MOST + typical) - LEAST / (LEAST + typical)
     return math.log(typical / inside) - 2.0 * math.log(typical + spare)

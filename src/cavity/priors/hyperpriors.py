@@ -14,7 +14,7 @@ import numpy as np
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import Kernels
 from cavity.priors.cluster import common_of, read_common, write_common
-from cavity.priors.covariance_df import df_log_density, draw_df
+from cavity.priors.covariance_df import draw_df, spare_log_density
 from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_scale, scale_log_density
 from cavity.priors.mean_spread import SpreadPrior, draw_spread, spread_log_density
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
@@ -103,9 +103,9 @@ class ClusterHyperpriors(Update):
         common = common_of(chain.family.prior, self.d)
         total = scale_log_density(self.scale, common)
         if self.typical > 0.0:
-            total += df_log_density(self.typical, common)
+            total += spare_log_density(self.typical, float(common.nu[0]) - self.d - 1.0)
         if self.spread.shape > 0.0:
-            total += spread_log_density(self.spread, common)
+            total += spread_log_density(self.spread, common.centre, float(common.kappa[0]))
         return total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.priors.cluster import Common, solve_transposed
+from cavity.priors.cluster import solve_transposed
 
 
 class SpreadPrior(NamedTuple):
@@ -62,10 +62,9 @@ def draw_spread(prior, common, parameters, counts, rng):
     return True
 
 
-def spread_log_density(prior: SpreadPrior, common: Common) -> float:
-    """Log density of kappa and the centre under their priors."""
+def spread_log_density(prior: SpreadPrior, centre: np.ndarray, kappa: float) -> float:
+    """Log density of the centre and kappa under their priors."""
     shape, rate, spread = prior
-    kappa = float(common.kappa[0])
     value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
-    value -= rate * kappa + 0.5 * float(np.square(common.centre).sum()) / spread**2
-    return value - common.centre.size * math.log(spread * math.sqrt(2.0 * math.pi))
+    value -= rate * kappa + 0.5 * float(np.square(centre).sum()) / spread**2
+    return value - centre.size * math.log(spread * math.sqrt(2.0 * math.pi))

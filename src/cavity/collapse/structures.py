@@ -1,0 +1,121 @@
+"""Mixtures with a structured covariance: independent columns, one for all clusters, or factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+# The verbs of each form of covariance are registered when these are imported.
+import cavity.models.diagonal_rows
+import cavity.models.mean_rows  # noqa: F401
+from cavity.collapse.conjugate import ConjugateCollapse
+from cavity.collapse.driver import Parts
+from cavity.collapse.registry import supports
+from cavity.core.lanes import whole_vectors
+from cavity.families.normal_inverse_gammas import diagonal_parameters, normal_inverse_gammas
+from cavity.families.normal_means import MeanParameters, factors, normal_means, tied_covariance
+from cavity.models.degrees_of_freedom import DF_PRIOR
+from cavity.models.factor_loadings import FactorUpdate
+from cavity.models.gaps import GapUpdate
+from cavity.models.own_scales import rows_of
+from cavity.models.own_tails import OwnTailUpdate
+from cavity.models.rows import NOISE_SLOT, RowTraits
+from cavity.models.shared_covariance import TiedCovarianceUpdate
+from cavity.priors.structured import (
+    CollapsedSpareUpdate,
+    DiagonalHyperpriors,
+    MeanSpreadUpdate,
+    StructuredPrior,
+)
+from cavity.updates import Update
+
+DIAGONAL, TIED, FACTOR = "diag", "tied", "factor"
+
+
+@dataclass(frozen=True)
+class StructuredProblem:
+    """Rows in Gaussian or Student-t clusters with a structured covariance.
+
+    Attributes
+    ----------
+    y : array of shape (n, d)
+    structure : {"diag", "tied", "factor"}
+    prior : StructuredPrior
+    df : float or None
+        Degrees of freedom, or where learned ones start; None for Gaussian clusters.
+    learn_df : {None, "shared", "each"}
+    df_prior : (float, float)
+        Shape and rate of learned ones' gamma prior.
+    rows : RowTraits, optional
+        Gaps, weights and noise, where not all rows are plain.
+    n_factors : int
+        Of factor covariances.
+    """
+
+    y: np.ndarray
+    structure: str
+    prior: StructuredPrior
+    df: float | None = None
+    learn_df: str | None = None
+    df_prior: tuple[float, float] = DF_PRIOR
+    rows: RowTraits | None = None
+    n_factors: int = 0
+
+    model: ClassVar[str] = "structured"
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
+
+
+def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
+    prior = problem.prior
+    psi = (prior.nu - 2.0) * prior.scale
+    family = normal_inverse_gammas(prior.mean, prior.kappa, prior.nu, psi, n_slots)
+    updates: tuple[Update, ...] = ()
+    if prior.typical is not None:
+        updates += (CollapsedSpareUpdate(prior),)
+    if not (prior.variance is None and prior.typical is None and prior.spread is None):
+        updates += (DiagonalHyperpriors(prior),)
+    return family, diagonal_parameters(prior.mean.size, n_slots), updates
+
+
+def _tied(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
+    prior = problem.prior
+    d = prior.mean.size
+    psi = (prior.nu - d - 1.0) * prior.scale
+    made = [tied_covariance(np.diag(prior.scale)) for _ in range(2)]
+    family = normal_means(prior.mean, prior.kappa, made[0], n_slots)
+    updates: tuple[Update, ...] = (TiedCovarianceUpdate(prior.nu, psi),)
+    updates += () if prior.spread is None else (MeanSpreadUpdate(prior),)
+    return family, MeanParameters(np.zeros((d, n_slots)), made[1]), updates
+
+
+def _factor(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
+    prior = problem.prior
+    common = np.concatenate([[prior.nu, 1.0], prior.scale])
+    made = [factors(prior.scale, problem.n_factors, n_slots, common) for _ in range(2)]
+    family = normal_means(prior.mean, prior.kappa, made[0], n_slots)
+    updates: tuple[Update, ...] = (FactorUpdate(prior),)
+    updates += () if prior.spread is None else (MeanSpreadUpdate(prior),)
+    return family, MeanParameters(np.zeros((prior.mean.size, n_slots)), made[1]), updates
+
+
+_FORMS = {DIAGONAL: _diagonal, TIED: _tied, FACTOR: _factor}
+
+
+@supports("structured", "collapsed")
+def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+    n_slots = whole_vectors(n_slots)
+    half = np.inf if problem.df is None else 0.5 * problem.df
+    model = rows_of(problem, np.full(n_slots, half), NOISE_SLOT, problem.n_factors)
+    family, parameters, updates = _FORMS[problem.structure](problem, n_slots)
+    if problem.df is not None:
+        updates = (OwnTailUpdate(problem.learn_df, *problem.df_prior), *updates)
+    if model.cells[0].size:
+        updates = (GapUpdate(model, False), *updates)
+    return Parts(ConjugateCollapse(model, family, parameters), updates, movable="exactly")
