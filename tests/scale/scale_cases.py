@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.core.lanes import whole_vectors
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_weights
+from cavity.scale.crowds import ThreadCrowd
 from cavity.scale.engines import ThreadEngine
+from cavity.scale.ep_sampler import StaleEPSampler
 from cavity.scale.sampler import ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource
@@ -51,4 +54,17 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
     return ShardedSampler(
         few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), niw, prior,
         Tails(df, learn, *df_prior), updates, rng, moves=moves,
+    )  # fmt: skip
+
+
+def ep_chain(y, niw, prior, rng, *, df=5.0, n_shards=1, pace=None, start=None, updates=(),
+             learn=None, pool=None):  # fmt: skip
+    """A chain by expectation propagation over shards, all rows followed."""
+    n_clusters = prior[0].size
+    z = rng.integers(n_clusters, size=len(y)) if start is None else start
+    engine = few_rows(y, n_shards, block=1)
+    return StaleEPSampler(
+        ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
+        statistics(y, z, whole_vectors(n_clusters)), niw, prior, Tails(df, learn), updates, rng,
+        n_clusters=n_clusters, pace=pace,
     )  # fmt: skip

@@ -77,7 +77,8 @@ def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
         fit(frame)
     # An array is one part, so that its blocks are others.
     X = rows()
-    assert same_draws(fit(X, client), fit(X, collapse="parallel", n_jobs=1))
+    exactly = {"collapse": "parallel"}
+    assert same_draws(fit(X, client, **exactly), fit(X, **exactly, n_jobs=1))
     written = alone.place(frame, tmp_path / "placed", client=client)
     here = alone.place(folder, tmp_path / "here")
     assert len(written) == len(here) == 3

@@ -299,8 +299,8 @@ def _rehearse(plan: Plan, with_shared: bool = True) -> None:
         sampler.collapse.staleness(sampler.z, sampler.counts)
 
 
-def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
-    """Compile, then run all chains to their end or an interrupt."""
+def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
+    """Compile, then run all chains to their end or an interrupt, here or on a cluster."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -324,16 +324,28 @@ def run_plan(plan: Plan, settings: RunSettings) -> ChainRun:
         if plan.anchors is not None:
             anchors = plan.anchors()
         judge = judge_of(plan.max_clusters, plan.marginal)
-        return run_chains(
-            make_sampler,
-            settings.length(judge),
-            n_chains=settings.n_chains,
-            max_seconds=settings.max_seconds,
-            n_jobs=settings.n_jobs,
-            random_state=settings.random_state,
-            progress=settings.progress,
-            checkpoint=settings.checkpoint,
-            keep_warmup=settings.keep_warmup,
-            fingerprint=plan.fingerprint,
-            label=plan.name,
-        )
+        with on_workers(client, make_sampler) as away:
+            return run_chains(
+                make_sampler,
+                settings.length(judge),
+                n_chains=settings.n_chains,
+                max_seconds=settings.max_seconds,
+                n_jobs=settings.n_jobs,
+                random_state=settings.random_state,
+                progress=settings.progress,
+                checkpoint=settings.checkpoint,
+                keep_warmup=settings.keep_warmup,
+                fingerprint=plan.fingerprint,
+                label=plan.name,
+                away=away,
+            )
+
+
+def on_workers(client: Any, make_sampler: Any) -> Any:
+    """What sends chains to a cluster, as a context; of None where there is no client."""
+    if client is None:
+        return nullcontext()
+    from cavity.scale.dask_chains import ChainsAway
+
+    say(f"Dask's dashboard: {client.dashboard_link}")
+    return ChainsAway(client, make_sampler)

@@ -55,6 +55,7 @@ from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.rows import RowPlaces
 from cavity.sampling.fingerprint import data_digest
+from cavity.scale.ep_sampler import REFRESHED_EVERY, Pace
 
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
@@ -66,6 +67,9 @@ KNOWN, KNOWN_NAMES = "known", "known_names"
 FEW = 4
 # The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
 PARALLEL = "parallel"
+EP = "ep"
+# Collapses that rows in shards can be sampled under, and rows from which an array's are put there.
+SPREAD, MANY = ("collapsed", PARALLEL, EP), 100_000
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -233,7 +237,9 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             rows that are never parted. Of others the likelihood is taken to that power, and sizes
             of clusters are sums of weights. Rows with gaps have weight one.
         client : distributed.Client, optional
-            Cluster that the rows are spread over; the page on scaling has more.
+            Cluster that does the work. Rows in files or a Dask DataFrame, and from 100,000 of
+            them an array's, are spread over its workers; of smaller arrays each worker has whole
+            chains, with the same draws as without. The page on scaling has more.
         columns : sequence of str, optional
             Which columns of a path or Dask DataFrame to use; all by default.
 
@@ -250,7 +256,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         """
         self._check_settings()
         check_client(client)
-        if client is not None or is_in_shards(X) or self.collapse == PARALLEL:
+        if self._is_spread(X, client):
             self._refuse_uneven(y, sample_weight)
             return self._fit_rows(X, client, None if columns is None else tuple(columns))
         if columns is not None:
@@ -261,7 +267,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
-        run = run_plan(plan, self._run_settings())
+        run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
             run,
             names=names,
@@ -275,6 +281,13 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         )
         self._finish(posterior)
         return self
+
+    def _is_spread(self, X: Any, client: Any) -> bool:
+        """Whether the rows are put into blocks, or shards, rather than whole chains on workers."""
+        if is_in_shards(X) or self.collapse == PARALLEL:
+            return True
+        many = client is not None and np.shape(X)[:1] >= (MANY,)
+        return many and self.collapse in SPREAD
 
     def _refuse_uneven(self, y: Any, sample_weight: Any) -> None:
         """Refuse what rows in blocks cannot have."""
@@ -290,12 +303,29 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _check_spread(self) -> None:
         """Refuse settings that rows in blocks cannot be sampled with."""
-        if self.collapse not in ("collapsed", PARALLEL):
+        if self.collapse not in SPREAD:
             raise ValueError(
                 f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
                 f"{PARALLEL!r}, which is exact as well."
             )
-        check_prior(self._specification(), self.n_clusters)
+        if "pass_every" in self._collapse_options():
+            raise ValueError(
+                "collapse_options['pass_every'] cannot be had with rows in shards, which know "
+                "their own sites alone; leave it out."
+            )
+        check_prior(self._specification(), self.n_clusters, self.collapse == EP)
+
+    def _spread_collapse(self) -> str:
+        """The sampler over rows in shards."""
+        return EP if self.collapse == EP else PARALLEL
+
+    def _pace(self) -> Pace | None:
+        """How sites of shards are kept; None unless they have any."""
+        if self.collapse != EP:
+            return None
+        options = self._collapse_options()
+        every = options.pop("refresh_every", REFRESHED_EVERY)
+        return Pace(every=every, **options)
 
     def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
         """Sample over rows in blocks, here or on a cluster."""
@@ -328,10 +358,11 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             n_clusters=self.n_clusters,
             init=start,
             moves=self.moves,
+            pace=self._pace(),
             settings=self._run_settings(),
             fingerprint={
                 "model": type(self).__name__,
-                "settings": {**self._settings(), "collapse": PARALLEL},
+                "settings": {**self._settings(), "collapse": self._spread_collapse()},
                 "data": source.digest,
             },
             n_jobs=self.n_jobs,

@@ -30,6 +30,7 @@ from cavity.estimators.series_model import (
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.series_season import check_season, with_season
+from cavity.estimators.sharded import check_client
 from cavity.estimators.validation import check_labels, check_names
 from cavity.models.series.neighbours import smoothed_paths
 from cavity.models.series.problem import DRAWS
@@ -219,6 +220,7 @@ progress, checkpoint, keep_warmup
         covariates: Sequence[str] = (),
         offset: Any = None,
         freq: str | None = None,
+        client: Any = None,
     ) -> Self:
         """Sample the posterior over partitions of the series.
 
@@ -236,18 +238,21 @@ progress, checkpoint, keep_warmup
             Known trend to be subtracted: an array like Y, or a column of the long frame.
         freq : str, optional
             Pandas frequency, such as ``"M"``: timestamps are put into periods of this length.
+        client : distributed.Client, optional
+            Dask cluster on whose workers the chains run; the draws are the same.
 
         Returns
         -------
         self
         """
         self._check_settings()
+        check_client(client)
         data = with_season(
             self._read(Y, series, time, value, covariates, offset, freq), self.season
         )
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
-        run = run_plan(plan, self._run_settings())
+        run = run_plan(plan, self._run_settings(), client)
         n, n_times = data.y.shape
         moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.mixtures import StudentTProblem
+from cavity.core.lanes import whole_vectors
 from cavity.core.progress import say
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
@@ -30,6 +31,7 @@ from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.run import ChainRun
 from cavity.scale.atoms import is_supported
 from cavity.scale.engines import Engine, ThreadEngine
+from cavity.scale.ep_sampler import Pace, StaleEPSampler
 from cavity.scale.sampler import SPARE, ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource, Source, parquet_source
@@ -94,17 +96,24 @@ def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool)
     return ArraySource(X, tuple(columns or ()), named)
 
 
-def make_engine(source: Source, client: Any, n_jobs: int | None) -> Engine:
-    """What runs passes over the rows."""
+def make_engine(source: Source, client: Any, n_jobs: int | None, by_ep: bool) -> Engine:
+    """What holds the rows; under EP in one shard for each thread or worker."""
     if client is None:
-        return ThreadEngine(source, count_jobs(n_jobs, 10**6))
+        n_threads = count_jobs(n_jobs, 10**6)
+        return ThreadEngine(source, n_threads, n_threads if by_ep else 1)
     from cavity.scale.dask_engine import DaskEngine
 
-    return DaskEngine(source, client)
+    return DaskEngine(source, client, sum(client.nthreads().values()) if by_ep else None)
 
 
-def check_prior(prior: PartitionSpecification, n_clusters: int) -> None:
-    """Refuse priors whose weights a pass cannot be given."""
+def check_prior(prior: PartitionSpecification, n_clusters: int, by_ep: bool = False) -> None:
+    """Refuse priors whose weights a pass, or a shard under EP, cannot be given."""
+    if by_ep and prior.is_open:
+        raise ValueError(
+            "Under collapse='ep', rows in shards have a prior with n_clusters at most, not "
+            f"{type(prior).__name__}: shards would open clusters that the others do not know of. "
+            "Use prior='finite', or collapse='parallel', which is exact."
+        )
     if not is_supported(prior.state(n_clusters, n_clusters, 1)):
         raise ValueError(
             "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
@@ -122,6 +131,7 @@ def fit_rows(
     n_clusters: int,
     init: Any,
     moves: bool,
+    pace: Pace | None = None,
     settings: RunSettings,
     fingerprint: Mapping[str, Any],
     follow: int = N_FOLLOWED,
@@ -144,6 +154,8 @@ def fit_rows(
     init : str or array of labels
     moves : bool
         Whether splits and merges are tried.
+    pace : Pace, optional
+        Of expectation propagation; None to draw labels given drawn parameters, exactly.
     settings : RunSettings
     fingerprint : mapping
         What identifies the run.
@@ -164,7 +176,7 @@ def fit_rows(
         )
     if client is not None:
         say(f"Dask's dashboard: {client.dashboard_link}")
-    engine = make_engine(source, client, n_jobs)
+    engine = make_engine(source, client, n_jobs, pace is not None)
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
     raw = engine.sample(followed)
@@ -177,7 +189,9 @@ def fit_rows(
     try:
         scouts = Scouts(engine.take(followed), n)
         start = init if isinstance(init, str) else np.asarray(init)[followed]
-        made = _Chains(engine, scouts, standard, problem, prior, n_clusters, start, moves, settings)
+        made = _Chains(
+            engine, scouts, standard, problem, prior, n_clusters, start, moves, pace, settings
+        )
         run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
     finally:
         engine.close()
@@ -210,12 +224,13 @@ class _Chains:
         n_clusters: int,
         init: Any,
         moves: bool,
+        pace: Pace | None,
         settings: RunSettings,
     ) -> None:
         self.engine, self.scouts, self.standard = engine, scouts, standard
         self.problem = problem(scouts.y)
         self.prior, self.n_clusters, self.init = prior, n_clusters, init
-        self.moves, self.settings = moves, settings
+        self.moves, self.pace, self.settings = moves, pace, settings
 
     def _tails(self) -> Tails:
         problem = self.problem
@@ -223,7 +238,7 @@ class _Chains:
             return Tails(np.inf)
         return Tails(problem.df, problem.learn_df, *problem.df_prior)
 
-    def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler:
+    def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler | StaleEPSampler:
         """A started chain."""
         problem, tails = self.problem, self._tails()
         n_start = min(self.n_clusters, len(self.standard))
@@ -231,20 +246,38 @@ class _Chains:
             n_start = int(self.init.max()) + 1
         n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
         z = initial_labels(self.standard, n_start, self.init, chain, rng)
-        updates = with_collapsed_df(tuple(update.fresh() for update in problem.updates))
+        updates = tuple(update.fresh() for update in problem.updates)
+        prior = self.prior.state(self.n_clusters, n_slots, self.engine.n_rows)
+        told: dict[str, Any] = {
+            "describe": describe,
+            "cluster_parameters": ("weight", "mean", "covariance"),
+        }
+        if self.pace is not None:
+            return StaleEPSampler(
+                self.engine.crowd(chain),
+                self.scouts,
+                _statistics(self.scouts.y, z, whole_vectors(n_slots), 0.5 * tails.df),
+                problem.prior,
+                prior,
+                tails,
+                (*updates, *self.prior.updates()),
+                rng,
+                n_clusters=self.n_clusters,
+                pace=self.pace,
+                **told,
+            )
         return ShardedSampler(
             self.engine,
             self.scouts,
             _statistics(self.scouts.y, z, n_slots, 0.5 * tails.df),
             problem.prior,
-            self.prior.state(self.n_clusters, n_slots, self.engine.n_rows),
+            prior,
             tails,
-            (*updates, *self.prior.updates()),
+            (*with_collapsed_df(updates), *self.prior.updates()),
             rng,
             n_adapted=self.settings.n_warmup,
             moves=self.moves,
-            describe=describe,
-            cluster_parameters=("weight", "mean", "covariance"),
+            **told,
         )
 
     def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:

@@ -29,6 +29,7 @@ from cavity.estimators.gaps import filled
 from cavity.estimators.imputing import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
+from cavity.estimators.sharded import check_client
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.structures import (
     FULL,
@@ -223,7 +224,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         other._plan(cells_of(frame, columns), columns)
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
@@ -231,6 +232,8 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         X : DataFrame or array of shape (n, d)
             Of pandas, polars or Arrow, with any of their types; NaN, None and NA are gaps.
         y : ignored
+        client : distributed.Client, optional
+            Dask cluster on whose workers the chains run; the draws are the same.
 
         Returns
         -------
@@ -244,13 +247,14 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             If the chains are not shown to agree.
         """
         self._check_settings()
+        check_client(client)
         names = _row_names(X)
         frame = self._frame(X, reset=True)
         self._columns = self._take(frame)
         cells = cells_of(frame, self._columns)
         plan, units = self._plan(cells, self._columns)
         self._warn_of_columns()
-        run = run_plan(plan, self._run_settings())
+        run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
             run,
             names=names,

@@ -8,6 +8,7 @@ come about equally far.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cavity.core.progress import reporting
+from cavity.sampling.away import Away, AwayChain
 from cavity.sampling.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
 from cavity.sampling.crew import Chain
 from cavity.sampling.length import Length
@@ -137,6 +139,7 @@ def run_chains(
     keep_warmup: bool = False,
     fingerprint: Mapping[str, Any],
     label: str = "sampling",
+    away: Away | None = None,
 ) -> ChainRun:
     """Run several chains to their end, a limit, an interrupt or an error.
 
@@ -168,6 +171,8 @@ def run_chains(
         What identifies the model, its settings and its data, for the checkpoint.
     label : str
         What the progress is called.
+    away : callable, optional
+        Does the sweeps elsewhere, of all chains at once; see `cavity.sampling.away`.
 
     Returns
     -------
@@ -180,7 +185,9 @@ def run_chains(
     """
     if isinstance(n_chains, bool) or not isinstance(n_chains, int | np.integer) or n_chains < 1:
         raise ValueError(f"n_chains must be an integer of at least 1, not {n_chains!r}")
-    n_threads = count_jobs(n_jobs, n_chains)
+    # Chains that are away have a thread each to wait in.
+    n_threads = count_jobs(n_jobs, n_chains) if away is None else int(n_chains)
+    make_chain = Chain if away is None else functools.partial(AwayChain, away)
     entropy = seed_entropy(random_state)
     deadline = np.inf if max_seconds is None else time.monotonic() + max_seconds
     stage = length.first()
@@ -212,7 +219,7 @@ def run_chains(
     n_warmup = length.n_warmup if keep_warmup else None
     check = MemoryCheck(int(n_chains), length.kept(n_warmup or 0))
     chains = [
-        Chain(
+        make_chain(
             i,
             np.random.Generator(np.random.PCG64(seed)),
             make_sampler,

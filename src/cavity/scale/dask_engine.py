@@ -19,6 +19,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from cavity.scale.blocks import BLOCK, Layout, layouts
+from cavity.scale.crowds import Crowd
 from cavity.scale.engines import gather, local_rows
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, run_pass
 from cavity.scale.rehearsal import rehearse
@@ -97,9 +98,9 @@ class DaskEngine:
         if n_shards is None:
             n_shards = max(threads, min(PER_THREAD * threads, self.n_rows // LEAST_ROWS))
         self._layouts = layouts(source.sizes, n_shards, block)
-        self._run = uuid.uuid4().hex[:12]
+        self.run_name = uuid.uuid4().hex[:12]
         self._serial = itertools.count()
-        self._shards: list[Any] = []
+        self.shards: list[Any] = []
         self._tokens: dict[int, str] = {}
         self._n_lost = self._n_replayed = 0
         self._looked = time.monotonic()
@@ -117,14 +118,26 @@ class DaskEngine:
             self.client.submit(rehearse, d, workers=[address], pure=False)
             for address in hosts.values()
         ]
-        self._gathered(done, "compiling the kernels")
+        self.gathered(done, "compiling the kernels")
 
     def _spread(self) -> list[str]:
         """A worker for each shard, in turn."""
         addresses = sorted(self._known)
         return [addresses[s % len(addresses)] for s in range(len(self._layouts))]
 
-    def _gathered(self, futures: list[Any], doing: str) -> list[Any]:
+    @property
+    def shard_sizes(self) -> list[int]:
+        """Rows of each shard."""
+        return [layout.n_rows for layout in self._layouts]
+
+    def note(self, shard: int, token: str) -> None:
+        """Learn by which reading of a shard it has answered."""
+        if self._tokens.setdefault(shard, token) != token:
+            self._tokens[shard] = token
+            self._n_replayed += 1
+
+    def gathered(self, futures: list[Any], doing: str) -> list[Any]:
+        """Results of tasks; a worker's death that was no accident is told in a sentence."""
         try:
             return self.client.gather(futures)
         except KilledWorker as error:
@@ -148,7 +161,7 @@ class DaskEngine:
         for s, (layout, place) in enumerate(zip(self._layouts, self._spread(), strict=True)):
             futures.append(
                 self.client.submit(
-                    work, *arguments(s, layout), key=f"cavity-{what}-{self._run}-{s}",
+                    work, *arguments(s, layout), key=f"cavity-{what}-{self.run_name}-{s}",
                     workers=[place], allow_other_workers=True, pure=False,
                 )
             )  # fmt: skip
@@ -165,13 +178,13 @@ class DaskEngine:
             sample_shard,
             lambda s, layout: (*self._reading(layout), local_rows(layout, rows)),
         )
-        return np.concatenate(self._gathered(futures, "reading"))
+        return np.concatenate(self.gathered(futures, "reading"))
 
     def load(
         self, centre: np.ndarray, scale: np.ndarray, width: np.ndarray, followed: np.ndarray
     ) -> None:
         """Bring all rows into the model's units, on the workers."""
-        self._shards = self._mapped(
+        self.shards = self._mapped(
             "rows",
             read_shard,
             lambda s, layout: (*self._reading(layout), layout, centre, scale, width, followed),
@@ -182,29 +195,33 @@ class DaskEngine:
         futures = [
             self.client.submit(
                 take_rows, shard, local_rows(layout, rows),
-                key=f"cavity-take-{self._run}-{next(self._serial)}-{s}",
+                key=f"cavity-take-{self.run_name}-{next(self._serial)}-{s}",
             )
-            for s, (shard, layout) in enumerate(zip(self._shards, self._layouts, strict=True))
+            for s, (shard, layout) in enumerate(zip(self.shards, self._layouts, strict=True))
         ]  # fmt: skip
-        return np.concatenate(self._gathered(futures, "reading"))
+        return np.concatenate(self.gathered(futures, "reading"))
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""
         serial, begun = next(self._serial), time.monotonic()
         futures = [
             self.client.submit(
-                pass_over, shard, order, key=f"cavity-pass-{self._run}-{serial}-{s}",
+                pass_over, shard, order, key=f"cavity-pass-{self.run_name}-{serial}-{s}",
                 retries=RETRIES,
             )
-            for s, shard in enumerate(self._shards)
+            for s, shard in enumerate(self.shards)
         ]  # fmt: skip
-        parts = self._gathered(futures, "with the rows of")
+        parts = self.gathered(futures, "with the rows of")
         for s, part in enumerate(parts):
-            if self._tokens.setdefault(s, part.token) != part.token:
-                self._tokens[s] = part.token
-                self._n_replayed += 1
+            self.note(s, part.token)
         self._rows_per_second = self.n_rows / max(time.monotonic() - begun, 1e-9)
         return gather(parts, order, sum(layout.n_blocks for layout in self._layouts))
+
+    def crowd(self, chain: int) -> Crowd:
+        """The shards, for one chain."""
+        from cavity.scale.dask_crowd import DaskCrowd
+
+        return DaskCrowd(self, chain)
 
     def _look(self) -> None:
         """Count the workers that have gone since the last look."""
@@ -231,4 +248,4 @@ class DaskEngine:
 
     def close(self) -> None:
         """Let the rows go."""
-        self._shards = []
+        self.shards = []

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from cavity.scale.blocks import BLOCK, Layout, layouts, total
+from cavity.scale.crowds import Crowd, ThreadCrowd
 from cavity.scale.kernel import N_TOTALS
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, on_threads, run_pass
 from cavity.scale.sources import Source
@@ -34,6 +35,9 @@ class Engine(Protocol):
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""
+
+    def crowd(self, chain: int) -> Crowd:
+        """The shards as a chain under expectation propagation has them."""
 
     def news(self) -> str:
         """What a progress bar should say of the workers."""
@@ -89,7 +93,7 @@ class ThreadEngine:
     ) -> None:
         self._layouts = layouts(source.sizes, n_shards, block)
         self._readers = [source.reader(layout) for layout in self._layouts]
-        self._shards: list[Shard] = []
+        self.shards: list[Shard] = []
         self._pool = ThreadPoolExecutor(n_threads, "cavity-rows") if n_threads > 1 else None
         self.n_rows = sum(source.sizes)
 
@@ -105,7 +109,7 @@ class ThreadEngine:
         self, centre: np.ndarray, scale: np.ndarray, width: np.ndarray, followed: np.ndarray
     ) -> None:
         """Bring all rows into the model's units."""
-        self._shards = [
+        self.shards = [
             make_shard(layout, reader(), centre, scale, width, followed)
             for layout, reader in zip(self._layouts, self._readers, strict=True)
         ]
@@ -114,15 +118,19 @@ class ThreadEngine:
         """Some rows in the model's units."""
         found = [
             shard.y[:, local_rows(layout, rows)].T
-            for layout, shard in zip(self._layouts, self._shards, strict=True)
+            for layout, shard in zip(self._layouts, self.shards, strict=True)
         ]
         return np.ascontiguousarray(np.concatenate(found))
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""
         mapper = map if self._pool is None else on_threads(self._pool)
-        parts = [run_pass(shard, order, mapper) for shard in self._shards]
+        parts = [run_pass(shard, order, mapper) for shard in self.shards]
         return gather(parts, order, sum(layout.n_blocks for layout in self._layouts))
+
+    def crowd(self, chain: int) -> Crowd:
+        """The shards, for one chain."""
+        return ThreadCrowd(self.shards, self._pool)
 
     def news(self) -> str:
         """Nothing can be lost."""

@@ -49,6 +49,22 @@ def room_for(n_atoms: int, d: int) -> Room:
     return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((4, WIDTH)))
 
 
+def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
+    """Log of the constant of a standard Student-t density in d columns, by half its df.
+
+    Examples
+    --------
+    >>> log_norms(np.array([0.5, np.inf]), 1)  # Cauchy, Gaussian
+    array([-1.14472989, -0.91893853])
+    """
+    from scipy.special import gammaln
+
+    heavy = np.isfinite(alpha)
+    a = np.where(heavy, alpha, 1.0)
+    norm = gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(2.0 * math.pi * a)
+    return np.where(heavy, norm, -0.5 * d * math.log(2.0 * math.pi))
+
+
 def atoms_of(
     weight: np.ndarray,
     mean: np.ndarray,
@@ -68,18 +84,12 @@ def atoms_of(
     alpha : array of shape (K,)
         Half the degrees of freedom; infinite for Gaussian clusters.
     """
-    from scipy.special import gammaln
-
     d = mean.shape[1]
     with np.errstate(divide="ignore"):
         log_weight = np.log(weight)
-    heavy = np.isfinite(alpha)
-    a = np.where(heavy, alpha, 1.0)
-    norm = gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(2.0 * math.pi * a)
-    norm = np.where(heavy, norm, -0.5 * d * math.log(2.0 * math.pi))
     rows, columns = np.tril_indices(d)
     return Atoms(
-        log_weight + norm - half_log_det,
+        log_weight + log_norms(alpha, d) - half_log_det,
         log_weight,
         np.ascontiguousarray(mean),
         np.ascontiguousarray(whiten[:, rows, columns]),

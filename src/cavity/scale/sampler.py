@@ -15,34 +15,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cavity.core.arrays import StateError, fitting, flatten, rebuilt, saved_array, slot_axes
-from cavity.core.compile import Kernels
-from cavity.families.common import draw_empty, draw_from, load_from, log_densities_of_parameters
-from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
-from cavity.models.degrees_of_freedom import draw_df
+from cavity.core.arrays import StateError, fitting, saved_array, slot_axes
+from cavity.families.common import draw_empty, draw_from, load_from
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open, renew
-from cavity.sampling.sampler import Describe, prior_of_partition
+from cavity.sampling.sampler import Describe
 from cavity.scale.atoms import Weights, draw_weights, log_first
 from cavity.scale.blocks import PROPOSAL, SWEEP
+from cavity.scale.coordinator import Coordinator, Model
 from cavity.scale.engines import Engine
 from cavity.scale.kernel import atoms_of
 from cavity.scale.niw import Location
 from cavity.scale.passes import Order, Total
 from cavity.scale.scouts import Scouts, log_sum
 from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
-from cavity.scale.tails import (
-    TAILS_EVERY,
-    Tails,
-    choose_rung,
-    draw_ladder,
-    log_density,
-    no_ladder,
-)
+from cavity.scale.tails import TAILS_EVERY, Tails, choose_rung, draw_ladder, no_ladder
 from cavity.updates import Update
 
 # Rounds of proposals after each sweep of the warm-up; one after each of the others.
@@ -51,18 +42,7 @@ WARM_ROUNDS = 2
 SPARE, LEAST_SPARE = 6, 2
 
 
-def densities_of_parameters(q, parameters, counts, kept):
-    """Log densities of the occupied slots' parameters, as an entry kernel."""
-    return log_densities_of_parameters(q, parameters, counts, kept)
-
-
-class _Model(NamedTuple):
-    """What updates read of a likelihood."""
-
-    alpha: np.ndarray
-
-
-class ShardedSampler:
+class ShardedSampler(Coordinator):
     """A started chain that the runner drives.
 
     Parameters
@@ -104,24 +84,12 @@ class ShardedSampler:
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
-        self.engine = engine
-        self.scouts = scouts
-        self.prior = prior
-        self.tails = tails
-        self.updates = tuple(updates)
-        self.describe = describe
-        own = () if math.isinf(tails.df) else ("df",)
-        self.cluster_parameters = (*cluster_parameters, *own)
-        self.n_adapted = n_adapted
-        self.d = scouts.d
         n_slots = start.shape[0]
-        self.family: Any = normal_inverse_wishart(*niw, n_slots)
-        self.parameters: Any = gaussian_parameters(self.d, n_slots)
-        self.model = _Model(np.full(n_slots, 0.5 * tails.df))
-        first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
-        self.key = first, second
-        self.n_sweeps = 0
-        self._kernels = Kernels()
+        super().__init__(
+            scouts, niw, prior, tails, updates, n_slots, rng, describe, cluster_parameters
+        )
+        self.engine = engine
+        self.n_adapted = n_adapted
         has_weights = hasattr(prior, "concentration")
         self._moves = SplitMerge(scouts, engine.n_rows) if moves and has_weights else None
         self._accepted = dict.fromkeys(KINDS, 0)
@@ -136,16 +104,10 @@ class ShardedSampler:
         self.weights = Weights(np.full(n_slots, 1.0 / n_slots), 0.0)
         self._fresh = True
         self._table: np.ndarray | None = None
-        self._log_marginal = math.nan  # of the state that log_joint saw last
         self._draw_all_but_labels(rng)
         self._take(self._pass(self._mixture(), SWEEP))
 
     # ------------------------------------------------------------------ the state
-
-    @property
-    def n_slots(self) -> int:
-        """Room for so many clusters."""
-        return self.counts.size
 
     def _mixture(self) -> Mixture:
         mean, whiten = self.parameters.mean, self.parameters.whiten
@@ -185,7 +147,7 @@ class ShardedSampler:
         self.counts = np.rint(found.statistics[:, 1]).astype(np.int64)
         self.tail_sums = found.tails
         self.z = found.labels
-        self._log_mixture = found.log_mixture
+        self._log_likelihood = found.log_mixture
         self._fresh = True
         self._load()
 
@@ -212,7 +174,7 @@ class ShardedSampler:
         else:
             # The labels stay; what was learned of the densities is of the parameters alone.
             self._n_refused += 1
-            self._log_mixture = found.log_mixture
+            self._log_likelihood = found.log_mixture
             self.tail_sums = no_ladder()
         self._table = None
         if self._moves is not None:
@@ -240,9 +202,7 @@ class ShardedSampler:
             if not update.first:
                 update.draw(self, rng)
         self._kernels.run(draw_empty, self.family, self.parameters, self.counts, rng)
-        if self.tails.learn == "each":
-            empty = np.flatnonzero(self.counts == 0)
-            self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
+        self._renew_empty_tails(rng)
         self.prior = renew(self.prior, self.counts)
         self.weights = draw_weights(self.prior, self.counts, rng)
 
@@ -258,7 +218,7 @@ class ShardedSampler:
         self._asked[kind] += 1
         drawn = self._pass(found.mixture, purpose)
         weights = self.weights._replace(weight=found.mixture.weight)
-        gain = drawn.log_mixture - self._log_mixture - found.scouted
+        gain = drawn.log_mixture - self._log_likelihood - found.scouted
         gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
         gain -= log_first(self.weights, self.counts)
         if math.log1p(-rng.random()) < gain:
@@ -311,13 +271,9 @@ class ShardedSampler:
             )
             for value in (self.family, self.parameters)
         )
-        self.model = _Model(self.model.alpha[slots])
+        self.model = Model(self.model.alpha[slots])
 
     # ------------------------------------------------------------------ what a draw says
-
-    def labels(self) -> np.ndarray:
-        """Current slot of every followed row."""
-        return self.z
 
     def log_joint(self) -> float:
         """Log joint density of data, followed labels, parameters of occupied clusters, the rest.
@@ -326,51 +282,14 @@ class ShardedSampler:
         log p(labels) - sum of log weights = log p(weights) - log p(weights | sizes).
         """
         occupied = np.flatnonzero(self.counts)
-        total = self._kernels.run(prior_of_partition, self.prior, self.counts)
-        total -= float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
-        total += sum((update.log_density(self) for update in self.updates), 0.0)
-        before, after = self._kernels.run(
-            densities_of_parameters, self.family, self.parameters, self.counts,
-            np.empty(self.family.natural.shape[1]),
-        )  # fmt: skip
-        total += self._log_mixture + self._log_followed()
-        total += before + log_density(self.model.alpha, self.counts, self.tails)
-        self._log_marginal = float(total - after)
-        return float(total)
+        of_labels = float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
+        return self._log_joint(self._log_likelihood + self._log_followed() - of_labels)
 
     def _log_followed(self) -> float:
         """Log probability of the followed rows' labels given the clusters."""
         table = self._scouted(self._mixture())
         own = table[self.z, np.arange(self.z.size)]
         return float((own - log_sum(table)).sum())
-
-    def record(self) -> dict[str, np.ndarray]:
-        """Cluster parameters, whatever the updates show, log densities and concentration."""
-        out = {} if self.describe is None else self.describe(self)  # type: ignore[arg-type]
-        for update in self.updates:
-            out |= update.record(self)
-        if not math.isinf(self.tails.df):
-            out["df"] = 2.0 * self.model.alpha
-        used = int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_slots
-        for name in self.cluster_parameters:
-            values = np.array(out[name][:used])
-            values[self.counts[:used] == 0] = np.nan
-            out[name] = values
-        out["log_likelihood"] = np.array(self._log_mixture)
-        out["log_marginal"] = np.array(self._log_marginal)
-        if hasattr(self.prior, "concentration"):
-            out["concentration"] = self.prior.concentration[0].copy()
-        return out
-
-    def keep(self) -> None:
-        """Nothing is summed up on the way."""
-
-    def summaries(self) -> dict[str, np.ndarray]:
-        """None."""
-        return {}
-
-    def forget(self) -> None:
-        """None."""
 
     def events(self) -> dict[str, float]:
         """Splits and merges, and what befell the workers."""
@@ -398,24 +317,13 @@ class ShardedSampler:
             "tail_sums": self.tail_sums.copy(),
             "weight": self.weights.weight.copy(),
             "rest": np.array(self.weights.rest),
-            "alpha": self.model.alpha.copy(),
-            "log_mixture": np.array(self._log_mixture),
-            "key": np.array(self.key, dtype=np.int64),
-            "n_sweeps": np.array(self.n_sweeps),
             "fresh": np.array(self._fresh),
             "counted": np.array(
                 [self._n_refused]
                 + [part.get(kind, 0) for part in (tried, self._accepted, self._asked)
                    for kind in KINDS]
             ),
-            **flatten(self.prior, "prior."),
-            **flatten(self.family, "family."),
-            **flatten(self.parameters, "parameters."),
-            **{
-                f"update.{update.name}.{name}": value
-                for update in self.updates
-                for name, value in update.arrays().items()
-            },
+            **self._arrays(),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -437,12 +345,6 @@ class ShardedSampler:
         self.tail_sums = np.array(saved_array(state, "tail_sums"), dtype=float)
         weight = fitting(saved_array(state, "weight"), np.zeros(n_slots), "weight")
         self.weights = Weights(weight, float(saved_array(state, "rest")))
-        alpha = fitting(saved_array(state, "alpha"), self.model.alpha, "alpha")
-        self.model = _Model(alpha)
-        self._log_mixture = float(saved_array(state, "log_mixture"))
-        first, second = (int(word) for word in saved_array(state, "key"))
-        self.key = first, second
-        self.n_sweeps = int(saved_array(state, "n_sweeps"))
         self._fresh = bool(saved_array(state, "fresh"))
         counted = np.asarray(saved_array(state, "counted")).astype(int).tolist()
         self._n_refused = counted[0]
@@ -450,11 +352,6 @@ class ShardedSampler:
         parts = [{} if self._moves is None else self._moves.tried, *parts]
         for at, part in enumerate(parts):
             part.update(zip(KINDS, counted[1 + 2 * at :], strict=False))
-        self.prior = rebuilt(renew(self.prior, self.counts), state, "prior.")
-        self.family = rebuilt(self.family, state, "family.")
-        self.parameters = rebuilt(self.parameters, state, "parameters.")
+        self.prior = renew(self.prior, self.counts)
+        self._restore(state)
         self._table = None
-        for update in self.updates:
-            prefix = f"update.{update.name}."
-            own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
-            update.restore(own, self)

@@ -1,0 +1,188 @@
+"""What coordinates shards: all of a chain's state but labels, and what a draw of it says.
+
+Slots, parameters of clusters as drawn last, priors that are learned: a few kilobytes in the process
+that calls ``fit``. The labels that the runner sees are those of the rows that are followed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.core.arrays import fitting, flatten, rebuilt, saved_array
+from cavity.core.compile import Kernels
+from cavity.families.common import log_densities_of_parameters
+from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
+from cavity.models.degrees_of_freedom import draw_df
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.partition import is_open
+from cavity.sampling.sampler import Describe, prior_of_partition
+from cavity.scale.scouts import Scouts
+from cavity.scale.tails import Tails, log_density
+from cavity.updates import Update
+
+
+def densities_of_parameters(q, parameters, counts, kept):
+    """Log densities of the occupied slots' parameters, as an entry kernel."""
+    return log_densities_of_parameters(q, parameters, counts, kept)
+
+
+class Model(NamedTuple):
+    """What updates read of a likelihood."""
+
+    alpha: np.ndarray
+
+
+class Coordinator:
+    """Base of the samplers over shards.
+
+    Parameters
+    ----------
+    scouts : Scouts
+        The rows that are followed.
+    niw : NIWPrior
+    prior : NamedTuple
+        The partition prior's state, with a slot for every cluster.
+    tails : Tails
+    updates : iterable of Update
+        What learns the priors.
+    n_slots : int
+    rng : numpy.random.Generator
+    describe : callable, optional
+        See `cavity.sampling.sampler.PartitionSampler`.
+    cluster_parameters : tuple of str
+        What it gives with a cluster axis.
+    """
+
+    counts: np.ndarray
+    z: np.ndarray
+
+    def __init__(
+        self,
+        scouts: Scouts,
+        niw: NIWPrior,
+        prior: Any,
+        tails: Tails,
+        updates: Iterable[Update],
+        n_slots: int,
+        rng: np.random.Generator,
+        describe: Describe | None = None,
+        cluster_parameters: tuple[str, ...] = (),
+    ) -> None:
+        self.scouts = scouts
+        self.prior = prior
+        self.tails = tails
+        self.updates = tuple(updates)
+        self.describe = describe
+        own = () if math.isinf(tails.df) else ("df",)
+        self.cluster_parameters = (*cluster_parameters, *own)
+        self.d = scouts.d
+        self.family: Any = normal_inverse_wishart(*niw, n_slots)
+        self.parameters: Any = gaussian_parameters(self.d, n_slots)
+        self.model = Model(np.full(n_slots, 0.5 * tails.df))
+        first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
+        self.key = first, second
+        self.n_sweeps = 0
+        self._kernels = Kernels()
+        self._log_likelihood = math.nan
+        self._log_marginal = math.nan  # of the state that log_joint saw last
+
+    @property
+    def n_slots(self) -> int:
+        """Room for so many clusters."""
+        return self.counts.size
+
+    @property
+    def n_used(self) -> int:
+        """Slots that a record tells of."""
+        return int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_slots
+
+    def _renew_empty_tails(self, rng: np.random.Generator) -> None:
+        """Degrees of freedom of clusters without rows, from their prior."""
+        if self.tails.learn == "each":
+            empty = np.flatnonzero(self.counts == 0)
+            self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
+
+    # ------------------------------------------------------------------ what a draw says
+
+    def labels(self) -> np.ndarray:
+        """Current slot of every followed row."""
+        return self.z
+
+    def _log_joint(self, of_rows: float, counts: np.ndarray | None = None) -> float:
+        """Log joint density, given that of the rows and the cluster sizes that go with it."""
+        counts = self.counts if counts is None else counts
+        total = of_rows + self._kernels.run(prior_of_partition, self.prior, counts)
+        total += sum((update.log_density(self) for update in self.updates), 0.0)
+        before, after = self._kernels.run(
+            densities_of_parameters, self.family, self.parameters, self.counts,
+            np.empty(self.family.natural.shape[1]),
+        )  # fmt: skip
+        total += before + log_density(self.model.alpha, self.counts, self.tails)
+        self._log_marginal = float(total - after)
+        return float(total)
+
+    def record(self) -> dict[str, np.ndarray]:
+        """Cluster parameters, whatever the updates show, log densities and concentration."""
+        out = {} if self.describe is None else self.describe(self)  # type: ignore[arg-type]
+        for update in self.updates:
+            out |= update.record(self)
+        if not math.isinf(self.tails.df):
+            out["df"] = 2.0 * self.model.alpha
+        used = self.n_used
+        for name in self.cluster_parameters:
+            values = np.array(out[name][:used])
+            values[self.counts[:used] == 0] = np.nan
+            out[name] = values
+        out["log_likelihood"] = np.array(self._log_likelihood)
+        out["log_marginal"] = np.array(self._log_marginal)
+        if hasattr(self.prior, "concentration"):
+            out["concentration"] = self.prior.concentration[0].copy()
+        return out
+
+    def keep(self) -> None:
+        """Nothing is summed up on the way."""
+
+    def summaries(self) -> dict[str, np.ndarray]:
+        """None."""
+        return {}
+
+    def forget(self) -> None:
+        """None."""
+
+    # ------------------------------------------------------------------ survival
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Copies of what the samplers have in common."""
+        return {
+            "key": np.array(self.key, dtype=np.int64),
+            "n_sweeps": np.array(self.n_sweeps),
+            "alpha": self.model.alpha.copy(),
+            "log_likelihood": np.array(self._log_likelihood),
+            **flatten(self.prior, "prior."),
+            **flatten(self.family, "family."),
+            **flatten(self.parameters, "parameters."),
+            **{
+                f"update.{update.name}.{name}": value
+                for update in self.updates
+                for name, value in update.arrays().items()
+            },
+        }
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take that over; slots, labels and sizes are there already."""
+        self.model = Model(fitting(saved_array(state, "alpha"), self.model.alpha, "alpha"))
+        self._log_likelihood = float(saved_array(state, "log_likelihood"))
+        first, second = (int(word) for word in saved_array(state, "key"))
+        self.key = first, second
+        self.n_sweeps = int(saved_array(state, "n_sweeps"))
+        self.prior = rebuilt(self.prior, state, "prior.")
+        self.family = rebuilt(self.family, state, "family.")
+        self.parameters = rebuilt(self.parameters, state, "parameters.")
+        for update in self.updates:
+            prefix = f"update.{update.name}."
+            own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
+            update.restore(own, self)

@@ -1,0 +1,325 @@
+"""One chain by expectation propagation over shards: own sites fresh, those of others stale.
+
+Every shard runs the collapsed scan over its rows against slots that have the prior, its own sites,
+and the sum of the others' sites as it was known when the shard began. Whoever has answered begins
+anew at once, with the newest sums; nobody may be more than so many sweeps ahead of the slowest.
+A sweep of the chain is as many sweeps of shards as there are shards, then one draw of whatever is
+not a label, by the coordinator.
+
+With one shard nothing is stale, and this is `collapse="ep"`. With more, what a shard scored its
+rows by lags behind: `staleness_kl` is the divergence, in nats and averaged over clusters, of the
+slots that all sums now give from those that the shard had at the end of its sweep.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.collapse.ep import INVALID, LIMITED, REFITTED, UPDATES
+from cavity.core.arrays import StateError, saved_array
+from cavity.families.common import draw_from, load_from
+from cavity.families.normal_inverse_wishart import normal_inverse_wishart
+from cavity.priors.cluster import NIWPrior
+from cavity.priors.partition import padded
+from cavity.sampling.sampler import Describe
+from cavity.scale.coordinator import Coordinator
+from cavity.scale.crowds import Crowd
+from cavity.scale.ep_shard import Answer, Told
+from cavity.scale.scouts import Scouts
+from cavity.scale.sites import divergences, set_slots
+from cavity.scale.tails import Tails, choose_rung, draw_ladder, no_ladder
+from cavity.updates import Update
+
+# Sweeps that a shard may be ahead of the slowest: the bound on how stale sums are.
+MOST_AHEAD = 2
+# Sweeps from one projection of a row that stays in its cluster to the next.
+REFRESHED_EVERY = 4
+
+
+class Pace(NamedTuple):
+    """How sites are computed, and how stale the others' may be.
+
+    Attributes
+    ----------
+    every : int
+        Sweeps from one projection of a row that stays to the next.
+    ahead : int
+        Sweeps that a shard may be ahead of the slowest. 0: they sweep one after the other, and
+        nothing is stale.
+    delay : int
+        Sweeps by which the sums that shards are told are held back: to see what staleness does.
+    fraction, damping : float
+        Of site updates.
+    """
+
+    every: int = REFRESHED_EVERY
+    ahead: int = MOST_AHEAD
+    delay: int = 0
+    fraction: float = 1.0
+    damping: float = 1.0
+
+
+class StaleEPSampler(Coordinator):
+    """A started chain that the runner drives.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        Who has the shards.
+    scouts, niw, prior, tails, updates, rng, describe, cluster_parameters
+        See `Coordinator`; the prior is closed.
+    start : array of shape (slots, P)
+        Statistics of the scouts under the labels that the chain begins with. The number of slots
+        is a multiple of eight.
+    n_clusters : int
+        Slots that are clusters.
+    pace : Pace
+    """
+
+    def __init__(
+        self,
+        crowd: Crowd,
+        scouts: Scouts,
+        start: np.ndarray,
+        niw: NIWPrior,
+        prior: Any,
+        tails: Tails,
+        updates: Iterable[Update],
+        rng: np.random.Generator,
+        *,
+        n_clusters: int,
+        pace: Pace | None = None,
+        describe: Describe | None = None,
+        cluster_parameters: tuple[str, ...] = (),
+    ) -> None:
+        n_slots = len(start)
+        super().__init__(
+            scouts, niw, padded(prior, n_slots), tails, updates, n_slots, rng, describe,
+            cluster_parameters,
+        )  # fmt: skip
+        self.crowd, self.pace = crowd, Pace() if pace is None else pace
+        self.n_clusters = n_clusters
+        self._seen: Any = normal_inverse_wishart(*niw, n_slots)
+        n_shards, width = len(crowd.sizes), self.family.natural.shape[1]
+        self._sums = np.zeros((n_shards, n_slots, width))
+        self._sizes = np.zeros((n_shards, n_slots), dtype=np.int64)
+        self._labels: list[np.ndarray] = [np.zeros(0, dtype=np.int32)] * n_shards
+        self._done = np.zeros(n_shards, dtype=np.int64)
+        self._told: list[Told | None] = [None] * n_shards
+        self._idle: set[int] = set()
+        self._past: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.pace.delay + 1)
+        # Of the labels that each shard had before the sweep that it has answered last: sizes, log
+        # density, logarithms for the ladder if it was the present one; which ladder it was told.
+        self._sizes_before = np.zeros_like(self._sizes)
+        self._log_density = np.full(n_shards, np.nan)
+        self._rung_sums: list[np.ndarray | None] = [None] * n_shards
+        self._ladder_told = [0] * n_shards
+        self._counters = np.zeros(4)
+        self._stale = np.zeros(3)  # last, sum, how often
+        self._n_limited = 0
+        self._ladder_number = 0
+        self.ladder = no_ladder()
+        # Begin as if the scouts were all there is.
+        self.counts = np.rint(start[:, 1]).astype(np.int64)
+        self.z = np.zeros(0, dtype=np.int32)
+        self._kernels.run(set_slots, self.family, start)
+        self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
+        self._draw_ladder(rng)
+        self._begin([None] * n_shards)
+        self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
+        self._draw(rng)
+
+    # ------------------------------------------------------------------ shards
+
+    def _begin(self, labels: list[Any]) -> None:
+        """Let all shards begin, and wait for them."""
+        log_weight = np.log(np.maximum(self.counts, 0.5))
+        log_weight[self.n_clusters :] = -np.inf
+        for s, own in enumerate(labels):
+            # Sites are made upon the prior: what the others have is not known yet.
+            self._told[s] = told = self._tell(s, log_weight)
+            self.crowd.begin(s, told, own, int(self._done[s]))
+        for _ in labels:
+            s, answer = self.crowd.answer()
+            self._sums[s], self._sizes[s] = answer.sums, answer.counts
+            self._labels[s] = answer.labels
+            self._counters += answer.counters
+        self._remember()
+        self._idle = set(range(len(labels)))
+        self._take_sizes()
+
+    def _tell(self, s: int, log_weight: np.ndarray | None = None) -> Told:
+        """What a shard is told when it begins a sweep."""
+        begun = len(self._past) > 0
+        sums, sizes = self._past[0] if begun else (self._sums, self._sizes)
+        others, elsewhere = sums.sum(axis=0) - sums[s], sizes.sum(axis=0) - sizes[s]
+        if not begun or len(sums) == 1:
+            # Not what rounding leaves of it.
+            others, elsewhere = np.zeros_like(others), np.zeros_like(elsewhere)
+        with np.errstate(divide="ignore"):
+            rungs = 1.0 / self.ladder
+        return Told(
+            self.family.prior.copy(), self.prior, self.model.alpha.copy(),
+            self.parameters._replace(
+                **{n: getattr(self.parameters, n).copy() for n in self.parameters._fields}
+            ),
+            np.zeros(0) if log_weight is None else log_weight,
+            others, elsewhere, rungs, self.key, self.pace.fraction, self.pace.damping,
+            self.pace.every,
+        )  # fmt: skip
+
+    def _ask(self) -> None:
+        """Let every shard sweep that may."""
+        slowest = int(self._done.min())
+        may = [s for s in sorted(self._idle) if self._done[s] - slowest < max(self.pace.ahead, 1)]
+        if not self.pace.ahead:
+            may = may[:1] if len(self._idle) == len(self._sums) else []
+        for s in may:
+            self._told[s] = told = self._tell(s)
+            self._ladder_told[s] = self._ladder_number
+            self._idle.discard(s)
+            self.crowd.sweep(s, told)
+
+    def _take(self, s: int, answer: Answer) -> None:
+        """Put what a shard has answered in the place of what it answered before."""
+        told = self._told[s]
+        assert told is not None
+        current = self._ladder_told[s] == self._ladder_number
+        self._rung_sums[s] = answer.tails if current else None
+        self._sizes_before[s] = self._sizes[s]
+        self._log_density[s] = answer.log_density
+        self._sums[s], self._sizes[s], self._labels[s] = answer.sums, answer.counts, answer.labels
+        self._counters += answer.counters
+        self._done[s] += 1
+        self._idle.add(s)
+        self._take_sizes()
+        self._n_limited += self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
+        if len(self._sums) > 1:
+            self._measure(told, answer)
+
+    def _take_sizes(self) -> None:
+        self.counts = self._sizes.sum(axis=0)
+        self.z = np.concatenate(self._labels)
+
+    def _measure(self, told: Told, answer: Answer) -> None:
+        """How far the slots that a shard had are from what all shards now say."""
+        self._seen.prior[:] = told.prior
+        self._kernels.run(set_slots, self._seen, told.others + answer.sums)
+        out = np.empty(self.n_slots)
+        both = np.minimum(self.counts, answer.counts + told.elsewhere)
+        self._kernels.run(divergences, self.family, self._seen, both, out)
+        stale = float(np.nanmean(out))
+        self._stale += stale - self._stale[0], stale, 1.0
+
+    def _remember(self) -> None:
+        self._past.append((self._sums.copy(), self._sizes.copy()))
+
+    def _wait(self) -> None:
+        """Wait until no shard sweeps."""
+        while len(self._idle) < len(self._sums):
+            self._take(*self.crowd.answer())
+
+    # ------------------------------------------------------------------ a sweep
+
+    def sweep(self, rng: np.random.Generator) -> None:
+        """As many sweeps of shards as there are shards, then all but the labels."""
+        for _ in self.crowd.sizes:
+            if not self.pace.delay:
+                self._remember()
+            self._ask()
+            self._take(*self.crowd.answer())
+        if self.pace.delay:
+            self._remember()
+        self.n_sweeps += 1
+        self._draw(rng)
+
+    def _draw(self, rng: np.random.Generator) -> None:
+        found = [sums for sums in self._rung_sums if sums is not None]
+        if self.tails.learn is not None and len(found) == len(self._rung_sums):
+            sizes = self._sizes_before.sum(axis=0)
+            chosen = choose_rung(self.ladder, np.sum(found, axis=0), sizes, self.d, self.tails, rng)
+            self.model.alpha[:] = 0.5 * chosen
+            self._draw_ladder(rng)
+        self._renew_empty_tails(rng)
+        self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
+        for update in self.updates:
+            update.draw(self, rng)
+        self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
+
+    def _draw_ladder(self, rng: np.random.Generator) -> None:
+        if self.tails.learn is not None:
+            self.ladder = draw_ladder(self.model.alpha, self.tails, sum(self.crowd.sizes), rng)
+            self._ladder_number += 1
+            self._rung_sums = [None] * len(self._rung_sums)
+
+    # ------------------------------------------------------------------ what a draw says
+
+    @property
+    def n_used(self) -> int:
+        """Slots that are clusters."""
+        return self.n_clusters
+
+    def log_joint(self) -> float:
+        """Log joint density of data, labels, parameters of occupied clusters and the rest.
+
+        Rows' densities are those of the labels and parameters with which their shards began the
+        sweep that they have answered last, and sizes go with these labels.
+        """
+        self._log_likelihood = float(self._log_density.sum())
+        return self._log_joint(self._log_likelihood, self._sizes_before.sum(axis=0))
+
+    def events(self) -> dict[str, float]:
+        """Counts of numerical events, staleness, and what befell the workers."""
+        out = {
+            "updates": float(self._counters[UPDATES]),
+            "invalid_cavities": float(self._counters[INVALID]),
+            "refitted_sites": float(self._counters[REFITTED]),
+            "limited_sites": float(self._counters[LIMITED]),
+            "limited_slots": float(self._n_limited),
+            "shards": float(len(self._sums)),
+        }
+        if self._stale[2]:
+            out["staleness_kl"] = float(self._stale[1] / self._stale[2])
+        return out | self.crowd.events()
+
+    def news(self) -> str:
+        """Staleness, and what the crowd says."""
+        stale = f"stale by {self._stale[0]:.1g} nats" if self._stale[2] else ""
+        return ", ".join(part for part in (self.crowd.news(), stale) if part)
+
+    # ------------------------------------------------------------------ survival
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Labels of all rows and whatever is not a label; sites are made again from the labels."""
+        self._wait()
+        return {
+            "labels": np.concatenate(self.crowd.labels()),
+            "done": self._done.copy(),
+            "ladder": self.ladder.copy(),
+            "stale": self._stale.copy(),
+            "counters": np.append(self._counters, self._n_limited),
+            **self._arrays(),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from ``state``."""
+        labels = np.asarray(saved_array(state, "labels"))
+        done = np.asarray(saved_array(state, "done")).astype(np.int64)
+        if labels.size != sum(self.crowd.sizes) or labels.max(initial=0) >= self.n_clusters:
+            raise StateError("its labels are of other rows or clusters")
+        if done.size != self._done.size:
+            raise StateError(f"it has {done.size} shards, not {self._done.size}")
+        self._done, self.ladder = done, np.array(saved_array(state, "ladder"), dtype=float)
+        self._stale = np.array(saved_array(state, "stale"), dtype=float)
+        counters = np.asarray(saved_array(state, "counters"), dtype=float)
+        self._past.clear()
+        self._rung_sums = [None] * len(self._rung_sums)
+        self._restore(state)
+        self._kernels.run(load_from, self.family, 0)
+        self._begin(np.split(labels, np.cumsum(self.crowd.sizes)[:-1]))
+        self._counters, self._n_limited = counters[:4], int(counters[4])
+        self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
