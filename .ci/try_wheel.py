@@ -1,7 +1,8 @@
 """Install the wheel of a folder into an empty environment and use it from there.
 
-``python .ci/try_wheel.py dist``: makes a virtual environment of the Python that runs it, installs the one wheel
-found, and asks of it what a newcomer would: its version, the demo, a fit, a saved file read back.
+``python .ci/try_wheel.py dist``: makes a virtual environment of the Python that runs it, installs
+the one wheel found, and asks of it what a newcomer would: its version, the demo, a fit, a file
+written and read back.
 """
 
 from __future__ import annotations
