@@ -93,39 +93,42 @@ ax.legend()
 # curve that no short list of numbers describes.
 #
 # *Expectation propagation* replaces it by a simple one: the normal curve that, together with the
-# cavity, has the same mean and width as the truth. Note that a far-away point gets a *weak* site,
-# wide and low. It is heard, but it does not drag the cluster along. That is what heavy tails are
-# for.
+# cavity, has the same mean and width as the truth. A point in the middle of the cluster makes its
+# centre better known. The far point does not: seeing it makes the centre a little *less* certain,
+# and hardly moves it. It is heard, but it does not drag the cluster along. That is what heavy
+# tails are for.
 
 width = grid[1] - grid[0]
-tilted = cavity * (1 + (grid - line[mine]) ** 2 / (4 * 0.25)) ** -2.5
-tilted /= tilted.sum() * width
-mean, cavity_mean = (tilted * grid).sum() * width, (cavity * grid).sum() * width
-variance = (tilted * (grid - mean) ** 2).sum() * width
-cavity_variance = (cavity * (grid - cavity_mean) ** 2).sum() * width
-site_precision = 1 / variance - 1 / cavity_variance
-print(
-    f"The site of the red point has precision {site_precision:.2f}; a member in the middle "
-    f"adds about {1 / 0.25:.0f}."
-)
 
+
+def moments(density):
+    mean = (density * grid).sum() * width
+    return mean, (density * (grid - mean) ** 2).sum() * width
+
+
+def likelihood(y):
+    return (1 + (grid - y) ** 2 / (4 * 0.25)) ** -2.5
+
+
+def site(i):
+    """Mean and variance of cavity and point together, and the precision that the point adds."""
+    without = product(np.delete(line, i))
+    tilted = without * likelihood(line[i])
+    tilted /= tilted.sum() * width
+    mean, variance = moments(tilted)
+    return tilted, mean, variance, 1 / variance - 1 / moments(without)[1]
+
+
+print(f"precision that the point at {line[3]} adds: {site(3)[3]:.2f}")
+print(f"precision that the far point at {line[mine]} adds: {site(mine)[3]:.2f}")
+
+tilted, mean, variance, _ = site(mine)
+raw = likelihood(line[mine])
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 ax.fill_between(grid, cavity, color="0.75", alpha=0.6, label="cavity")
-raw = (1 + (grid - line[mine]) ** 2 / (4 * 0.25)) ** -2.5
-ax.plot(
-    grid,
-    raw / raw.max() * cavity.max() * 0.6,
-    color="C3",
-    label="what the point says (its height is arbitrary)",
-)
+ax.plot(grid, raw * cavity.max() * 0.6, color="C3", label="what the far point says")
 ax.plot(grid, tilted, color="C0", lw=3, alpha=0.5, label="both together, exactly")
-ax.plot(
-    grid,
-    normal(grid, mean, variance),
-    "k--",
-    lw=1,
-    label="the normal curve with the same mean and width",
-)
+ax.plot(grid, normal(grid, mean, variance), "k--", lw=1, label="normal, same mean and width")
 ax.set(yticks=[], xlabel="where the centre of the cluster may be", title="A site")
 ax.legend(fontsize=8)
 
@@ -184,12 +187,14 @@ ax.set(xticks=[], yticks=[], title="Similarity of the 36 points")
 # The move: many at once
 # ----------------------
 #
-# One point at a time can be a trap. Say two groups have been given to one cluster, and one group
-# to two. Each single step out of that is uphill, so that a chain may stay for ever and look
-# settled. *Moves* change whole clusters at once: split one, merge two, or do both in one go, the
-# *exchange*. The proposal is accepted or refused by one rule, the ratio of the two partitions'
-# probabilities (and of the ways to propose them), so that moves make the chain quicker and never
-# wrong.
+# One point at a time can be a trap. Say two groups have been given to one cluster, and a third
+# group is shared by two clusters. Every single step out of that is small, and most are undone by
+# the next one, so that a chain may stay for long and look settled. *Moves* change whole clusters
+# at once: split one, merge two, or do both in one go, the *exchange*. The proposal is accepted or
+# refused by one rule, the ratio of the two partitions' probabilities (and of the ways to propose
+# them), so that moves make the chain quicker and never wrong.
+#
+# Here are 450 points in such a trap, and the two halves of the exchange:
 
 
 def log_joint(z):
@@ -202,33 +207,32 @@ def log_joint(z):
     return total
 
 
+truth = np.repeat([0, 1, 2], 150)
+centres = np.array([[-8.0, 0.0], [3.2, 0.4], [1.4, 2.9]])
+X = centres[truth] + 0.75 * rng.standard_normal((450, 2))
 trap = np.where(truth == 2, 1, truth)  # two groups in one cluster ...
-first = (truth == 0) & (X[:, 0] > 0)
-trap[first] = 2  # ... and one group in two
+trap[(truth == 0) & (X[:, 1] > 0)] = 2  # ... and one group in two
 merged = np.where(trap == 2, 0, trap)
-steps = {"stuck": trap, "two become one ...": merged, "... and one becomes two": truth}
+steps = {"the trap": trap, "two become one ...": merged, "... and one becomes two": truth}
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained", sharex=True, sharey=True)
 for ax, (title, z) in zip(axes, steps.items(), strict=True):
-    ax.scatter(*X.T, c=z, cmap="tab10", vmin=0, vmax=9, s=26)
+    ax.scatter(*X.T, c=z, cmap="tab10", vmin=0, vmax=9, s=6)
     ax.set(xticks=[], yticks=[], title=f"{title}\nlog probability {log_joint(z):.0f}")
 
 # %%
-# How much single steps would have to climb, from the left picture: the best change of one point's
-# cluster gains
+# And this is how long single steps take to get there. With more points, or more columns, they
+# take longer than anybody waits:
 
-best = -np.inf
-for i in range(len(X)):
-    for k in range(3):
-        other = trap.copy()
-        other[i] = k
-        best = max(best, log_joint(other) - log_joint(trap))
-print(
-    f"{best:.1f} by the best single step, {log_joint(truth) - log_joint(trap):.1f} by the exchange."
-)
+z, trace = trap.copy(), [log_joint(trap)]
+for _ in range(30):
+    trace.append(log_joint(sweep(z, n_clusters=3)))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
+ax.plot(trace, label="one point at a time")
+ax.axhline(log_joint(truth), color="C3", ls="--", label="where one exchange leads")
+ax.set(xlabel="sweeps", ylabel="log probability")
+ax.legend()
 
 # %%
-# (The exchange does both halves at once, since the middle picture may be worse than either end.)
-#
 # That is all there is. The package adds what makes it useful: clusters of any shape with heavy
 # tails, priors that are learned, gaps, categories, time series, chains that are compared with
 # each other, and an answer in words.

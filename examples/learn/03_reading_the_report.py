@@ -15,7 +15,7 @@ from cavity.datasets import add_outliers, make_student_t
 
 X, truth = make_student_t(300, 4, 2, df=4, separation=10, random_state=3)
 X, is_outlier = add_outliers(X, fraction=0.08, random_state=0)
-m = StudentTMixture(n_clusters=8, random_state=0).fit(X)
+m = StudentTMixture(n_clusters=4, random_state=0).fit(X)
 m.report("report.html", X)
 p = m.posterior_
 
@@ -38,12 +38,14 @@ for sentence in p.diagnostics().sentences:
 # The table of clusters
 # ---------------------
 #
-# ``size`` is the number of rows in the estimate. ``share`` is the cluster's weight, and has an
-# interval, since how large a group is in the world is not known from how many of its rows you
-# happened to see. ``certainty`` is the mean probability of its members to be in it: near 1, the
-# cluster is a fact; at 0.6 it is a suggestion.
+# ``size`` is the number of rows in the estimate, ``share`` the same as a part of all. ``weight`` is
+# how large the group is in the world, and has an interval, since that is not known from how many of
+# its rows you happened to see. ``certainty`` is the mean probability of its members to be in it:
+# near 1, the cluster is a fact; at 0.6 it is a suggestion. ``presence`` is the share of draws that
+# have such a cluster at all.
 
-print(p.summary().round(2).to_string())
+columns = ["size", "share", "certainty", "presence", "weight", "weight_lower", "weight_upper"]
+print(p.summary()[columns].round(2).to_string())
 
 # %%
 # The rows in doubt
@@ -113,5 +115,5 @@ print(
 # dense. Whether it is a species, a batch or a broken instrument is for you to find out; the
 # columns that set it apart are where to begin.
 
-for sentence in m.distinguishing():
-    print(sentence)
+for k, words in enumerate(m.distinguishing()):
+    print(f"cluster {k}: {words}")

@@ -88,8 +88,8 @@ print(t.columns_["kind"].to_string())
 # %%
 # Every cluster in the words of each column, and which columns set it apart:
 
-for sentence in t.distinguishing():
-    print(sentence)
+for k, words in enumerate(t.distinguishing()):
+    print(f"cluster {k}: {words}")
 print(f"ARI with the kinds we made: {adjusted_rand_score(kind, t.labels_):.2f}")
 
 # %%
