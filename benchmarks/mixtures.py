@@ -147,16 +147,20 @@ print(peak_memory() - before)
 """
 
 
-def memory():
-    """Peak memory of sampling a million rows beyond the data and the kept draws."""
+def bytes_per_row():
+    """Peak memory of sampling a million rows beyond the data and the kept draws, per row."""
     sizes = {}
     for n in (1_000, 1_000_000):
         run = subprocess.run(
             [sys.executable, "-c", MEMORY.format(n=n)], capture_output=True, text=True, check=True
         )
         sizes[n] = int(run.stdout)
-    extra = (sizes[1_000_000] - sizes[1_000]) / 999_000
-    print(f"bytes per observation beyond the data and code, N = 1,000,000: {extra:.0f}")
+    return (sizes[1_000_000] - sizes[1_000]) / 999_000
+
+
+def memory():
+    """Peak memory, as above."""
+    print(f"bytes per observation beyond the data and code, N = 1,000,000: {bytes_per_row():.0f}")
 
 
 START = "import time; t=time.perf_counter(); {code}; print(time.perf_counter()-t)"

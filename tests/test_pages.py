@@ -19,11 +19,13 @@ ROOT = Path(__file__).parent.parent
 # House prices have a test of their own, of what the page shows too.
 PAGES = {
     "README.md": 2,
+    "docs/index.md": 1,
     "docs/guide.md": 5,
     "docs/series.md": 6,
     "docs/tables.md": 1,
     "docs/extending.md": 2,
     "docs/scaling.md": 1,
+    "docs/long-runs.md": 1,
 }
 BLOCK = re.compile(r"(?:Save this as `(\w+\.py)`:\n\n)?```python\n(.*?)```", re.DOTALL)
 
@@ -69,9 +71,6 @@ NEEDS = {
     "README.md": lambda: sales_of_shops().to_csv("sales.csv", index=False),
     "docs/guide.md": a_run_of_the_command,
     "docs/series.md": lambda: sales_of_houses().to_csv("sales.csv", index=False),
-    "docs/tables.md": lambda: None,
-    "docs/extending.md": lambda: None,
-    "docs/scaling.md": lambda: None,
 }
 
 
@@ -104,7 +103,7 @@ def folder(tmp_path, monkeypatch):
 def test_the_examples_run(page, folder):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert len(BLOCK.findall(text)) == text.count("```python") == PAGES[page]
-    NEEDS[page]()
+    NEEDS.get(page, lambda: None)()
     names = run_page(page, text)
     if page == "docs/guide.md":
         # So does what is written within the lines.

@@ -575,7 +575,7 @@ class StudentTMixture(_Mixture):
     weights_, means_, covariances_, df_ : arrays, one row per cluster of ``labels_``
         Posterior means of the clusters' weights, locations, scale matrices and degrees of
         freedom, over the draws in which the cluster has a match.
-    cluster_centers_ : array of shape (n_clusters_, d)
+    cluster_centers_ : array of shape ``(n_clusters_, d)``
         ``means_``, under the name that scikit-learn's clusterers give it.
 
     Examples

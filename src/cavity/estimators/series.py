@@ -47,7 +47,7 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, SeriesExtension, Estimator)
     Each series is an autoregression driven by its cluster's factor, seen through noise::
 
         x_it  = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),   k = z_i
-        y_itl = offset_itl + beta_i' u_itl + x_it + N(0, var_y_i)
+        y_itl = offset_itl + beta_i' f_itl + x_it + N(0, var_y_i)
         x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
     with any number of observations l per series and time: none, one or many; g is there where all

@@ -1,0 +1,54 @@
+"""Install the wheel of a folder into an empty environment and use it from there.
+
+``python .ci/try_wheel.py dist``: makes a virtual environment of the Python that runs it, installs
+the one wheel found, and asks of it what a newcomer would: its version, the demo, a fit, a file
+written and read back.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+SMOKE = """
+import pathlib, numpy as np, cavity
+from cavity.datasets import make_student_t
+assert "site-packages" in cavity.__file__, cavity.__file__
+X, truth = make_student_t(120, 3, 2, df=4, separation=20, random_state=1)
+m = cavity.StudentTMixture(n_clusters=6, random_state=0).fit(X)
+assert m.n_clusters_ == 3, m.n_clusters_
+again = cavity.load(m.save("fit.nc"))
+assert np.array_equal(again.predict(X), m.predict(X))
+m.report("page.html", X)
+assert "3 clusters" in pathlib.Path("page.html").read_text(encoding="utf-8")
+print(cavity.__version__, m.diagnostics().sentences[0])
+"""
+
+
+def main(dist: Path) -> None:
+    """Try the wheel in `dist`."""
+    (wheel,) = dist.glob("*.whl")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        venv.create(folder / "env", with_pip=True)
+        bin_ = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
+        python = str(bin_ / "python")
+
+        def run(*command: str) -> None:
+            print("$", *(c if "\n" not in c else "..." for c in command), flush=True)
+            subprocess.run(command, check=True, cwd=folder)
+
+        run(python, "-m", "pip", "install", "-q", str(wheel.resolve()))
+        run(python, "-m", "pip", "check")
+        run(str(bin_ / "cavity"), "--version")
+        run(str(bin_ / "cavity"), "demo", "--out", "demo")
+        assert (folder / "demo" / "report.html").stat().st_size > 10_000
+        run(python, "-c", SMOKE)
+    print(f"{wheel.name} works on Python {sys.version.split()[0]}.")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,230 @@
+"""The benchmarks' page and the figures that other pages tell, from one table.
+
+    python -m benchmarks                  # measure everything (some minutes), then write
+    python -m benchmarks speed            # measure one section again, keep the others
+    python -m benchmarks --write          # measure nothing: write the pages from the table
+
+The table is ``docs/benchmarks.csv``, with the machine and the date. The page is
+``docs/benchmarks.md``. In README and pages a figure stands between two comments,
+``<!-- measured: section/case/method/measure -->`` and ``<!-- end -->``, and is put there by this
+command; a test compares them with the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.measure import MAX_SWEEPS, SECTIONS, SEEDS, measure
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "docs" / "benchmarks.csv"
+PAGE = ROOT / "docs" / "benchmarks.md"
+COLUMNS = ["section", "case", "method", "measure", "value", "unit"]
+MARK = re.compile(r"(<!-- measured: (.*?) -->)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def read_table() -> pd.DataFrame:
+    """Read the table of results."""
+    return pd.read_csv(TABLE, keep_default_na=False, dtype=str)
+
+
+def in_words(value: float, unit: str) -> str:
+    """A figure as it is told: two or three digits and its unit.
+
+    Examples
+    --------
+    >>> in_words(13.94, "s"), in_words(0.0364, ""), in_words(1234.5, "B")
+    ('14 s', '0.04', '1,234 B')
+    """
+    if unit == "":
+        return f"{value:.2f}"
+    digits = 0 if value >= 10 else 1 if value >= 1 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def figure(table: pd.DataFrame, name: str) -> str:
+    """Look a figure up by section/case/method/measure; ``about/date`` and others by two words."""
+    parts = name.split("/")
+    found = table
+    for column, part in zip(COLUMNS, parts, strict=False):
+        found = found[found[column] == part]
+    if len(found) != 1:
+        raise KeyError(f"{name!r} names {len(found)} figures of {TABLE.name}")
+    row = found.iloc[0]
+    return row["value"] if parts[0] == "about" else in_words(float(row["value"]), row["unit"])
+
+
+def fill(text: str, table: pd.DataFrame) -> str:
+    """A page with its figures as the table has them."""
+    return MARK.sub(lambda m: m.group(1) + figure(table, m.group(2)) + m.group(4), text)
+
+
+def pages_with_figures() -> list[Path]:
+    """README and pages that tell figures."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [path for path in pages if MARK.search(path.read_text(encoding="utf-8"))]
+
+
+def about() -> list[tuple[str, ...]]:
+    """Say on what and when it was measured."""
+    import numba
+    import numpy
+    import sklearn
+
+    import cavity
+
+    def of_git(*words: str) -> str:
+        run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return run.stdout.strip()
+
+    processor = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+        processor = names[0] if names else processor
+    changed = " with changes" if of_git("status", "--porcelain", "src") else ""
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{processor}, {os.cpu_count()} processors, {platform.system()}",
+        "load": f"{os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else "unknown",
+        "cavity": cavity.__version__,
+        "commit": (of_git("rev-parse", "--short", "HEAD") or "unknown") + changed,
+        "Python": platform.python_version(),
+        "NumPy": numpy.__version__,
+        "Numba": numba.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+    return [("about", name, "", "", value, "") for name, value in facts.items()]
+
+
+def _cells(table: pd.DataFrame, section: str, measure: str) -> pd.DataFrame:
+    part = table[(table["section"] == section) & (table["measure"] == measure)]
+    words = [in_words(float(v), u) for v, u in zip(part["value"], part["unit"], strict=True)]
+    return (
+        part.assign(words=words)
+        .pivot(index="case", columns="method", values="words")
+        .loc[part["case"].unique(), part["method"].unique()]
+    )
+
+
+def _markdown(cells: pd.DataFrame) -> str:
+    lines = ["| | " + " | ".join(cells.columns) + " |", "| --- " * (cells.shape[1] + 1) + "|"]
+    rows = cells.fillna("").itertuples()
+    lines += [f"| {row[0]} | " + " | ".join(map(str, row[1:])) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def page_of(table: pd.DataFrame) -> str:
+    """The page."""
+    facts = table[table["section"] == "about"].set_index("case")["value"]
+    start = pd.concat(
+        [
+            _cells(table, "start", name).rename(columns={"cavity": name})
+            for name in ("first fit", "later: to the first sweep")
+        ],
+        axis=1,
+    )
+    sweeps = _cells(table, "speed", "one sweep")
+    ratios = _cells(table, "speed", "sweep over EM iteration").add_suffix(", over EM")
+    iteration = _cells(table, "speed", "one iteration").rename(
+        columns={"EM, scikit-learn": "one EM iteration, scikit-learn"}
+    )
+    rows = "memory/1,000,000 x 3/StudentTMixture/beyond data and code, per row"
+    return f"""\
+# Benchmarks
+
+Measured on {facts["date"]}: {facts["machine"]} (load {facts["load"]} when it began), cavity
+{facts["cavity"]} at commit {facts["commit"]}, Python {facts["Python"]}, NumPy {facts["NumPy"]},
+Numba {facts["Numba"]}, scikit-learn {facts["scikit-learn"]}. The table behind this page is
+[benchmarks.csv](benchmarks.csv), and `python -m benchmarks` makes both again. Times on a
+machine that does other work are too long; ratios and processor times hardly suffer.
+
+## The first minutes
+
+Kernels are compiled on first use and kept. Wall seconds of a tiny fit on a machine that has
+never seen cavity, and of a later process until its first sweep is done, imports included:
+
+{_markdown(start)}
+
+## A sweep
+
+One sweep of a default fit, with moves and everything that is learned, beside one EM iteration
+of scikit-learn's `GaussianMixture` on the same data, turn about, one thread, processor time. A
+fit takes hundreds to thousands of sweeps; EM some tens of iterations for each start:
+
+{_markdown(pd.concat([sweeps, ratios, iteration], axis=1))}
+
+## Memory
+
+A fit of a million rows takes {figure(table, rows)} per row beyond the data themselves.
+
+## How right, beside others
+
+Adjusted Rand index on the rows with a known group. EM, k-means and HDBSCAN get scaled columns,
+EM and k-means the true number of groups; cavity (`StudentTMixture`) gets two clusters too many
+as its limit, and at most {MAX_SWEEPS:,} sweeps. Outliers are spread over three times the range.
+Made data and outliers: seeds {", ".join(f"{s:,}" for s in SEEDS)}, on which nothing was chosen.
+
+{_markdown(_cells(table, "accuracy", "adjusted Rand index"))}
+
+Wall seconds of one fit, all threads:
+
+{_markdown(_cells(table, "accuracy", "one fit"))}
+
+What one answer costs is not what the methods give: one partition there, draws of partitions
+with certainties and a verdict here.
+
+## More studies
+
+Each file of `benchmarks/` is a study with its own options: `mixtures.py` (growth with rows,
+clusters and columns), `convergence.py` (which tables converge), `accuracy.py`, `losses.py`,
+`missing.py`, `tables.py`, `series.py`, `series_model.py`, `scale.py`, `first_fit.py`. Their
+results are told where they belong: [guide](guide.md), [tables](tables.md), [series](series.md),
+[many rows](scaling.md).
+"""
+
+
+def write(table: pd.DataFrame) -> None:
+    """Write the page, and the figures into README and pages."""
+    PAGE.write_text(page_of(table), encoding="utf-8")
+    for path in pages_with_figures():
+        path.write_text(fill(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+
+
+def keep(new: pd.DataFrame) -> None:
+    """Put measured sections into the table, in place of what was there of them."""
+    old = read_table() if TABLE.exists() else new.iloc[:0]
+    table = pd.concat([new, old[~old["section"].isin(new["section"])]])
+    order = ["about", *SECTIONS]
+    table = table.sort_values("section", key=lambda s: s.map(order.index), kind="stable")
+    table.to_csv(TABLE, index=False, lineterminator="\n")
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--write", action="store_true", help="measure nothing, write the pages")
+    options = parser.parse_args()
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown section: {', '.join(sorted(unknown))}")
+    if not options.write:
+        for section in options.sections or SECTIONS:
+            rows = about()
+            for row in measure(section):
+                rows.append((*row[:4], f"{row[4]:.6g}", row[5]))
+                print(*rows[-1], sep="\t", flush=True)
+            keep(pd.DataFrame(rows, columns=COLUMNS, dtype=str))
+    write(read_table())
+
+
+if __name__ == "__main__":
+    main()

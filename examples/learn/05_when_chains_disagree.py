@@ -1,0 +1,87 @@
+"""
+When chains disagree
+====================
+
+``fit`` warns (``NotConvergedWarning``), ``m.converged_`` is False and the report says it in its
+first lines. This is not a failure of the program. It is the one thing that a single run of any
+other method would never have told you. Here is what it means and what to do.
+"""
+
+# %%
+# Too short
+# ---------
+#
+# The usual reason: the chains have not run long enough. We force it, with a handful of sweeps.
+
+from cavity import GaussianMixture
+from cavity.datasets import make_student_t
+
+X, truth = make_student_t(200, 6, 2, df=30, separation=5, random_state=1)
+short = GaussianMixture(n_clusters=10, n_warmup=2, n_draws=15, random_state=0).fit(X)
+for sentence in short.diagnostics().sentences:
+    print("-", sentence)
+short.posterior_.plot_trace(["log joint", "number of clusters"])
+
+# %%
+# R-hat compares the spread between chains with that within them: 1.00 is agreement, and above
+# 1.01 something differs. *Effective draws* say how many independent ones your correlated draws
+# are worth.
+#
+# **Do**: nothing but wait. With the default ``n_draws="auto"`` chains go on by themselves until
+# these checks pass. If they came to the limit, go on from where they are: ``max_sweeps=60_000``
+# with the same ``checkpoint=``, or ``cavity fit --out run --resume --max-sweeps 60000``.
+
+longer = GaussianMixture(n_clusters=10, random_state=0, max_sweeps=6_000).fit(X)
+print(longer.diagnostics().sentences[0], f"({longer.posterior_.record.n_sweeps} sweeps)")
+longer.posterior_.plot_trace(["log joint", "number of clusters"])
+
+# %%
+# Two answers
+# -----------
+#
+# Sometimes chains come to rest in different places, and stay. We make it happen by taking the
+# tools away: no moves of whole clusters, and starts that are all over the place.
+
+stuck = GaussianMixture(
+    n_clusters=6,
+    moves=False,
+    init="random",
+    n_warmup=200,
+    n_draws=300,
+    random_state=3,
+).fit(X)
+for sentence in stuck.diagnostics().sentences:
+    print("-", sentence)
+stuck.posterior_.plot_trace(["log joint"])
+
+# %%
+# Lines in lanes of their own: each chain has found a different partition. The verdict names the
+# *modes*, says which chains are in which, and by how much they differ.
+#
+# **Do**, in this order:
+#
+# 1. Leave ``moves=True`` and ``init="dispersed"``, the defaults. Splits, merges and exchanges
+#    take chains out of most traps.
+# 2. ``n_chains=8``. If a mode was an accident of one start, the others outvote it. With
+#    ``n_draws="auto"`` chains in modes of negligible probability are set aside, and the verdict
+#    says so.
+# 3. Look at what the modes disagree about. Often it is one small question: are these two groups
+#    one?
+# 4. If both are good partitions, *that is the answer*. Report both, with the rows that differ.
+
+mended = GaussianMixture(n_clusters=6, random_state=3, max_sweeps=6_000).fit(X)
+print(mended.diagnostics().sentences[0])
+
+# %%
+# The model does not fit
+# ----------------------
+#
+# Chains may also wander because no partition is good. Ask the fit to imitate your data: if data
+# drawn from it look different from yours, choose another model before you look for a better
+# chain.
+
+print(mended.predictive_check(X))
+
+# %%
+# What not to do: take the run with the prettiest picture, or fix the seed that "worked". The
+# chains told you that the answer depends on it.
