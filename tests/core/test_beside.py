@@ -14,7 +14,6 @@ import pytest
 
 from cavity.core import beside
 from cavity.core.beside import compiled_beside, processors
-from cavity.estimators.fitting import SHARED_KERNELS
 from cavity.estimators.rehearsal import request_of
 
 
@@ -73,7 +72,9 @@ def test_it_ends_with_an_error_here(room, monkeypatch):
     write_module(room, "import time; time.sleep(60)")
     processes = []
     started = beside._started
-    monkeypatch.setattr(beside, "_started", lambda m: processes.append(started(m)) or processes[0])
+    monkeypatch.setattr(
+        beside, "_started", lambda m, **told: processes.append(started(m, **told)) or processes[0]
+    )
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt), compiled_beside("kernels_of_toys"):
         raise KeyboardInterrupt
@@ -100,13 +101,13 @@ def test_it_is_given_up_when_it_takes_too_long(room, monkeypatch):
 )
 def test_it_is_not_started_where_it_cannot_help(room, monkeypatch, name, answer):
     monkeypatch.setattr(beside, name, lambda: answer)
-    assert beside._started("kernels_of_toys") is None
+    assert beside._started("kernels_of_toys", claims="") is None
 
 
 @pytest.mark.parametrize("program", [None, "/usr/bin/blender", "/no/such/place/python3"])
 def test_it_is_not_started_from_what_is_no_python(room, monkeypatch, program):
     monkeypatch.setattr(beside.multiprocessing.spawn, "get_executable", lambda: program)
-    assert beside._started("kernels_of_toys") is None
+    assert beside._started("kernels_of_toys", claims="") is None
 
 
 @pytest.mark.parametrize(
@@ -169,29 +170,40 @@ def run_with_cache(code, folder, *arguments):
     return run.stdout.split()
 
 
-SHARE = """
+COMPILED = """
 import sys
 from cavity.core.cache import cache_directory
+from cavity.core.compile import _Kernel
+compile = _Kernel.compile
+
+def logged(self, sig):
+    known = set(self.overloads)
+    compile(self, sig)
+    if set(self.overloads) - known and not self._cache_hits:
+        print(self.py_func.__name__)
+    return self.overloads[tuple(sig)].entry_point
+
+_Kernel.compile = logged
+"""
+SHARE = (
+    COMPILED
+    + """
 from cavity.estimators import rehearsal
 rehearsal.rehearse_answer = lambda: None
 rehearsal.rehearse(sys.argv[1])
-print(*(path.name.split("-")[0].split(".")[-1] for path in cache_directory().glob("*.nbi")))
 """
-FIT_AFTER = """
-import sys, warnings
+)
+FIT_AFTER = (
+    COMPILED
+    + """
+import warnings
 import numpy as np
-from numba.core import event
 import cavity
 warnings.simplefilter("ignore")
 fit = getattr(cavity, sys.argv[1])(3, n_chains=1, n_warmup=1, n_draws=2, n_jobs=1).fit
-
-class Listener(event.Listener):
-    def on_start(self, compiled): print(compiled.data["dispatcher"].py_func.__name__)
-    def on_end(self, compiled): pass
-
-event.register("numba:compile", Listener())
-fit(np.random.default_rng(0).standard_normal((12, 2)))
+fit(np.random.default_rng(0).standard_normal((12, 12)))
 """
+)
 
 
 def test_a_request_has_only_what_decides_the_kernels():
@@ -201,12 +213,18 @@ def test_a_request_has_only_what_decides_the_kernels():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GaussianMixture", "StudentTMixture"])
-def test_a_fit_takes_what_was_compiled_on_request(tmp_path, name):
-    left = run_with_cache(SHARE, tmp_path, request_of(name, {"n_clusters": 3}, 2))
-    shared = {kernel.__name__ for kernel in SHARED_KERNELS}
-    assert shared - set(left) <= {"draw_tails"}
-    assert not {"sweep", "_all", "gather_statistics"} & set(left)
+@pytest.mark.parametrize(
+    ("name", "n_columns", "beside_labels", "moves"),
+    [
+        ("GaussianMixture", 12, "draw_hyperparameters", "_all"),
+        ("StudentTMixture", 12, "draw_tails", "_all"),
+        ("SeriesMixture", 0, "refresh_series", "_of_whole_clusters"),
+    ],
+)
+def test_a_fit_takes_what_was_compiled_on_request(tmp_path, name, n_columns, beside_labels, moves):
+    left = run_with_cache(SHARE, tmp_path, request_of(name, {"n_clusters": 3}, n_columns))
+    assert {beside_labels, "log_densities_of_all"} <= set(left)
+    assert not {"sweep", moves} & set(left)
     compiled = run_with_cache(FIT_AFTER, tmp_path, name)
-    assert {"sweep", "_all", "gather_statistics"} <= set(compiled)
-    assert not shared & set(compiled)
+    assert {"sweep", moves} <= set(compiled)
+    assert not set(left) & set(compiled)

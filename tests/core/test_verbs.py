@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import gaussian_collapse
 
-from cavity.core.compile import Kernels, compiled, compiling_only, jit, verb
+from cavity.core.compile import Kernels, compiled, jit, verb
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
 from cavity.sampling.sampler import PartitionSampler, slots_for
@@ -57,19 +57,6 @@ def test_kernels_of_one_chain_each_keep_to_their_types():
     for size in (2.0, 3.0):
         assert squares.run(area_of, Square(size)) == size * size
         assert circles.run(area_of, Circle(size)) == 3.0 * size * size
-
-
-def test_kernels_are_compiled_without_being_run():
-    kernels = Kernels()
-
-    def other(shape):
-        return area(shape) + 1.0
-
-    with compiling_only(area_of):
-        assert kernels.run(area_of, Square(2.0)) is None
-        assert kernels.run(other, Square(2.0)) is None
-    assert list(kernels._bound) == [area_of]
-    assert kernels.run(area_of, Square(2.0)) == 4.0
 
 
 def test_the_class_of_the_first_argument_decides():

@@ -1,7 +1,8 @@
 """A second process that compiles kernels while this one compiles others.
 
 Numba holds a lock while it compiles, so threads cannot share the work; processes can, through the
-cache. Nothing depends on the second one: a kernel that it has not left there is compiled here.
+cache and claims on kernels (`cavity.core.claims`). Nothing depends on the second one: a kernel
+that it has not left there is compiled here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numba
 
 from cavity.core.cache import cache_directory, kernels_are_kept
+from cavity.core.claims import FOLDER, sharing
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _PATIENCE = 120  # seconds to wait for the second process once this one is done
@@ -54,19 +57,29 @@ def compiled_beside(module: str, *arguments: str) -> Iterator[bool]:
     *arguments : str
         That it is given.
     """
-    process = _started(module, *arguments)
-    try:
-        yield process is not None
-        if process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE)
-    finally:
-        if process is not None and process.poll() is None:
-            process.kill()
-            process.wait()
+    with contextlib.ExitStack() as stack:
+        process = None
+        # Where no folder can be made for claims, there is no second process.
+        with contextlib.suppress(OSError):
+            claims = stack.enter_context(tempfile.TemporaryDirectory(prefix="cavity-"))
+            process = _started(module, *arguments, claims=claims)
+        if process is None:
+            yield False
+            return
+        stack.callback(_end, process)
+        with sharing(Path(claims), lambda: process.poll() is None):
+            yield True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
 
 
-def _started(module: str, *arguments: str) -> subprocess.Popen[bytes] | None:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _started(module: str, *arguments: str, claims: str) -> subprocess.Popen[bytes] | None:
     folder = cache_directory()
     python = os.fsdecode(multiprocessing.spawn.get_executable() or "")
     # Where Python is part of another program, the executable is that program.
@@ -76,6 +89,7 @@ def _started(module: str, *arguments: str) -> subprocess.Popen[bytes] | None:
     environment = {
         **os.environ,
         "CAVITY_CACHE_DIR": str(folder.parent.parent),
+        FOLDER: claims,
         "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
     }
     try:

@@ -15,13 +15,12 @@ Where compiled code is kept between processes is the business of ``core/cache.py
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import numba
@@ -30,6 +29,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 
 from cavity.core.cache import cache_directory, enable_cache
+from cavity.core.claims import turn
 from cavity.core.generators import quick_generators
 from cavity.core.pipeline import (
     InlinedPartCompiler,
@@ -83,7 +83,10 @@ class _Kernel(CPUDispatcher):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            with numba_s_own_as_parts():
+            if tuple(sig) in self.overloads:
+                return super().compile(sig)
+            name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+            with turn(f"{name}{sig}"), numba_s_own_as_parts():
                 return super().compile(sig)
         finally:
             if collecting:
@@ -275,36 +278,17 @@ class Kernels:
         """Call the compiled form of a kernel."""
         bound = self._bound.get(kernel)
         if bound is None:
-            if _chosen and kernel not in _chosen[-1]:
-                return None
             dispatcher = compiled(kernel, args)
             types_of_all = tuple(map(kernel_type, args))
             dispatcher.compile(types_of_all)
             bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
-        return None if _chosen else bound(*args)
-
-
-_chosen: list[Set[Callable]] = []
-
-
-@contextlib.contextmanager
-def compiling_only(*kernels: Callable) -> Iterator[None]:
-    """Meanwhile `Kernels` compile these kernels when they are asked to run them, and run none.
-
-    For a process that has nothing else to do: it holds for all threads.
-    """
-    _chosen.append(set(kernels))
-    try:
-        yield
-    finally:
-        _chosen.pop()
+        return bound(*args)
 
 
 __all__ = [
     "Kernels",
     "cache_directory",
     "compiled",
-    "compiling_only",
     "jit",
     "verb",
     "wide_vectors",

@@ -17,9 +17,7 @@ from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
-from cavity.core.compile import compiling_only
 from cavity.core.progress import say
-from cavity.models.degrees_of_freedom import TailUpdate, draw_tails
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
@@ -28,8 +26,6 @@ from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
-from cavity.priors.collapsed_df import CollapsedDfUpdate, draw_df_of_all
-from cavity.priors.hyperpriors import ClusterHyperpriors, draw_hyperparameters
 from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
@@ -38,7 +34,6 @@ from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import (
     Describe,
     PartitionSampler,
-    log_densities_of_all,
     slots_for,
 )
 
@@ -250,53 +245,52 @@ def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...
 def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
     """Run a sweep over a few observations, so that no chain's clock shows compilation.
 
-    Of two jobs the second compiles what the answer needs, and a share of this if it is told how.
+    Of two jobs the second compiles what the answer needs, and then, if it is told how, what is
+    drawn beside labels. This one begins with the scan and the moves, which have most of their
+    parts in common, and takes what the other has not yet come to.
     """
     if not kernels_are_kept():
-        say("compiling kernels: once on this machine, about 15 seconds")
+        say("compiling kernels: once on this machine, about 10 seconds")
     two = count_jobs(n_jobs, 2) == 2
     module = "cavity.estimators.rehearsal"
     with compiled_beside(module, plan.request) if two else nullcontext(False) as beside:
-        shared = beside and bool(plan.request)
-        _rehearse(plan, with_shared=not shared)
-    if shared:
-        _rehearse(plan)  # takes what the second process left
+        if beside and plan.request:
+            _few(plan, updates=False).sweep(np.random.default_rng(0))
+        _rehearse(plan)
 
 
-# What a second process compiles meanwhile, with what the answer needs: half the work. The moves
-# are not among it, since they have most of their parts from the sweep.
-SHARED_KERNELS = (draw_hyperparameters, draw_df_of_all, draw_tails, log_densities_of_all)
-_SHARED_UPDATES = (ClusterHyperpriors, CollapsedDfUpdate, TailUpdate)
+def compile_beside_labels(plan: Plan) -> None:
+    """Compile all but the scan and the moves."""
+    sampler = _few(plan, moves=False)
+    sampler.follow_up(np.random.default_rng(0))
+    _describe(sampler)
 
 
-def compile_share(plan: Plan) -> None:
-    """Compile the kernels that a second process does, and run none."""
-    with compiling_only(*SHARED_KERNELS):
-        _few(plan).log_densities()
-
-
-def _few(plan: Plan, with_shared: bool = True) -> PartitionSampler:
-    """A chain over a few observations, with or without the updates that have shared kernels."""
+def _few(plan: Plan, updates: bool = True, moves: bool = True) -> PartitionSampler:
+    """A chain over a few observations, with or without what is not its scan."""
     n, parts = plan.assemble_few(plan.n_slots)
-    updates = tuple(u for u in parts.updates if with_shared or not isinstance(u, _SHARED_UPDATES))
-    for update in updates:
+    if not updates:
+        parts = parts._replace(updates=())
+    for update in parts.updates:
         if hasattr(update, "n_held"):
             update.n_held = 0
-    moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1)
-    rng = np.random.default_rng(0)
-    return plan.sampler(parts._replace(updates=updates), np.zeros(n, dtype=int), rng, moves)
+    chosen = moves_for(parts, all_anchors(n), 1) if moves and plan.anchors is not None else ()
+    return plan.sampler(parts, np.zeros(n, dtype=int), np.random.default_rng(0), chosen)
 
 
-def _rehearse(plan: Plan, with_shared: bool = True) -> None:
-    rng = np.random.default_rng(0)
-    sampler = _few(plan, with_shared)
-    sampler.sweep(rng)
-    if with_shared:
-        sampler.log_joint()
-    sampler.record()
-    sampler.keep()
+def _rehearse(plan: Plan) -> None:
+    sampler = _few(plan)
+    sampler.sweep(np.random.default_rng(0))
+    _describe(sampler)
     if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
         sampler.collapse.staleness(sampler.z, sampler.counts)
+
+
+def _describe(sampler: PartitionSampler) -> None:
+    """Ask for all that is kept of a draw."""
+    sampler.log_joint()
+    sampler.record()
+    sampler.keep()
 
 
 def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:

@@ -2,8 +2,8 @@
 
     python -m cavity.estimators.rehearsal REQUEST
 
-That is all that the answer needs, and, if the request describes a mixture, the share of its
-sampler's kernels that `cavity.estimators.fitting.SHARED_KERNELS` names.
+That is all that the answer needs, and, if the request describes a mixture, whatever its chains
+draw beside labels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.estimators.fitting import compile_share
+from cavity.core.claims import sharing_with_parent
+from cavity.estimators.fitting import compile_beside_labels
 from cavity.posterior.record import decode, encode
 from cavity.posterior.rehearsal import rehearse as rehearse_answer
 
@@ -31,11 +32,19 @@ SETTINGS = (
     "mean_prior_strength",
     "covariance_prior_df",
     "covariance_prior_scale",
+    "intercept",
+    "priors",
+    "scales",
+    "common_factor",
+    "season",
+    "hold",
+    "keep_trends",
 )
+_TIMES = 12  # of made-up series
 
 
-def request_of(model: str, settings: Mapping[str, Any], n_columns: int) -> str:
-    """What `rehearse` is to be told of a mixture.
+def request_of(model: str, settings: Mapping[str, Any], n_columns: int = 0) -> str:
+    """What `rehearse` is to be told of a mixture, of rows in so many columns or of series.
 
     Examples
     --------
@@ -47,20 +56,27 @@ def request_of(model: str, settings: Mapping[str, Any], n_columns: int) -> str:
 
 
 def rehearse(request: str = "") -> None:
-    """Compile a mixture's share of kernels, if there is a request, and what answers need."""
+    """Compile what answers need, and a mixture's draws beside labels, if there is a request."""
+    rehearse_answer()
     if request:
         _rehearse_mixture(**json.loads(request))
-    rehearse_answer()
 
 
 def _rehearse_mixture(model: str, n_columns: int, settings: dict[str, Any]) -> None:
-    from cavity.estimators import mixtures
+    from cavity.estimators import mixtures, series
 
     given = {name: decode(value) for name, value in settings.items()}
-    mixture = getattr(mixtures, model)(**given)
-    rows = np.random.default_rng(0).standard_normal((mixture.n_clusters + 2, n_columns))
-    compile_share(mixture._plan(rows)[0])
+    rng = np.random.default_rng(0)
+    if n_columns:
+        mixture = getattr(mixtures, model)(**given)
+        plan, *_ = mixture._plan(rng.standard_normal((mixture.n_clusters + 2, n_columns)))
+    else:
+        mixture = getattr(series, model)(**given)
+        walks = rng.standard_normal((mixture.n_clusters + 2, _TIMES)).cumsum(axis=1)
+        plan, *_ = mixture._plan(mixture._read(walks))
+    compile_beside_labels(plan)
 
 
 if __name__ == "__main__":
-    rehearse(*sys.argv[1:])
+    with sharing_with_parent():
+        rehearse(*sys.argv[1:])

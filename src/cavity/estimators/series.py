@@ -13,6 +13,7 @@ from cavity.collapse.series import affordable_collapse
 from cavity.collapse.series_evidence import ROUTES
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.rehearsal import request_of
 from cavity.estimators.series_answers import SeriesAnswers
 from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_common import move_together
@@ -281,13 +282,15 @@ progress, checkpoint, keep_warmup
         draw = options.pop("draw", "auto")
         hold = check_hold(self.hold)
         units = find_units(data, bool(self.intercept), each=own_scales(self.scales, data, hold))
+        common = self._has_common_factor(data, units)
+        collapse = self._collapse_for(n, data.y.shape[1])
         problem = series_problem(
             data,
             units,
             check_priors(self.priors),
             hold,
             df=self.df,
-            common=self._has_common_factor(data, units),
+            common=common,
             draw=draw,
             keep_trends=bool(self.keep_trends),
         )
@@ -300,13 +303,17 @@ progress, checkpoint, keep_warmup
             problem.few(),
             data_digest(data.y, data.count, data.covariates, data.scatter),
             options,
-            self._collapse_for(n, data.y.shape[1]),
+            collapse,
             start=labels,
             n_start=n_start,
             anchors=(
                 (lambda: nearest_anchors(smoothed_paths(data.y, data.count), mirrored=True))
                 if self.moves and n > 1
                 else None
+            ),
+            request=request_of(
+                type(self).__name__,
+                {**self._settings(), "collapse": collapse, "common_factor": common},
             ),
         )
         return plan, units
