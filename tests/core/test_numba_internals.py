@@ -16,7 +16,7 @@ from cavity.core import cache, compile, generators
 SOURCES = [Path(module.__file__) for module in (cache, compile, generators)]
 PUBLIC = {"numba", "numba.extending", "llvmlite"}
 
-# What core/compile.py, cache.py and generators.py use beyond the documented interface, and what for.
+# What core/compile.py, cache.py and generators.py use beyond the documented interface.
 INTERNALS = {
     "numba.config.DISABLE_JIT": "refusing to run without the compiler",
     "numba._dynfunc.make_function": "functions that are only linked into kernels",

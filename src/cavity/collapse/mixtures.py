@@ -28,7 +28,6 @@ from cavity.priors.cluster import NIWPrior
 from cavity.priors.collapsed_df import with_collapsed_df
 from cavity.updates import Update
 
-
 # A member that moves under EP is projected, which takes as long as some four evidences do, and what
 # these moves accept by is an approximation: the sweep gets the time instead.
 _EP_EFFORT = 0.2
