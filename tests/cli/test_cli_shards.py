@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from cli_runs import QUICK, make_table
@@ -52,3 +53,17 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "Series cannot be spread" in cavity("fit", rows, *series, *QUICK).sentence
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
+
+
+@pytest.mark.slow
+def test_a_csv_in_blocks_shows_the_rows_that_are_followed(cavity, tmp_path):
+    table = pd.concat([make_table()[["height", "weight"]]] * 126, ignore_index=True)
+    table += np.random.default_rng(0).standard_normal(table.shape) / 10.0
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    fit = ("fit", "rows.csv", "--clusters", 3, "--collapse", "parallel", "--out", "run")
+    ran = cavity(*fit, "--quiet", *QUICK)
+    assert ran.code == 0, ran.err
+    labels = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert (len(table), len(labels)) == (5040, 5000)
+    assert labels["cluster"].nunique() == 2
+    assert cavity("report", "run").code == 0

@@ -311,6 +311,55 @@ def test_the_conditional_of_a_full_scale():
     assert (kappa, nu_after) == (0.3, nu)
 
 
+def log_spare_density(x, form, covariance):
+    """Of log(nu - d - 1) given covariances, S integrated out: joint over conditional, at any S."""
+    spare = math.exp(x)
+    nu, n = spare + D + 1.0, len(covariance)
+    precision = np.linalg.inv(covariance).sum(axis=0)
+    S = np.array([[0.5, 0.1], [0.1, 0.3]]) if form == FULL else np.diag([0.5, 0.3])
+    value = x - 2.0 * np.log(4.0 + spare)
+    value += sum(stats.invwishart.logpdf(sigma, nu, spare * S) for sigma in covariance)
+    if form == FULL:
+        value += stats.wishart.logpdf(S, 6.0, np.diag(SCALES / 6.0))
+        rate = np.diag(6.0 / SCALES) + spare * precision
+        return value - stats.wishart.logpdf(S, 6.0 + n * nu, np.linalg.inv(rate))
+    s, rate = np.diag(S), 6.0 / SCALES
+    value += stats.gamma.logpdf(s, 6.0, scale=1.0 / rate).sum()
+    rate = rate + 0.5 * spare * np.diag(precision)
+    return value - stats.gamma.logpdf(s, 6.0 + 0.5 * n * nu, scale=1.0 / rate).sum()
+
+
+@pytest.mark.parametrize("form", [DIAGONAL, FULL], ids=["diagonal", "full"])
+def test_degrees_of_freedom_given_the_covariances(form):
+    """The density with the mean covariance integrated out, and hardly a trace of the last draw."""
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((4, D, D)) + 2.0 * np.eye(D)
+    covariance = 0.3 * root @ root.transpose(0, 2, 1)
+    parameters = gaussian_parameters(D, 8)
+    for k, sigma in enumerate(covariance):
+        lower = np.linalg.cholesky(sigma)
+        parameters.whiten[:, :, k] = np.linalg.inv(lower)
+        parameters.half_log_det[k] = np.log(np.diag(lower)).sum()
+    family = normal_inverse_wishart(np.zeros(D), 0.3, 5.5, np.diag(SCALES), 8)
+    at_these = At(family, parameters, np.array([3, 1, 5, 2, 0, 0, 0, 0]))
+    update = ClusterHyperpriors(D, ScalePrior(form, 6.0, SCALES), 4.0)
+    draws = np.empty(6000)
+    for j in range(draws.size):
+        update.draw(at_these, rng)
+        draws[j] = math.log(common_of(family.prior, D).nu[0] - D - 1.0)
+    assert np.corrcoef(draws[1:], draws[:-1])[0, 1] < 0.2
+    grid = np.linspace(math.log(LEAST), math.log(MOST), 400)
+
+    def p_value(known):
+        log_p = np.array([log_spare_density(x, form, known) for x in grid])
+        cdf = np.concatenate([[0.0], np.cumsum(np.exp(log_p - log_p.max()))])
+        middles = np.append(grid, grid[-1]) - 0.5 * (grid[1] - grid[0])
+        return stats.kstest(np.interp(draws[::3], middles, cdf / cdf[-1]), "uniform").pvalue
+
+    assert p_value(covariance) > LEVEL
+    assert p_value(covariance[:3]) < 1e-6  # negative control: a cluster is forgotten
+
+
 def test_log_densities_against_scipy():
     rng = np.random.default_rng(1)
     family = normal_inverse_wishart(*from_priors(rng), 8)

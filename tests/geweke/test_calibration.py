@@ -122,6 +122,7 @@ def p_values(found):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", [StudentTMixture, GaussianMixture])
 def test_default_fits_are_calibrated(kind, monkeypatch):
     p = p_values(ranks(kind, monkeypatch, N_DATA))
@@ -129,6 +130,7 @@ def test_default_fits_are_calibrated(kind, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_calibration_notices_another_prior(monkeypatch):
     """Negative control: a sampler whose clusters have strengths that the generator has not."""
 

@@ -134,8 +134,10 @@ class RowsModel(Model):
 
     def shown(self, selection: Any, estimator: Any) -> Any:
         """All rows, or those that a fit over blocks of rows has followed."""
-        followed = estimator.posterior_.summaries.get("followed_rows")
-        return selection.table if followed is None else selection.table.iloc[followed]
+        from cavity.cli.shards import followed_table
+
+        followed = followed_table(estimator)
+        return selection.table if followed is None else followed
 
     def tail(self, estimator: Any, table: Any) -> np.ndarray | None:
         """How far out each row of the fit lies; None where the rows are not at hand."""

@@ -3,7 +3,15 @@
 Sigma_k ~ IW(nu, (nu - d - 1) S). With nu just above d + 1 every cluster has a shape of its own; as
 nu grows they come to share S. c = nu - d - 1 has the density t / (t + c)^2, cut to [1, 1e5]: its
 median is t, and no order of magnitude is ruled out. It is drawn by a slice step on its logarithm,
-given the covariances of the occupied clusters.
+given the covariances of the K occupied clusters, P the sum of their inverses. Where S is learned, it
+is integrated out: given S, nu moves in small steps, for S is close to what makes the covariances
+likely under the nu that it was drawn with. With the priors of `covariance_scale`,
+
+    integral of |S|^(K nu / 2) exp(-c tr(S P) / 2) p(S) dS
+
+is 2^(d a) Gamma_d(a) |g M^-1 + c P|^-a with a = (g + K nu) / 2 for a full matrix, up to a constant,
+and the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with a = shape + K nu / 2 for
+a diagonal one. S is drawn afterwards.
 """
 
 from __future__ import annotations
@@ -11,10 +19,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.core.slices import log_target, slice_step
+from cavity.core.slices import height_at, log_target, slice_step
 from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity.priors.cluster import Common
+from cavity.priors.covariance_scale import DIAGONAL, FIXED, ScalePrior, rate_of_scale
 
 LEAST, MOST = 1.0, 1e5
 
@@ -22,12 +34,14 @@ LEAST, MOST = 1.0, 1e5
 class LogSpare(NamedTuple):
     """Density of log(nu - d - 1) given the covariances of the occupied clusters."""
 
-    d: int
+    scale: ScalePrior
     n_clusters: int
-    log_det_scale: float  # of S
     log_dets: float  # sum of log|Sigma_k|
-    trace: float  # sum of tr(S Sigma_k^-1)
+    precision: np.ndarray  # (d, d), sum of Sigma_k^-1
+    log_det_scale: float  # of a fixed S
+    trace: float  # sum of tr(S Sigma_k^-1), of a fixed S
     typical: float
+    work: np.ndarray  # (d, d)
 
 
 @log_target.register(LogSpare)
@@ -35,32 +49,59 @@ def _(density, x):
     spare = math.exp(x)
     if spare < LEAST or spare > MOST:
         return -math.inf
-    d = density.d
+    scale = density.scale
+    d = scale.mean.shape[0]
     nu = spare + d + 1.0
-    each = 0.5 * nu * (d * (x - math.log(2.0)) + density.log_det_scale)
-    each -= log_multigamma(0.5 * nu, d)
-    total = density.n_clusters * each - 0.5 * nu * density.log_dets - 0.5 * spare * density.trace
-    return total + x - 2.0 * math.log(density.typical + spare)
+    power = 0.5 * density.n_clusters * nu
+    total = power * d * (x - math.log(2.0)) - density.n_clusters * log_multigamma(0.5 * nu, d)
+    total += x - 2.0 * math.log(density.typical + spare) - 0.5 * nu * density.log_dets
+    if scale.form == FIXED:
+        total += power * density.log_det_scale - 0.5 * spare * density.trace
+    elif scale.form == DIAGONAL:
+        power += scale.strength
+        total += d * math.lgamma(power)
+        for j in range(d):
+            rate = scale.strength / scale.mean[j] + 0.5 * spare * density.precision[j, j]
+            total -= power * math.log(rate)
+    else:
+        if not rate_of_scale(scale, density.precision, spare, density.work):
+            return -math.inf
+        power += 0.5 * scale.strength
+        total += power * d * math.log(2.0) + log_multigamma(power, d)
+        for r in range(d):
+            total -= 2.0 * power * math.log(density.work[r, r])
+    return total
 
 
 @jit(internal=True)
-def draw_df(typical, common, rng):
-    """Draw the degrees of freedom in place; False if S is not positive definite to rounding."""
+def draw_df(typical, scale, common, rng):
+    """Draw the degrees of freedom in place; False if no determinant is left by rounding."""
     d = common.centre.shape[0]
     root = common.work[0]
-    trace = 0.0
-    for r in range(d):
-        for c in range(d):
-            root[r, c] = common.scale[r, c]
-            trace += common.scale[r, c] * common.precision[r, c]
-    if not cholesky_in_place(root):
+    log_det = trace = 0.0
+    if scale.form == FIXED:
+        for r in range(d):
+            for c in range(d):
+                root[r, c] = common.scale[r, c]
+                trace += common.scale[r, c] * common.precision[r, c]
+        if not cholesky_in_place(root):
+            return False
+        for r in range(d):
+            log_det += 2.0 * math.log(root[r, r])
+    density = LogSpare(
+        scale,
+        common.n_clusters[0],
+        common.log_dets[0],
+        common.precision,
+        log_det,
+        trace,
+        typical,
+        root,
+    )
+    x = math.log(common.nu[0] - d - 1.0)
+    if not height_at(density, x) > -math.inf:
         return False
-    log_det = 0.0
-    for r in range(d):
-        log_det += 2.0 * math.log(root[r, r])
-    density = LogSpare(d, common.n_clusters[0], log_det, common.log_dets[0], trace, typical)
-    x = slice_step(density, math.log(common.nu[0] - d - 1.0), 1.0, rng)
-    common.nu[0] = math.exp(x) + d + 1.0
+    common.nu[0] = math.exp(slice_step(density, x, 1.0, rng)) + d + 1.0
     return True
 
 

@@ -46,6 +46,16 @@ class ScalePrior(NamedTuple):
 
 
 @jit(internal=True)
+def rate_of_scale(prior, precision, spare, root):
+    """Cholesky factor of g M^-1 + c P, for a full matrix; False if there is none to rounding."""
+    for r in range(root.shape[0]):
+        for c in range(r + 1):
+            root[r, c] = spare * precision[r, c]
+        root[r, r] += prior.strength / prior.mean[r]
+    return cholesky_in_place(root)
+
+
+@jit(internal=True)
 def draw_scale(prior, common, rng):
     """Draw the mean covariance in place; False if rounding left nothing to draw from."""
     d = prior.mean.shape[0]
@@ -59,11 +69,7 @@ def draw_scale(prior, common, rng):
             scale[j, j] = rng.standard_gamma(prior.strength + 0.5 * df) / rate
         return True
     root = common.work[0]
-    for r in range(d):
-        for c in range(r + 1):
-            root[r, c] = spare * common.precision[r, c]
-        root[r, r] += prior.strength / prior.mean[r]
-    if not cholesky_in_place(root):
+    if not rate_of_scale(prior, common.precision, spare, root):
         return False
     # Bartlett: S = (L^-T A)(L^-T A)' with L L' the rate and A A' a standard Wishart draw. Rows
     # hold columns of A, for the substitution.

@@ -23,10 +23,11 @@ from cavity.updates import CLUSTER_PRIOR, Chain, Update
 def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, common, rng):
     """Draw what is learned given the occupied clusters' parameters; 0 or which part failed."""
     read_common(common, natural, parameters, counts)
+    # Degrees of freedom first: the mean covariance is integrated out of their draw.
+    if typical > 0.0 and not draw_df(typical, scale, common, rng):
+        return 2
     if scale.form != FIXED and not draw_scale(scale, common, rng):
         return 1
-    if typical > 0.0 and not draw_df(typical, common, rng):
-        return 2
     if spread.shape > 0.0 and not draw_spread(spread, common, parameters, counts, rng):
         return 3
     write_common(common, natural)
