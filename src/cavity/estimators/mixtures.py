@@ -32,7 +32,7 @@ from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.shard_answers import ShardAnswers
 from cavity.estimators.sharded import check_client, check_prior, fit_rows, is_in_shards, source_of
-from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.start import STARTS, initial_labels, runs_of
 from cavity.estimators.validation import (
     check_choice,
     check_finite,
@@ -354,6 +354,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             self._collapse_options(),
             start=labels,
             n_start=n_start if known is None else max(n_start, known.names.size),
+            n_runs=runs_of(start, X.shape, n_start, self.n_warmup),
             places=row_places(weight, home, n, self.noise),
             describe=describe,
             cluster_parameters=("weight", "mean", "covariance"),

@@ -29,7 +29,7 @@ from cavity.estimators.gaps import filled
 from cavity.estimators.imputing import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
-from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.start import STARTS, initial_labels, runs_of
 from cavity.estimators.table_answers import TableAnswers, digest_of
 from cavity.estimators.validation import (
     check_choice,
@@ -348,6 +348,7 @@ covariance_prior_df, covariance_prior_scale, collapse_options, loss
             },
             start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
             n_start=n_start,
+            n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
             from_slots=True,

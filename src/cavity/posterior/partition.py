@@ -18,8 +18,8 @@ _SEARCH_CELLS = 100_000_000
 _TREE_MAX = 4_000
 _RESTARTS = 16
 _START_CELLS = 200_000
-_START_WORK = 1.2e9
-_TOTAL_WORK = 2e9
+_START_WORK = 3e8
+_TOTAL_WORK = 5e8
 
 
 def largest_first(labels: np.ndarray) -> np.ndarray:
