@@ -435,8 +435,8 @@ class StudentTMixture(_Mixture):
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
         ``n_clusters``: each further one is half as likely, and how equal their sizes are is
-        learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty; the
-        last two leave the number open.
+        learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty;
+        the last two leave the number open.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
         Pitman-Yor processes. By default it is learned under ``"finite"``, one over ``n_clusters``
