@@ -47,9 +47,11 @@ def simulated(kind, rng):
     df = np.inf
     while kind is StudentTMixture and not LOWEST <= df <= HIGHEST:
         df = rng.gamma(DF_PRIOR[0], 1.0 / DF_PRIOR[1])
-    chance = FiniteMixture().ratio ** np.arange(K)
-    number = rng.choice(np.arange(1, K + 1), p=chance / chance.sum())
-    z = rng.choice(number, size=N, p=rng.dirichlet(np.ones(number)))
+    prior = FiniteMixture()
+    chances = prior.ratio ** np.arange(1, K + 1)
+    number = 1 + rng.choice(K, p=chances / chances.sum())
+    concentration = rng.gamma(prior.gamma[0], 1.0 / prior.gamma[1])
+    z = rng.choice(number, size=N, p=rng.dirichlet(np.full(number, concentration)))
     y = np.empty((N, D))
     for k in np.unique(z):
         members = z == k
@@ -59,6 +61,7 @@ def simulated(kind, rng):
         noise = rng.multivariate_normal(np.zeros(D), covariance, members.sum())
         y[members] = mean + noise / np.sqrt(u)[:, None]
     truth = {
+        "concentration": concentration,
         "covariance_prior_df": nu,
         "mean_prior_strength": kappa,
         "centre": centre[0],
@@ -103,7 +106,7 @@ def ranks(kind, monkeypatch, n_data, spoil=lambda settings: settings):
         values = {name: np.array([row[name] for row in labels]) for name in labels[0]}
         values |= {
             name: drawn[name].ravel()
-            for name in ("covariance_prior_df", "mean_prior_strength", "df")
+            for name in ("concentration", "covariance_prior_df", "mean_prior_strength", "df")
             if name in drawn
         }
         values["centre"] = drawn["mean_prior_centre"][..., 0].ravel()

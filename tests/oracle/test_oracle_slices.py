@@ -12,7 +12,7 @@ from scipy import special, stats
 from cavity.core.compile import compiled
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, slice_df
 from cavity.priors.concentration import update_concentration
-from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
+from cavity.priors.partition import dirichlet, dirichlet_process, finite, pitman_yor
 
 N_DRAWS, THIN = 4000, 8
 
@@ -69,14 +69,26 @@ def multinomial(counts, concentration):
     return special.gammaln(total) - special.gammaln(total + counts.sum()) + each.sum(axis=1)
 
 
+def unknown_number(counts, concentration):
+    """Two thirds as likely for each of up to four clusters, K summed out."""
+    sizes, n, most = counts[counts > 0], counts.sum(), counts.size
+    k = np.arange(sizes.size, most + 1)[:, None]
+    terms = k * np.log(2 / 3) - special.gammaln(k - sizes.size + 1) + special.gammaln(k + 1)
+    terms = terms + special.gammaln(k * concentration) - special.gammaln(k * concentration + n)
+    each = special.gammaln(concentration[:, None] + sizes)
+    each = each - special.gammaln(concentration)[:, None]
+    return special.logsumexp(terms, axis=0) + each.sum(axis=1)
+
+
 @pytest.mark.parametrize(
     ("prior", "likelihood"),
     [
         (dirichlet(4), multinomial),
+        (finite(4, 10, 1.0, 2 / 3), unknown_number),
         (dirichlet_process(4), lambda c, a: restaurant(c[c > 0], a, 0.0)),
         (pitman_yor(4, 1.0, 0.3), lambda c, a: restaurant(c[c > 0], a, 0.3)),
     ],
-    ids=["dirichlet", "dp", "pitman-yor"],
+    ids=["dirichlet", "finite", "dp", "pitman-yor"],
 )
 def test_concentration(prior, likelihood):
     rng = np.random.default_rng(1)

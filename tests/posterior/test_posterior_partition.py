@@ -12,7 +12,6 @@ from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior import search as search_module
 from cavity.posterior._draws import distinct
 from cavity.posterior.partition import find_partition, largest_first
-from cavity.posterior.record import RunRecord
 from cavity.posterior.search import Problem
 
 LOSSES = [("vi", 1.0), ("vi", 0.6), ("vi", 1.5), ("binder", 1.0), ("binder", 0.5), ("omari", 1.0)]
@@ -283,13 +282,22 @@ def test_twenty_thousand_observations():
 
 
 def test_max_clusters_is_a_limit_on_the_estimate():
-    """Observations that keep no company would stand alone, unless the model has no room."""
+    """Observations that keep no company would stand alone, in clusters that no draw has."""
     rng = np.random.default_rng(0)
     draws = np.repeat(np.arange(6), 20)[None].repeat(120, axis=0)
     draws[:, ::40] = rng.integers(6, size=(120, 3))
-    free = Posterior.from_labels(draws).partition()
-    held = Posterior.from_labels(draws, record=RunRecord("", max_clusters=6)).partition()
-    assert free.n_clusters > 6
-    assert held.n_clusters == 6
-    assert held.expected_loss >= free.expected_loss
+    for loss in ("vi", "binder", "omari"):
+        held = Posterior.from_labels(draws).partition(loss)
+        free = Posterior.from_labels(draws).partition(loss, max_clusters=None)
+        assert free.n_clusters > 6
+        assert held.n_clusters == 6
+        assert held.expected_loss >= free.expected_loss
     assert Posterior.from_labels(draws).partition(max_clusters=1).n_clusters == 1
+
+
+def test_the_estimate_has_as_many_clusters_as_half_of_the_draws():
+    draws = np.tile([0, 0, 0, 1, 1, 1, 2], (5, 1))
+    draws[:2, 6] = 1
+    assert Posterior.from_labels(draws).partition().n_clusters == 3
+    draws[:3, 6] = 1
+    assert Posterior.from_labels(draws).partition().n_clusters == 2

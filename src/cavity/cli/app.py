@@ -251,8 +251,8 @@ def fit(
     loss: Annotated[
         Text,
         typer.Option(
-            help="What the single best answer minimises: vi, binder or omari (one minus adjusted "
-            "Rand)."
+            help="What the single best answer minimises: omari (one minus adjusted Rand; the "
+            "default), vi or binder."
         ),
     ] = None,
     series: Annotated[

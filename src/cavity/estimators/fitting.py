@@ -18,6 +18,7 @@ from cavity.collapse.ep import EPCollapse
 from cavity.core.beside import compiled_beside
 from cavity.core.cache import kernels_are_kept
 from cavity.core.progress import say
+from cavity.estimators.start import chosen_run
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
@@ -83,6 +84,8 @@ class Plan:
         ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
         How many clusters these may name.
+    n_runs : int
+        Short runs that a chain chooses its start from; ``start`` is then asked for each of them.
     fingerprint : mapping
         What identifies the run, for its checkpoint.
     describe, cluster_parameters, marginal, from_slots
@@ -112,6 +115,7 @@ class Plan:
     anchors: Callable[[], Anchors] | None = None
     places: RowPlaces | None = None
     request: str = ""
+    n_runs: int = 1
 
     @property
     def n_slots(self) -> int:
@@ -302,12 +306,17 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
 
     anchors: Anchors | None = None
 
-    def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(chain, rng)
+    def begun(start: int, rng: np.random.Generator) -> PartitionSampler:
+        z = plan.start(start, rng)
         parts = plan.assemble(plan.n_slots)
         parts.collapse.warm_up(settings.n_warmup)
         moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup)
         return plan.sampler(parts, z, rng, moves)
+
+    def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
+        if plan.n_runs == 1:
+            return begun(chain, rng)
+        return chosen_run(lambda run: begun(run, rng), plan.n_runs, plan.max_clusters, rng)
 
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():

@@ -32,7 +32,7 @@ from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.shard_answers import ShardAnswers
 from cavity.estimators.sharded import check_client, check_prior, fit_rows, is_in_shards, source_of
-from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.start import STARTS, initial_labels, runs_of
 from cavity.estimators.structures import (
     FULL,
     block_names,
@@ -407,6 +407,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             self._collapse_options(),
             start=labels,
             n_start=n_start if known is None else max(n_start, known.names.size),
+            n_runs=runs_of(start, X.shape, n_start, self.n_warmup),
             places=row_places(weight, home, n, self.noise),
             describe=describe,
             cluster_parameters=("weight", *block_names(self.covariance)),
@@ -488,14 +489,15 @@ class StudentTMixture(_Mixture):
         rows and more, shared by `n_jobs` threads or a cluster.
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
-        ``n_clusters``: each further one is half as likely, and all proportions are equally
-        likely. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty; the
-        last two leave the number open.
+        ``n_clusters``: each further one is half as likely, and how equal their sizes are is
+        learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty;
+        the last two leave the number open.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
-        Pitman-Yor processes. By default it is one over ``n_clusters`` under ``"dirichlet"``, so
-        that clusters which the data do not need stay empty, and 1 under the others. A learned
-        one has a Gamma(1, 0.1) prior under ``"dirichlet"`` and Gamma(1, 1) under the others.
+        Pitman-Yor processes. By default it is learned under ``"finite"``, one over ``n_clusters``
+        under ``"dirichlet"``, so that clusters which the data do not need stay empty, and 1 under
+        the others. A learned one has a Gamma(1, 0.1) prior under ``"finite"`` and
+        ``"dirichlet"``, and Gamma(1, 1) under the others.
     n_chains : int
         Independent chains.
     n_warmup : int
@@ -513,8 +515,11 @@ class StudentTMixture(_Mixture):
         Stop sampling after so many seconds, with the draws there are by then. How many these are
         depends on the machine, so that the same seed need not give the same draws.
     init : {"dispersed", "k-means++", "random"} or array of labels
-        Where chains start: from a k-means of their own, at random, or every second one at random,
-        so that chains which agree have not merely begun alike.
+        Where chains start: from a k-means of their own, at random, or dispersed. Then each chain
+        makes 4 to 16 short runs, every second one from a random start, and goes on with one,
+        drawn by the mass of the place it came to; of more than 2,000 rows, or with a warm-up below
+        120 sweeps, every second chain starts at random and the others from k-means. So chains
+        which agree have not merely begun alike.
     n_jobs : int or None
         Threads. The draws do not depend on it.
     random_state : int, Generator or None
@@ -553,9 +558,9 @@ class StudentTMixture(_Mixture):
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
         of a row that stays in its cluster is computed anew every so many sweeps (by default
         warm-up finds how many, by how stale the sites become).
-    loss : {"vi", "binder", "omari"} or Loss
-        What ``labels_`` minimises on average over the posterior: variation of information,
-        Binder's loss, one minus the adjusted Rand index, or a `cavity.posterior.Loss` with unequal
+    loss : {"omari", "vi", "binder"} or Loss
+        What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
+        index, variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal
         costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
 
     Attributes

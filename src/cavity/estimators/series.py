@@ -113,7 +113,7 @@ progress, checkpoint, keep_warmup
         collapses always do. For ``collapse="collapsed"``, ``route``: ``"information"``,
         ``"filter"`` or ``"auto"``, the cheaper. For ``"ep"``: ``fraction`` and ``damping`` of site
         updates, ``pass_every``: full EP passes every so many sweeps.
-    loss : {"vi", "binder", "omari"} or Loss
+    loss : {"omari", "vi", "binder"} or Loss
         As for `StudentTMixture`.
 
     Attributes

@@ -30,7 +30,7 @@ from cavity.estimators.imputing import DATA
 from cavity.estimators.mixtures import FEW, HELD, _row_names
 from cavity.estimators.recording import within_steps
 from cavity.estimators.sharded import check_client
-from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.start import STARTS, initial_labels, runs_of
 from cavity.estimators.structures import (
     FULL,
     block_names,
@@ -375,6 +375,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             },
             start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
             n_start=n_start,
+            n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
             from_slots=self.covariance == FULL,

@@ -36,6 +36,6 @@ class StandardMoves(Move):
 
     name = "standard"
     kinds = ("exchange", "reshuffle", "split_merge", "pinch")
-    shares = (0.3, 0.2, 0.3, 0.3)
+    shares = (0.3, 0.2, 1.2, 0.2)
     least_cost = (0.05, 0.05, 0.05, 0.0)
     kernel = staticmethod(_all)

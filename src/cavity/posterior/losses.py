@@ -25,7 +25,7 @@ from cavity.posterior._draws import as_labels, canonical, iter_canonical, smalle
 
 LOSSES = ("vi", "binder", "omari")
 # Of every estimate, where nothing else is asked for.
-DEFAULT = "vi"
+DEFAULT = "omari"
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,29 @@ def label_entropy(draws: np.ndarray, reference: np.ndarray) -> float:
     return float(-np.sum(share * np.log(np.maximum(share, 1e-300))))
 
 
+def log_mass(
+    draws: np.ndarray, mode: np.ndarray, log_marginal: np.ndarray, max_clusters: int | None
+) -> tuple[float, float]:
+    """Estimated log mass of the place that draws are from, and the labels' entropy in it.
+
+    Parameters
+    ----------
+    draws : array of int, shape (draw, n)
+    mode : array of int, shape (n,)
+        The labels among them of highest density.
+    log_marginal : array
+        Log joint densities there, with cluster parameters integrated out.
+    max_clusters : int or None
+        Names that clusters may have, where the prior is over labels.
+    """
+    entropy = label_entropy(draws, mode)
+    mass = float(log_marginal.mean()) + entropy
+    if max_clusters is not None:
+        number = np.array([len(np.unique(row)) for row in evenly(draws, _MATCHED_DRAWS)])
+        mass += float(np.mean([_log_names(max_clusters, int(k)) for k in number]))
+    return mass, entropy
+
+
 def find_modes(
     labels: Sequence[np.ndarray],
     between: np.ndarray,
@@ -194,11 +217,8 @@ def find_modes(
         values = log_marginal[list(chains)]
         draws = np.concatenate([evenly(labels[c], _MATCHED_DRAWS) for c in chains])
         best = max(chains, key=lambda c: float(log_marginal[c].max()))
-        entropy[m] = label_entropy(draws, labels[best][int(log_marginal[best].argmax())])
-        weight[m] = values.mean() + entropy[m]
-        if max_clusters is not None:
-            number = np.array([len(np.unique(row)) for row in evenly(draws, _MATCHED_DRAWS)])
-            weight[m] += float(np.mean([_log_names(max_clusters, int(k)) for k in number]))
+        mode = labels[best][int(log_marginal[best].argmax())]
+        weight[m], entropy[m] = log_mass(draws, mode, values, max_clusters)
         error[m] = values.std() / math.sqrt(max(float(ess(values, "mean")), 1.0))
     top = int(weight.argmax())
     modes = []

@@ -18,8 +18,8 @@ _SEARCH_CELLS = 100_000_000
 _TREE_MAX = 4_000
 _RESTARTS = 16
 _START_CELLS = 200_000
-_START_WORK = 1.2e9
-_TOTAL_WORK = 2e9
+_START_WORK = 3e8
+_TOTAL_WORK = 5e8
 
 
 def largest_first(labels: np.ndarray) -> np.ndarray:
@@ -123,8 +123,8 @@ def find_partition(
         Fixed by default: the same draws give the same answer.
     n_restarts : int, optional
         Random-order restarts, and kicks (two clusters dissolved together) from the best found.
-        By default 16, fewer where they would take more than 2e9 (observation, draw, cluster)
-        steps, a few seconds.
+        By default 16, fewer where they would take more than 5e8 (observation, draw, cluster)
+        steps, a second or two.
     max_clusters : int, optional
         Most clusters that the estimate may have; by default a quarter more than any draw or cut
         it starts from has, plus 8.
@@ -137,7 +137,7 @@ def find_partition(
     Notes
     -----
     Large problems are handled leaner. Above 4,000 observations no tree is built. Where comparing
-    every draw with every other costs more than 4e9 steps, draws are screened against an even
+    every draw with every other costs more than 3e8 steps, draws are screened against an even
     subset first. With more than 1e8 labels in all, the search uses an even subset of the draws;
     the expected loss returned is over all of them. Where the counts would take more than 0.8 GB
     (thousands of clusters in each of many draws) the best draw or tree cut is returned as it is.

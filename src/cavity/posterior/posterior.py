@@ -185,15 +185,17 @@ class Posterior(KeptDraws, Plots):
             `cavity.posterior.Loss` with unequal costs; by default that of the fit.
         **options
             `random_state`, `n_restarts`, `max_clusters`: see
-            `cavity.posterior.partition.find_partition`. Where the model allows only so many
-            clusters (``record.max_clusters``), so does the estimate.
+            `cavity.posterior.partition.find_partition`. Unless `max_clusters` says otherwise
+            the estimate has no more clusters than the draws have at the median: without that
+            limit, a loss that counts pairs leaves rows that could be anywhere alone in clusters
+            that no draw has.
 
         Returns
         -------
         Partition
         """
         chosen = self.loss if loss is None else as_loss(loss)
-        options.setdefault("max_clusters", self.record.max_clusters)
+        options.setdefault("max_clusters", self._usual_clusters)
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
@@ -202,7 +204,12 @@ class Posterior(KeptDraws, Plots):
     @property
     def has_partition(self) -> bool:
         """Whether the default estimate was searched for already, so that `partition` is quick."""
-        return (self.loss, ("max_clusters", self.record.max_clusters)) in self._partitions
+        return (self.loss, ("max_clusters", self._usual_clusters)) in self._partitions
+
+    @property
+    def _usual_clusters(self) -> int:
+        """Clusters that at least half of the draws have no more of."""
+        return int(np.quantile(self.n_occupied, 0.5, method="higher"))
 
     def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
         """Labels of the partition asked about; the estimate by default."""

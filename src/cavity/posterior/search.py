@@ -12,7 +12,7 @@ from cavity.posterior.losses import Loss, loss_table, losses_to_rows
 
 MERGE_MAX = 400
 COUNT_BYTES = 800_000_000
-PAIR_COST = 1_000_000_000
+PAIR_COST = 300_000_000
 _MAX_ROUNDS = 20
 _MAX_SCANS = 20
 _N_ZEALOUS = 10

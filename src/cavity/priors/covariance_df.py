@@ -25,7 +25,6 @@ from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
 from cavity.core.slices import height_at, log_target, slice_step
 from cavity.families.normal_inverse_wishart import log_multigamma
-from cavity.priors.cluster import Common
 from cavity.priors.covariance_scale import DIAGONAL, FIXED, ScalePrior, rate_of_scale
 
 LEAST, MOST = 1.0, 1e5

@@ -148,8 +148,9 @@ class FiniteMixture(_Concentrated):
     Parameters
     ----------
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster, or learn it from the sizes; None is 1, under which all
-        proportions are equally likely.
+        Dirichlet parameter of each cluster; 1 makes all proportions equally likely, more makes
+        equal ones likelier. None, like "learn", learns it from the sizes, under an exponential
+        prior of mean 10.
     ratio : float
         How likely K + 1 clusters are beside K; with 1 every number is as likely as any other.
     """
@@ -157,6 +158,7 @@ class FiniteMixture(_Concentrated):
     ratio: float = 0.5
 
     is_open: ClassVar[bool] = False
+    gamma: ClassVar[tuple[float, float]] = (1.0, 0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,6 +166,11 @@ class FiniteMixture(_Concentrated):
         good = isinstance(value, Real) and not isinstance(value, bool)
         if not good or not 1e-3 <= float(value) <= 1e3:
             raise ValueError(f"ratio must be a number from 0.001 to 1000, not {value!r}.")
+
+    @property
+    def learned(self) -> bool:
+        """Whether the concentration is drawn with the rest."""
+        return self.concentration is None or super().learned
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""

@@ -215,6 +215,11 @@ class PartitionSampler:
         self._log_marginal = float(total - after)
         return float(total)
 
+    def log_marginal(self) -> float:
+        """Log joint density without cluster parameters, where ``from_slots`` holds."""
+        self.log_joint()
+        return self._log_marginal
+
     def record(self) -> dict[str, np.ndarray]:
         """Cluster parameters, whatever the updates show, log densities and concentration.
 
