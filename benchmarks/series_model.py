@@ -72,6 +72,8 @@ def coverage(first=200, n=8, **settings):
                 s.series_["a"].mean(),
             ])  # fmt: skip
         print(f"{name:26s}", "  ".join(f"{v:6.3f}" for v in np.mean(rows, 0)), flush=True)
+        error = np.std(rows, 0, ddof=1) / np.sqrt(n)
+        print(f"{'  standard error':26s}", "  ".join(f"{v:6.3f}" for v in error), flush=True)
 
 
 def _sales():
