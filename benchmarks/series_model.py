@@ -72,9 +72,12 @@ def coverage(first=200, n=8, **settings):
                 s.series_["a"].mean(),
             ])  # fmt: skip
         print(f"{name:26s}", "  ".join(f"{v:6.3f}" for v in np.mean(rows, 0)), flush=True)
+        error = np.std(rows, 0, ddof=1) / np.sqrt(n)
+        print(f"{'  standard error':26s}", "  ".join(f"{v:6.3f}" for v in error), flush=True)
 
 
-def _sales():
+def sales_of_seattle():
+    """Log prices, month and covariates of every sale."""
     from cavity.datasets import fetch_seattle_sales
 
     sales = fetch_seattle_sales()
@@ -90,7 +93,7 @@ NAMES = {"series": "region", "time": "month", "value": "log_price"}
 
 def seattle(first=200, n=3, **settings):
     """90% intervals of held-out sales, and of those of the last six months."""
-    sales = _sales()
+    sales = sales_of_seattle()
     last = sales["month"] > sales["month"].max() - 6
     for seed in range(first, first + n):
         rng = np.random.default_rng(seed)
@@ -107,7 +110,7 @@ def seattle(first=200, n=3, **settings):
 
 def start(first=200, n=2, **settings):
     """How much the tracts' trends change in their first months, and later."""
-    sales = _sales()
+    sales = sales_of_seattle()
     for seed in range(first, first + n):
         s = SeriesMixture(10, random_state=seed, **QUICK | settings)
         s.fit(sales, **NAMES, covariates=["log_sqft", "bathrooms"])

@@ -27,6 +27,7 @@ PALETTE = {
 SAMPLERS = {
     "ep": {"color": PALETTE["green"], "linestyle": "-", "marker": "o"},
     "collapsed": {"color": PALETTE["vermilion"], "linestyle": "--", "marker": "s"},
+    "corrected": {"color": PALETTE["purple"], "linestyle": ":", "marker": "D"},
     "blocked": {"color": PALETTE["vermilion"], "linestyle": "--", "marker": "s"},
     "naive": {"color": PALETTE["blue"], "linestyle": "-.", "marker": "^"},
     "gaussian": {"color": PALETTE["purple"], "linestyle": ":", "marker": "D"},

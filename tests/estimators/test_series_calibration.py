@@ -45,7 +45,10 @@ def inverse_gamma(rng, shape, scale, size=None):
 def simulate(rng, common):
     """Everything from the default priors, and data."""
     p = PRIOR
-    truth = {"z": rng.choice(K, N, p=rng.dirichlet(np.ones(K)))}
+    # The number of clusters, each further one half as likely; their weights; their names.
+    n_clusters = rng.choice(K, p=0.5 ** np.arange(K) / (2.0 - 0.5 ** (K - 1))) + 1
+    names = rng.permutation(K)[:n_clusters]
+    truth = {"z": rng.choice(names, N, p=rng.dirichlet(np.ones(n_clusters)))}
     a_mean, a_var = inside(rng, 0.0, p.a[0]), inverse_gamma(rng, *p.a[1:])
     truth["a"] = np.array([inside(rng, a_mean, math.sqrt(a_var)) for _ in range(N)])
     for name in ("loading", "common"):
@@ -96,7 +99,7 @@ def statistics(z, a, loading, var_x, var_y, df, last, Y, common):
     return found
 
 
-def ranks(n_sets, monkeypatch, *, common=False, signs=True, seed=0):
+def ranks(n_sets, monkeypatch, *, common=False, signs=True, collapse="auto", seed=0):
     """Uniform variables in (0, 1), if the sampler is right: one per data set and statistic."""
 
     def held(data, intercept, each=False):
@@ -118,7 +121,7 @@ def ranks(n_sets, monkeypatch, *, common=False, signs=True, seed=0):
         rng = np.random.default_rng([seed, number])
         Y, truth = simulate(rng, common)
         s = SeriesMixture(
-            K, collapse="collapsed", concentration=1.0, common_factor=common, n_chains=1,
+            K, collapse=collapse, moves=collapse == "auto", common_factor=common, n_chains=1,
             n_warmup=200, n_draws=DRAWS, thin=THIN, random_state=number, progress=False, n_jobs=1,
         ).fit(Y)  # fmt: skip
         p = s.posterior_
@@ -160,6 +163,12 @@ def test_the_default_is_calibrated(monkeypatch, common):
 
 
 @pytest.mark.timeout(3600)
+def test_the_exact_collapse_is_calibrated(monkeypatch):
+    found = uniformity(ranks(SETS, monkeypatch, collapse="collapsed"))
+    assert min(found.values()) > LEVEL, found
+
+
+@pytest.mark.timeout(3600)
 def test_labels_drawn_without_their_signs_are_noticed(monkeypatch):
-    found = uniformity(ranks(SETS, monkeypatch, signs=False))
+    found = uniformity(ranks(SETS, monkeypatch, signs=False, collapse="collapsed"))
     assert min(found.values()) < LEVEL, found

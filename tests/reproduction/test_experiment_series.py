@@ -13,14 +13,17 @@ from reproduction import series as series_module
 
 CLAIMS = [
     "collapsed and ep: NMI per sweep alike",
+    "collapsed and corrected: NMI per sweep alike",
     "collapsed above naive per sweep in NMI, in the last quarter",
     "ep above naive per sweep in NMI, in the last quarter",
     "collapsed above naive per sweep in log likelihood, in the last quarter",
     "ep above naive per sweep in log likelihood, in the last quarter",
     "ep above collapsed per second in NMI",
     "ep above naive per second in NMI",
+    "corrected above collapsed per second in NMI",
     "ep above collapsed per second in log likelihood",
     "ep above naive per second in log likelihood",
+    "corrected above collapsed per second in log likelihood",
     "posterior of the mean a alike for ep and collapsed",
     "posterior of the mean |λ| alike for ep and collapsed",
     "posterior of the mean σ²y alike for ep and collapsed",
@@ -31,14 +34,14 @@ CLAIMS = [
 def test_quick_series(tmp_path):
     outcome = reproduce("series", tmp_path, quick=True, progress=False)
     trace = outcome.tables["trace"]
-    assert set(trace["sampler"]) == {"naive", "collapsed", "ep"}
+    assert set(trace["sampler"]) == {"naive", "collapsed", "ep", "corrected"}
     columns = ["nmi", "log_likelihood", "mse_a", "mse_x", "mse_loading", "mse_var_y"]
     assert np.isfinite(trace[columns]).all(axis=None)
     # The states are followed far better than their own variance after a few sweeps.
     late = trace[trace["sweep"] == trace["sweep"].max()]
     assert late["mse_x"].max() < 1.0
     assert outcome.tables["summary"]["test_score"].between(-4, 0).all()
-    lines = {rgb(SAMPLERS[s]["color"]) for s in ("naive", "collapsed", "ep")}
+    lines = {rgb(SAMPLERS[s]["color"]) for s in series_module.SAMPLERS}
     for name, (rows, columns, width) in {
         "series-traces": (2, 3, 4.2),
         "series-errors": (1, 4, 3.2),

@@ -168,9 +168,11 @@ class SeriesUpdate(Update):
             return marginal_likelihood(model, z, counts, c, nothing, matrices, products)
 
         def draw_factors() -> None:
-            draw_factors_jointly(
-                model, z, counts, parameters, c, nothing, matrices, products, eta, rng
-            )
+            nonlocal c
+            given = (parameters, c, nothing, matrices, products, eta, rng)
+            if not math.isfinite(draw_factors_jointly(model, z, counts, *given)):
+                c = given[1]._replace(free=False)
+                draw_factors_jointly(model, z, counts, parameters, c, *given[2:])
             draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
 
         if model.own.common.size:
@@ -179,7 +181,13 @@ class SeriesUpdate(Update):
             draw_common_jointly(model, z, parameters, matrices[0], products, rng)
         equations = mean_equations(p if c.free else 0, n_times)
         before = marginal_likelihood(model, z, counts, c, equations, matrices, products)
-        if c.free:
+        if c.free and not math.isfinite(before):
+            # Series that know their factor to the last digit leave none to take levels out with:
+            # these are then drawn given the factors, and factors given these.
+            c = c._replace(free=False)
+            before = density()
+        if c.free and np.linalg.eigvalsh(equations.information)[0] >= 0.0:
+            # The condition fails by rounding alone, and does not depend on the means themselves.
             before += draw_means(
                 c, equations, self.priors.beta_mean, self.priors.beta_precision, rng
             )
