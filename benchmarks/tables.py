@@ -3,7 +3,7 @@
     python benchmarks/tables.py                       # every section
     python benchmarks/tables.py real --seeds 1        # one, quicker
 
-Sections: simulated, real, coarse, speed, factors. Peers, with as many clusters as there are classes:
+Sections: simulated, real, coarse, speed, factors. Peers, with as many clusters as classes:
 k-prototypes (kmodes), StepMix (latent classes with normal and categorical columns), and a Gaussian
 mixture (scikit-learn) of one-hot codes; gaps are filled by medians and commonest categories for
 those that take none. Needs kmodes, stepmix, palmerpenguins and Orange3 (for its heart_disease.tab),
@@ -278,10 +278,8 @@ def factors(seeds):
                 start = time.thread_time()
                 chain.sweep(own)
                 spent.append((time.thread_time() - start) / n)
-            print(
-                f"{kind.__name__}, {n_factors} factors: {1e6 * np.median(spent[20:]):.1f} us per row",
-                flush=True,
-            )
+            took = 1e6 * np.median(spent[20:])
+            print(f"{kind.__name__}, {n_factors} factors: {took:.1f} us per row", flush=True)
 
 
 SECTIONS = {
