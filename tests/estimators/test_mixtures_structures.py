@@ -107,12 +107,11 @@ def test_leave_one_out_and_files(fitted, tmp_path):
 @pytest.mark.parametrize("form", ["diag", "tied", "factor"])
 def test_a_run_goes_on_from_its_checkpoint(form, tmp_path):
     X, _, _ = rows()
-    short = SHORT | {"n_draws": 40}
-    once = StudentTMixture(2, covariance=form, prior="dp", **short).fit(X)
-    path = tmp_path / "run.npz"
-    stopped = {"checkpoint": path, "max_seconds": 0.05}
-    StudentTMixture(2, covariance=form, prior="dp", **short, **stopped).fit(X)
-    done = StudentTMixture(2, covariance=form, prior="dp", checkpoint=path, **short).fit(X)
+    path = tmp_path / "run.ckpt"
+    settings = {"covariance": form, "prior": "dp", **SHORT}
+    once = StudentTMixture(2, **settings).fit(X)
+    StudentTMixture(2, **{**settings, "n_draws": 20}, checkpoint=path).fit(X)
+    done = StudentTMixture(2, **settings, checkpoint=path).fit(X)
     assert np.array_equal(done.posterior_.labels, once.posterior_.labels)
     for name, values in once.posterior_.drawn.items():
         assert np.array_equal(done.posterior_.drawn[name], values, equal_nan=True), name
