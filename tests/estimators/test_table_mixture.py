@@ -215,6 +215,75 @@ def test_the_rule():
     assert taken([3, 1, 2], "categorical").categories == ("1", "2", "3")
 
 
+# --------------------------------------------------------------------------- labels, left-out rows
+
+
+def total_of(found):
+    """Of leave-one-out, under either of ArviZ's names."""
+    return float(getattr(found, "elpd_loo", getattr(found, "elpd", np.nan)))
+
+
+@pytest.fixture(scope="module")
+def colours():
+    """Forty rows of two categorical columns, some cells missing, and labels known for some."""
+    rng = np.random.default_rng(3)
+    truth = np.arange(40) % 2
+    table = pd.DataFrame(
+        {
+            "colour": np.where(rng.random(40) < 0.2 + 0.6 * truth, "red", "green"),
+            "shape": np.array(["disc", "cube", "cone"])[rng.integers(0, 2, 40) + truth],
+        }
+    )
+    table.loc[[2, 11], "colour"] = None
+    known = np.where(np.arange(40) < 8, truth, -1)
+    m = TableMixture(2, prior="dirichlet", concentration=0.7, **RUN).fit(table, known)
+    return table, known, m
+
+
+def test_known_labels_hold_in_every_draw(colours, tmp_path):
+    table, known, m = colours
+    labels = m.posterior_.flat_labels
+    told = labels[:, known >= 0]
+    assert np.all((told == told[:, :1]) == (known[known >= 0] == known[0]))
+    with pytest.raises(ValueError, match="y has 3 different labels, but n_clusters=2"):
+        TableMixture(2).check(table, np.where(np.arange(40) < 3, np.arange(40), -1))
+
+
+def test_leave_one_out_by_hand(colours):
+    """The normaliser of each row's Gibbs step, written out with counts."""
+    table, known, m = colours
+    problem, _ = m._problem_of_fit(table)
+    draw = 17
+    found = m._left_out(problem, np.array([draw]))[0]
+    z = m.posterior_.flat_labels[draw]
+    prior = m.posterior_.drawn["cluster_prior"].reshape(-1, 5)[draw]
+    columns = [pd.Categorical(table[name]).codes for name in table.columns]
+    for i in range(40):
+        others = np.arange(40) != i
+        value = weight = 0.0
+        for k in range(2):
+            if known[i] >= 0 and known[i] != k:
+                continue
+            own = others & (z == k)
+            share = own.sum() + 0.7
+            weight += share
+            for codes, a in zip(columns, (prior[:2], prior[2:]), strict=True):
+                if codes[i] >= 0:
+                    there = own & (codes >= 0)
+                    above = (codes[there] == codes[i]).sum() + a[codes[i]]
+                    share *= above / (there.sum() + a.sum())
+            value += share
+        assert found[i] == pytest.approx(np.log(value / weight), rel=1e-9)
+
+
+def test_leave_one_out_of_a_mixed_table(fitted, data):
+    elpd = total_of(fitted.loo(data[0]))
+    by_draws = fitted.score_samples(data[0]).sum()
+    assert by_draws - 120.0 < elpd < by_draws
+    with pytest.raises(ValueError, match="leave-one-out needs the data that the model was fitted"):
+        fitted.loo(data[0].iloc[:10])
+
+
 # --------------------------------------------------------------------------- bad input
 
 

@@ -6,10 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.estimators.validation import check_names
+from cavity.priors.rows import RowPlaces
+
 # Weights are kept to this fraction, so that sums of them are exact whatever their order.
 GRAIN = 2.0**-20
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e7
 UNKNOWN = -1
+# Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
+KNOWN, KNOWN_NAMES = "known", "known_names"
+# Beta prior of the share of noise: a twentieth, more or less.
+NOISE_PRIOR = (1.0, 19.0)
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
@@ -144,3 +151,20 @@ def weighted_rows(X: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     if np.any(weight != np.round(weight)) or weight.sum() > 1e6:
         times = weight * max(1.0, min(1e6, 100.0 * len(X)) / weight.sum())
     return np.repeat(X, np.maximum(np.round(times), 1).astype(int), axis=0)
+
+
+def row_places(
+    weight: np.ndarray | None, home: np.ndarray | None, n: int, noise: bool = False
+) -> RowPlaces | None:
+    """What the prior over partitions is told of the rows; None where all are plain."""
+    if weight is None and home is None and not noise:
+        return None
+    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
+    return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
+
+
+def row_names(X: Any) -> list[str] | None:
+    """Names of a table's rows, where it has some."""
+    if not (hasattr(X, "index") and hasattr(X, "columns")):
+        return None
+    return check_names(X.index, "row")

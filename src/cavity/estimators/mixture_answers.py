@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.collapse.leave_one_out import leave_one_out
-from cavity.collapse.registry import assemble
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
-from cavity.estimators.recording import within_steps
+from cavity.estimators.leaving_out import FOLLOWED, LeaveOneOut, df_of_all_slots
 from cavity.estimators.structures import (
     flat,
     fresh_clusters,
     matrices,
     mean_matrices,
     most_draws,
-    set_block,
 )
 from cavity.estimators.validation import check_count
-from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.models.predictive import (
     MAX_DRAWS,
     NOISE_WEIGHT,
@@ -46,13 +42,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Names under which a fit over shards keeps which rows are followed, and their values.
-FOLLOWED, VALUES = "followed_rows", "followed_values"
+# Name under which a fit over shards keeps the values of the rows that are followed.
+VALUES = "followed_values"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 
 
-class MixtureAnswers(GapAnswers, Fitted):
+class MixtureAnswers(GapAnswers, LeaveOneOut, Fitted):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
@@ -64,12 +60,6 @@ class MixtureAnswers(GapAnswers, Fitted):
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
-
-    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
-        raise TypeError("an estimator says what its problem is")
-
-    def _prior_state(self, n_slots: int) -> Any:
-        raise TypeError("an estimator says what its prior over partitions is")
 
     # ------------------------------------------------------------------ clusters of the estimate
 
@@ -195,23 +185,9 @@ class MixtureAnswers(GapAnswers, Fitted):
             flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
             targets,
             fresh_clusters(posterior, chosen, self.means_.shape[1]),
-            self._df_of_all_slots(chosen)[:, -1] if "df" in posterior.drawn else None,
+            df_of_all_slots(posterior, chosen)[:, -1] if "df" in posterior.drawn else None,
             flat(posterior, NOISE_WEIGHT)[chosen] if self._noisy else 0.0,
         )
-
-    def _df_of_all_slots(self, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
-        """Degrees of freedom of every slot and of some more; those of empty ones from their prior.
-
-        Where all clusters share theirs, so do empty ones.
-        """
-        df = np.pad(flat(self.posterior_, "df")[chosen], ((0, 0), (0, extra)), "constant",
-                    constant_values=np.nan)  # fmt: skip
-        empty = ~np.isfinite(df)
-        if self.posterior_.record.settings.get("df") == "learn-each":
-            df[empty] = draw_df(*DF_PRIOR, int(empty.sum()), np.random.default_rng(0))
-        else:
-            df[empty] = np.broadcast_to(np.nanmax(df, axis=1, keepdims=True), df.shape)[empty]
-        return df
 
     @property
     def _chosen(self) -> np.ndarray:
@@ -404,82 +380,6 @@ class MixtureAnswers(GapAnswers, Fitted):
 
     # ------------------------------------------------------------------ checks
 
-    def loo(self, X: Any, **options: Any) -> Any:
-        """Leave-one-out of the fitted data: how well each row is foretold by all others.
-
-        In each draw a row is taken out of its cluster, and its density is that under all clusters
-        of the others and a new one, each cluster's parameters integrated out exactly; the mean of
-        its inverse over draws is that of the leave-one-out density. Smoothed and judged by ArviZ
-        (PSIS-LOO). The draws are those of the fit: approximate if ``collapse="ep"``.
-
-        Parameters
-        ----------
-        X : array or DataFrame
-            The data that the model was fitted to.
-        options
-            Passed to ``arviz.loo``, such as ``pointwise=True``.
-        """
-        check_is_fitted(self)
-        X = self._check_data(X, reset=False)
-        posterior = self.posterior_
-        if FOLLOWED in posterior.summaries:
-            raise ValueError(
-                "Leave-one-out needs all labels of a draw, and a fit over shards keeps those of "
-                "some rows. For rows that were left out use score_samples."
-            )
-        if len(X) != posterior.n_observations:
-            raise ValueError(
-                f"X has {len(X)} rows, the fit had {posterior.n_observations}: leave-one-out needs "
-                "the data that the model was fitted to. For other rows use score_samples."
-            )
-        per_chain = spread_draws(posterior.n_draws, MAX_DRAWS)
-        chosen = np.add.outer(np.arange(posterior.n_chains) * posterior.n_draws, per_chain)
-        seen = within_steps(self._standardised(X))
-        weight = posterior.summaries.get(WEIGHTS, 1.0)
-        density = self._left_out(seen, chosen.ravel()) - weight * self._units.log_volumes(X)
-        thinned = Posterior(
-            posterior.labels[:, per_chain], point_log_lik=density.reshape(*chosen.shape, -1)
-        )
-        return thinned.loo(**options)
-
-    def _left_out(self, standard: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Log density of each row given the others' part of each chosen draw, (draw, n)."""
-        posterior = self.posterior_
-        labels = posterior.flat_labels[chosen]
-        # Arrays of draws are as wide as the draw with the most slots, which may be none of these.
-        n_slots = max(
-            self.n_clusters + self._noisy,
-            int(labels.max()) + 2,
-            posterior.drawn["weight"].shape[2],
-        )
-        collapse = assemble(
-            self._own_problem(standard, posterior.summaries.get(WEIGHTS)), "collapsed", n_slots
-        ).collapse
-        width = collapse.state.scores.size
-        alphas = None
-        if "df" in posterior.drawn:
-            n_kept = posterior.drawn["df"].shape[2]
-            alphas = 0.5 * self._df_of_all_slots(chosen, width - n_kept)
-        rng = np.random.default_rng(0)
-        out = np.empty(labels.shape)
-        for s, draw in enumerate(chosen.tolist()):
-            set_block(collapse.family, collapse.parameters, posterior, draw, rng)
-            out[s] = leave_one_out(
-                collapse,
-                labels[s],
-                self._partition_prior(draw, width),
-                None if alphas is None else alphas[s],
-                rng,
-            )
-        return out
-
-    def _partition_prior(self, draw: int, n_slots: int) -> Any:
-        """The prior over partitions as it was in a draw."""
-        prior = self._prior_state(n_slots)
-        if hasattr(prior, "concentration"):
-            prior.concentration[0] = flat(self.posterior_, "concentration")[draw]
-        return prior
-
     def predictive_check(
         self, X: Any, n_replicates: int = 200, random_state: Any = 0
     ) -> pd.DataFrame:
@@ -554,4 +454,4 @@ def _log_mean_exp(log_density: np.ndarray) -> np.ndarray:
         return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))
 
 
-__all__ = ["DATA", "NOISE", "NOISE_BOX", "WEIGHTS", "MixtureAnswers"]
+__all__ = ["DATA", "FOLLOWED", "NOISE", "NOISE_BOX", "WEIGHTS", "MixtureAnswers"]

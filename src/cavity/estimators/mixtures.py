@@ -20,10 +20,14 @@ from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns, refuse_gaps
 from cavity.estimators.known import (
+    KNOWN,
+    KNOWN_NAMES,
     UNKNOWN,
     KnownLabels,
     check_known,
     check_weights,
+    row_names,
+    row_places,
     weighted_rows,
     with_known,
 )
@@ -45,7 +49,6 @@ from cavity.estimators.validation import (
     check_choice,
     check_finite,
     check_labels,
-    check_names,
     check_number,
     check_numeric,
     robust_standardiser,
@@ -53,16 +56,11 @@ from cavity.estimators.validation import (
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
-from cavity.priors.rows import RowPlaces
 from cavity.sampling.fingerprint import data_digest
 from cavity.scale.ep_sampler import REFRESHED_EVERY, Pace
 
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
-# Beta prior of the share of noise: a twentieth, more or less.
-NOISE_PRIOR = (1.0, 19.0)
-# Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
-KNOWN, KNOWN_NAMES = "known", "known_names"
 # Rows that kernels are compiled with.
 FEW = 4
 # The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
@@ -144,6 +142,12 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         """Degrees of freedom, or where they start, and how they are learned; Gaussian without."""
         return None, None
 
+    def _problem_of_fit(self, X: Any) -> tuple[Any, np.ndarray]:
+        X = self._check_data(X, reset=False)
+        weight = self.posterior_.summaries.get(WEIGHTS)
+        volumes = self._units.log_volumes(X) * (1.0 if weight is None else weight)
+        return self._own_problem(within_steps(self._standardised(X)), weight), volumes
+
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
         n, kept = self.posterior_.n_observations, self.posterior_.summaries
@@ -188,7 +192,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             return self
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
-        _row_names(X)
+        row_names(X)
         other.collapse = other._names_in_memory()
         other._plan(*other._check_rows(X, y, sample_weight))
         return self
@@ -261,7 +265,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             return self._fit_rows(X, client, None if columns is None else tuple(columns))
         if columns is not None:
             raise ValueError("columns are chosen of a path or a Dask DataFrame; give X[columns].")
-        names = _row_names(X)
+        names = row_names(X)
         X, known, weight = self._check_rows(X, y, sample_weight)
         plan, units, box = self._plan(X, known, weight)
         given = getattr(self, "feature_names_in_", None)
@@ -420,16 +424,6 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         return plan, units, None if problem.rows is None else problem.rows.box
 
 
-def row_places(
-    weight: np.ndarray | None, home: np.ndarray | None, n: int, noise: bool = False
-) -> RowPlaces | None:
-    """What the prior over partitions is told of the rows; None where all are plain."""
-    if weight is None and home is None and not noise:
-        return None
-    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
-    return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
-
-
 def noise_box(seen: np.ndarray) -> np.ndarray:
     """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
 
@@ -454,13 +448,6 @@ def _kept(
     if known is not None:
         out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
     return out
-
-
-def _row_names(X: Any) -> list[str] | None:
-    """Names of a table's rows, where it has some."""
-    if not (hasattr(X, "index") and hasattr(X, "columns")):
-        return None
-    return check_names(X.index, "row")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

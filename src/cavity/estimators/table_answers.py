@@ -15,6 +15,7 @@ from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Fitted
 from cavity.estimators.imputed_tables import ImputedTable, imputed_table
 from cavity.estimators.imputing import DATA
+from cavity.estimators.leaving_out import LeaveOneOut, df_of_all_slots
 from cavity.estimators.mixture_answers import (
     FARTHEST_NEW,
     _given_matched,
@@ -32,7 +33,6 @@ from cavity.estimators.structures import (
 )
 from cavity.estimators.table_words import ClusterWords
 from cavity.estimators.validation import check_count, check_number
-from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.models.predictive import CLUSTER_PRIOR, MAX_DRAWS, mixture_draws, spread_draws
 from cavity.models.table_predictive import (
     Rows,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 SAMPLES = 400
 
 
-class TableAnswers(Fitted):
+class TableAnswers(LeaveOneOut, Fitted):
     """Methods of a fitted table."""
 
     weights_: np.ndarray
@@ -423,7 +423,7 @@ def pack_draws(
             flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
             targets,
             fresh_clusters(posterior, chosen, d),
-            _new_df(posterior, chosen, rng) if "df" in posterior.drawn else None,
+            df_of_all_slots(posterior, chosen)[:, -1] if "df" in posterior.drawn else None,
         )
         start, log_weight, target = packed.start, packed.log_weight, packed.target
         mean, covariance, alpha = packed.mean, covariances_of(packed), packed.alpha
@@ -452,13 +452,6 @@ def _slots_of(start: np.ndarray, used: np.ndarray) -> np.ndarray:
         own = np.flatnonzero(row)
         out[start[s] : start[s] + own.size] = own
     return out
-
-
-def _new_df(posterior: Posterior, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    if posterior.record.settings.get("df") == "learn-each":
-        return draw_df(*DF_PRIOR, chosen.size, rng)
-    found: np.ndarray = np.nanmax(flat(posterior, "df")[chosen], axis=1)
-    return found
 
 
 def _shares_of(

@@ -24,10 +24,19 @@ from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import cluster_prior
 from cavity.estimators.description import describe_weights
-from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled
 from cavity.estimators.imputing import DATA
-from cavity.estimators.mixtures import FEW, HELD, _row_names
+from cavity.estimators.known import (
+    KNOWN,
+    KNOWN_NAMES,
+    KnownLabels,
+    check_known,
+    row_names,
+    row_places,
+    with_known,
+)
+from cavity.estimators.mixtures import FEW, HELD
 from cavity.estimators.recording import within_steps
 from cavity.estimators.sharded import check_client
 from cavity.estimators.start import STARTS, initial_labels, runs_of
@@ -64,6 +73,7 @@ from cavity.reading.columns import (
     take_column,
 )
 from cavity.reading.frames import as_pandas, is_frame
+from cavity.sampling.fingerprint import data_digest
 from cavity.sampling.sampler import PartitionSampler
 
 AUTO_COLLAPSE = "auto"
@@ -213,15 +223,18 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, X: Any) -> Self:
+    def _known(self, y: Any, n: int) -> KnownLabels | None:
+        return check_known(y, n, self.n_clusters, self._specification().is_open)
+
+    def check(self, X: Any, y: Any = None) -> Self:
         """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
         self._check_settings()
-        _row_names(X)
+        row_names(X)
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
         frame = other._frame(X, reset=True)
         columns = other._take(frame)
-        other._plan(cells_of(frame, columns), columns)
+        other._plan(cells_of(frame, columns), columns, self._known(y, len(frame)))
         return self
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
@@ -231,7 +244,9 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         ----------
         X : DataFrame or array of shape (n, d)
             Of pandas, polars or Arrow, with any of their types; NaN, None and NA are gaps.
-        y : ignored
+        y : array of int, optional
+            Labels that are known, -1 for those that are not, as for `StudentTMixture`. A `y`
+            without any -1 is ignored.
         client : distributed.Client, optional
             Dask cluster on whose workers the chains run; the draws are the same.
 
@@ -248,11 +263,12 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         """
         self._check_settings()
         check_client(client)
-        names = _row_names(X)
+        names = row_names(X)
         frame = self._frame(X, reset=True)
         self._columns = self._take(frame)
         cells = cells_of(frame, self._columns)
-        plan, units = self._plan(cells, self._columns)
+        known = self._known(y, len(frame))
+        plan, units = self._plan(cells, self._columns, known)
         self._warn_of_columns()
         run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
@@ -260,7 +276,8 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             names=names,
             units=units,
             volume=float(units.log_volumes(cells.continuous).sum()),
-            summaries={DATA: np.array([digest_of(cells)])},
+            summaries={DATA: np.array([digest_of(cells)])}
+            | ({} if known is None else {KNOWN: known.home, KNOWN_NAMES: known.names}),
             settings=self._settings(),
             noun="row",
             columns=tuple(column.name for column in self._columns),
@@ -349,7 +366,26 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             )
         return self.collapse
 
-    def _plan(self, cells: Cells, columns: list[Column]) -> tuple[Plan, ColumnUnits]:
+    def _prior_state(self, n_slots: int) -> Any:
+        n = self.posterior_.n_observations
+        places = row_places(None, self.posterior_.summaries.get(KNOWN), n)
+        return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
+
+    def _problem_of_fit(self, X: Any) -> tuple[Any, np.ndarray]:
+        cells = cells_of(self._frame(X, reset=False), self._columns)
+        standard = self._units.standardise(cells.continuous)
+        seen = within_steps(standard) if standard.shape[1] else standard
+        problem = self._problem(cells, seen, self._columns)
+        if "collapsed" not in problem.collapses:
+            raise ValueError(
+                "Leave-one-out needs cluster parameters integrated out exactly, and overdispersed "
+                "counts do not allow it. Use score_samples on rows that were left out."
+            )
+        return problem, self._units.log_volumes(cells.continuous)
+
+    def _plan(
+        self, cells: Cells, columns: list[Column], known: KnownLabels | None = None
+    ) -> tuple[Plan, ColumnUnits]:
         n = len(cells)
         start, n_start = self._start_of_rows(n)
         units = self._units_of(cells, columns)
@@ -360,6 +396,13 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         collapse = self._collapse_for(problem)
         options = self._collapse_options(collapse)
         places = features_of(standard, cells)
+        home = None if known is None else known.home
+
+        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
+            z = initial_labels(places, n_start, start, chain, rng)
+            return z if home is None else with_known(z, home)
+
+        digest = digest_of(cells)
         plan = Plan(
             name=type(self).__name__,
             n=n,
@@ -370,12 +413,13 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             fingerprint={
                 "model": type(self).__name__,
                 "settings": self._settings(),
-                "data": digest_of(cells),
+                "data": digest if home is None else digest + data_digest(home),
                 "columns": {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns},
             },
-            start=lambda chain, rng: initial_labels(places, n_start, start, chain, rng),
-            n_start=n_start,
+            start=labels,
+            n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
+            places=row_places(None, home, n),
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
             from_slots=self.covariance == FULL,
