@@ -264,6 +264,7 @@ class _Chains:
                 rng,
                 n_clusters=self.n_clusters,
                 pace=self.pace,
+                n_adapted=self.settings.n_warmup,
                 **told,
             )
         return ShardedSampler(

@@ -30,7 +30,7 @@ from cavity.scale.sources import ShardError, Source
 PER_THREAD = 4
 LEAST_ROWS = 250_000
 # Workers that may die under one task before it is blamed.
-ALLOWED_FAILURES = 100
+ALLOWED_FAILURES = 10
 RETRIES = 3
 # Seconds between two looks at which workers there are.
 LOOK_SECONDS = 1.0
