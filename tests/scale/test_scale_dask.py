@@ -87,6 +87,10 @@ def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
         pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(other))
 
 
+def allow_failures(number, dask_scheduler=None):
+    dask_scheduler.allowed_failures = number
+
+
 class Deadly:
     """Reads no rows: its worker dies of it, as it would for lack of memory."""
 
@@ -101,6 +105,7 @@ def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypa
 
     source = parquet_source(folder)
     engine = dask_engine.DaskEngine(source, client, n_shards=3)
+    client.run_on_scheduler(allow_failures, 1)
     right = ParquetSource.reader
     monkeypatch.setattr(
         ParquetSource,
@@ -109,6 +114,7 @@ def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypa
     )
     with pytest.raises(MemoryError, match=r"died reading .*part-1\.parquet.*lack of memory"):
         engine.sample(np.arange(5))
+    client.run_on_scheduler(allow_failures, dask_engine.ALLOWED_FAILURES)
 
 
 def test_expectation_propagation_on_a_cluster(folder, client):
