@@ -52,3 +52,15 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "Series cannot be spread" in cavity("fit", rows, *series, *QUICK).sentence
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
+
+
+@pytest.mark.slow
+def test_whole_chains_on_workers(cavity, tmp_path):
+    """A file that is no Parquet has its chains on the workers, and the same labels as without."""
+    pytest.importorskip("distributed")
+    make_table().to_csv(tmp_path / "rows.csv", index=False)
+    fit = ("fit", "rows.csv", "--clusters", 2, "--exclude", "name", *QUICK)
+    assert cavity(*fit, "--out", "here").code == 0
+    assert cavity(*fit, "--out", "away", "--workers", 2).code == 0
+    here, away = (pd.read_csv(tmp_path / name / "labels.csv") for name in ("here", "away"))
+    pd.testing.assert_frame_equal(here, away)
