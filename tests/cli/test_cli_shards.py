@@ -44,7 +44,7 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "Column 'name'" in cavity(*fit).sentence
     fit = (*fit, "--exclude", "name")
     assert "does not go with Parquet files in shards" in cavity(*fit, "--decimal", ",").sentence
-    assert "cannot be spread over shards" in cavity(*fit, "--collapse", "ep").sentence
+    assert "cannot be spread over shards" in cavity(*fit, "--collapse", "naive").sentence
     assert "has no column 'size'" in cavity(*fit, "--columns", "size").sentence
     assert "give one" in cavity(*fit, "--workers", 2, "--scheduler", "tcp://a:1").sentence
     gone = cavity(*fit, "--scheduler", "nonsense://nowhere")
@@ -67,3 +67,15 @@ def test_a_csv_in_blocks_shows_the_rows_that_are_followed(cavity, tmp_path):
     assert (len(table), len(labels)) == (5040, 5000)
     assert labels["cluster"].nunique() == 2
     assert cavity("report", "run").code == 0
+
+
+@pytest.mark.slow
+def test_whole_chains_on_workers(cavity, tmp_path):
+    """A file that is no Parquet has its chains on the workers, and the same labels as without."""
+    pytest.importorskip("distributed")
+    make_table().to_csv(tmp_path / "rows.csv", index=False)
+    fit = ("fit", "rows.csv", "--clusters", 2, "--exclude", "name", *QUICK)
+    assert cavity(*fit, "--out", "here").code == 0
+    assert cavity(*fit, "--out", "away", "--workers", 2).code == 0
+    here, away = (pd.read_csv(tmp_path / name / "labels.csv") for name in ("here", "away"))
+    pd.testing.assert_frame_equal(here, away)

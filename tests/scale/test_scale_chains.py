@@ -39,6 +39,7 @@ def test_a_mixture(client):
     )
 
 
+@pytest.mark.slow
 def test_trips_do_not_show(client):
     """Many trips, a run that ends when it has converged, and a worker that dies."""
     X = rows(200)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask_cases import fit, kill, killed_later, rows, same_draws, write_rows
+from sklearn.metrics import adjusted_rand_score
 
 from cavity.scale.sources import ShardError
 
@@ -84,6 +85,50 @@ def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
     assert len(written) == len(here) == 3
     for one, other in zip(written, here, strict=True):
         pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(other))
+
+
+def allow_failures(number, dask_scheduler=None):
+    dask_scheduler.allowed_failures = number
+
+
+class Deadly:
+    """Reads no rows: its worker dies of it, as it would for lack of memory."""
+
+    def __call__(self):
+        os._exit(9)
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypatch):
+    from cavity.scale import dask_engine
+    from cavity.scale.sources import ParquetSource, parquet_source
+
+    source = parquet_source(folder)
+    engine = dask_engine.DaskEngine(source, client, n_shards=3)
+    client.run_on_scheduler(allow_failures, 1)
+    right = ParquetSource.reader
+    monkeypatch.setattr(
+        ParquetSource,
+        "reader",
+        lambda self, layout: Deadly() if layout.pieces[0].part == 1 else right(self, layout),
+    )
+    with pytest.raises(MemoryError, match=r"died reading .*part-1\.parquet.*lack of memory"):
+        engine.sample(np.arange(5))
+    client.run_on_scheduler(allow_failures, dask_engine.ALLOWED_FAILURES)
+
+
+def test_expectation_propagation_on_a_cluster(folder, client):
+    """A worker dies, shards are swept again, and the clusters are those of the exact sampler."""
+    timer = killed_later(next(iter(client.run(os.getpid).values())), 1.0)
+    found = fit(folder, client, collapse="ep", n_warmup=15, n_draws=15)
+    timer.cancel()
+    exact = fit(folder, n_jobs=2, n_warmup=15, n_draws=15)
+    events = found.posterior_.events
+    print(events)
+    assert events["shards"][0] == 2
+    assert 0.0 < events["staleness_kl"][0] < 1.0
+    assert np.isfinite(found.posterior_.log_joint).all()
+    assert adjusted_rand_score(found.labels_, exact.labels_) > 0.99
 
 
 @pytest.mark.slow

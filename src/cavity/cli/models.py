@@ -128,9 +128,11 @@ class RowsModel(Model):
         n, d = selection.table.shape
         return f"{n:,} {'row' if n == 1 else 'rows'} and {d} {'column' if d == 1 else 'columns'}"
 
-    def fit(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
-        """Sample."""
-        estimator.fit(selection.table)
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
+        """Sample, with whole chains on the workers of a cluster if there is one."""
+        estimator.fit(selection.table, client=client)
 
     def shown(self, selection: Any, estimator: Any) -> Any:
         """All rows, or those that a fit over blocks of rows has followed."""
@@ -192,10 +194,12 @@ class TableModel(RowsModel):
         estimator.feature_types = types_of(choice) or None
         super().check(estimator, selection, choice, settings)
 
-    def fit(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
-        """Sample."""
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
+        """Sample, with whole chains on the workers of a cluster if there is one."""
         estimator.feature_types = types_of(choice) or None
-        estimator.fit(selection.table)
+        estimator.fit(selection.table, client=client)
 
     def heading(self, estimator: Any) -> str:
         """What the columns were taken for."""
@@ -272,9 +276,11 @@ class SeriesModel(Model):
         n = selection.table[selection.id_name].nunique()
         return f"{n:,} series, {len(selection.table):,} observations,"
 
-    def fit(self, estimator: Any, selection: Selection, choice: Choice, settings: Any) -> None:
-        """Sample."""
-        estimator.fit(selection.table, **self._names(choice, settings))
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
+        """Sample, with whole chains on the workers of a cluster if there is one."""
+        estimator.fit(selection.table, **self._names(choice, settings), client=client)
 
     def tail(self, estimator: Any, table: Any) -> np.ndarray | None:
         """Series have no distance from their cluster."""

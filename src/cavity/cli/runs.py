@@ -56,7 +56,7 @@ def fit(
     demo : bool
         Whether a demonstration asks.
     client : distributed.Client, optional
-        Cluster that the rows are spread over.
+        Cluster that rows of Parquet files are spread over, or that has whole chains.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def fit(
         )
         try:
             with speaking_of_options():
-                kind.fit(estimator, selection, choice, run.settings)
+                kind.fit(estimator, selection, choice, run.settings, client)
         except KeyboardInterrupt as error:
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
@@ -121,10 +121,10 @@ def _kind(
     if not shards.is_in_shards(data, settings, client):
         return kind, settings
     if kind.noun == "series":
-        raise UserError("Series cannot be spread over shards; give one file, without --workers.")
+        raise UserError("Series cannot be spread over shards; give them in one file.")
     if model == "table":
         raise UserError(
-            "Categories and counts cannot be spread over shards; give one file, without --workers."
+            "Categories and counts cannot be spread over shards; give them in one CSV file."
         )
     fields = {f.name: getattr(kind, f.name) for f in dataclasses.fields(kind)}
     found = shards.ShardModel(**fields, client=client)
@@ -430,7 +430,7 @@ def predict(
     from cavity.cli.shards import is_in_shards
 
     run = read_record(out)
-    if is_in_shards(data, {}, client):
+    if client is not None or is_in_shards(data, {}, client):
         return _place(out, data, to, client)
     changes = {name: value for name, value in given.items() if value not in (None, (), False)}
     choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)

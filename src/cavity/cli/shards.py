@@ -27,10 +27,11 @@ ID = "row"
 
 def is_in_shards(data: Path, settings: Any, client: Any) -> bool:
     """Whether a table is to be read where it is needed, file by file."""
-    if data.is_dir() or client is not None:
+    if data.is_dir():
         return True
     if data.is_file():
-        return settings.get("collapse") == PARALLEL and data.suffix in (".parquet", ".pq")
+        shared = client is not None or settings.get("collapse") == PARALLEL
+        return shared and data.suffix in (".parquet", ".pq")
     return bool(glob.has_magic(str(data)))
 
 
@@ -131,9 +132,11 @@ class ShardModel(RowsModel):
         columns = "1 column" if d == 1 else f"{d} columns"
         return f"{n:,} rows and {columns} in {files}"
 
-    def fit(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
         """Sample."""
-        estimator.fit(selection.path, client=self.client, columns=selection.columns)
+        estimator.fit(selection.path, client=client, columns=selection.columns)
 
     def shown(self, selection: Any, estimator: Any) -> Any:
         """The rows that are followed."""

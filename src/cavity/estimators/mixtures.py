@@ -13,6 +13,7 @@ from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem, refuse_uneven
+from cavity.core.progress import say
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
@@ -271,6 +272,10 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
+        if len(X) >= MANY and self.collapse == "collapsed" and client is None:
+            say(
+                f"{len(X):,} rows: with collapse={PARALLEL!r} threads share every sweep of a chain."
+            )
         run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
             run,

@@ -102,8 +102,9 @@ def make_engine(source: Source, client: Any, n_jobs: int | None, by_ep: bool) ->
         n_threads = count_jobs(n_jobs, 10**6)
         return ThreadEngine(source, n_threads, n_threads if by_ep else 1)
     from cavity.scale.dask_engine import DaskEngine
+    from cavity.scale.dask_workers import workers_of
 
-    return DaskEngine(source, client, sum(client.nthreads().values()) if by_ep else None)
+    return DaskEngine(source, client, sum(workers_of(client).values()) if by_ep else None)
 
 
 def check_prior(prior: PartitionSpecification, n_clusters: int, by_ep: bool = False) -> None:
@@ -264,6 +265,7 @@ class _Chains:
                 rng,
                 n_clusters=self.n_clusters,
                 pace=self.pace,
+                n_adapted=self.settings.n_warmup,
                 **told,
             )
         return ShardedSampler(

@@ -28,6 +28,8 @@ ESS_MIN, ESS_PER_CHAIN = 400, 100
 OWN_RHAT_MAX = 1.1
 INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
+# The same of clusters in shards that know each other's sums late: docs/scaling.md has what it does.
+SHARDS_STALENESS_MAX = 5.0
 # Mean total variation between EP's and exact probabilities of a label: good, and fair.
 DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
 PAIRS = "pairs together (worst)"
@@ -401,7 +403,17 @@ def _event_notes(p: Posterior) -> list[str]:
             )
         )
     stale = max((float(np.max(v)) for n, v in p.events.items() if "staleness" in n), default=0.0)
-    if stale > STALENESS_MAX:
+    n_shards = int(np.max(p.events.get("shards", 0.0)))
+    if n_shards > 1:
+        notes.append(
+            f"Rows of {n_shards} shards were scored by clusters {stale:.2g} nats stale on average"
+            + (
+                ": fewer shards, or collapse='parallel', are surer."
+                if stale > SHARDS_STALENESS_MAX
+                else "."
+            )
+        )
+    elif stale > STALENESS_MAX:
         notes.append(
             f"EP approximations were up to {stale:.2g} nats stale when refreshed: refresh more "
             "often."

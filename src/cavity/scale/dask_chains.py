@@ -12,6 +12,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from cavity.sampling.away import Ticket, Traveller, Trip
+from cavity.scale.dask_workers import workers_of
 
 RETRIES = 3
 # Samplers that a worker keeps from one trip to the next, the latest used.
@@ -55,10 +56,7 @@ class ChainsAway:
     def __init__(self, client: Client, make_sampler: Callable[..., Any]) -> None:
         self._client = client
         self._run = uuid.uuid4().hex[:12]
-        workers = sorted(client.nthreads())
-        if not workers:
-            raise ValueError("The Dask cluster has no workers; start some first.")
-        self._workers = workers
+        self._workers = sorted(workers_of(client))
         # The data go with it, once, and can be sent again to a worker that comes later.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             self._maker = client.submit(itself, make_sampler, key=f"cavity-maker-{self._run}")

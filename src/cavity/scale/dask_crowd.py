@@ -35,7 +35,7 @@ class DaskCrowd:
         self._name = f"{engine.run_name}-{chain}"
         self._serial = 0
         self._own: list[Any] = [None] * len(engine.shards)
-        self._since = [0] * len(engine.shards)
+        self._swept = [0] * len(engine.shards)
         self._asked: dict[Any, int] = {}
         self._coming = as_completed(with_results=True, raise_errors=False)
         self.sizes = engine.shard_sizes
@@ -54,17 +54,19 @@ class DaskCrowd:
 
     def begin(self, shard: int, told: Told, labels: np.ndarray | None, n_sweeps: int) -> None:
         """Let a shard make labels and sites."""
+        self._swept[shard] = n_sweeps
         self._ask(shard, begin, told, labels, n_sweeps)
 
     def sweep(self, shard: int, told: Told) -> None:
         """Let a shard sweep, from its labels alone when these have just been fetched."""
         own = self._own[shard]
-        self._since[shard] += 1
-        if self._since[shard] % FETCHED_EVERY == 0:
+        swept = self._swept[shard]
+        self._swept[shard] += 1
+        if swept and swept % FETCHED_EVERY == 0:
             labels = self._engine.gathered([self._client.submit(labels_of, own)], "with rows of")[0]
             serial = f"{self._name}-{self._serial}-{shard}"
             own = self._client.submit(
-                begin, self._engine.shards[shard], told, labels, self._since[shard] - 1,
+                begin, self._engine.shards[shard], told, labels, swept,
                 key=f"cavity-again-{serial}", retries=RETRIES,
             )  # fmt: skip
         self._ask(shard, sweep_once, own, told)

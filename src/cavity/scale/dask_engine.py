@@ -20,17 +20,18 @@ from distributed.scheduler import KilledWorker
 
 from cavity.scale.blocks import BLOCK, Layout, layouts
 from cavity.scale.crowds import Crowd
+from cavity.scale.dask_workers import workers_of
 from cavity.scale.engines import gather, local_rows
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, run_pass
 from cavity.scale.rehearsal import rehearse
-from cavity.scale.sources import ShardError, Source
+from cavity.scale.sources import Source
 
 # Shards for each thread of the cluster, where rows are enough; fewer make shorter queues, more
 # spread the rows of a lost worker better.
 PER_THREAD = 4
 LEAST_ROWS = 250_000
 # Workers that may die under one task before it is blamed.
-ALLOWED_FAILURES = 100
+ALLOWED_FAILURES = 10
 RETRIES = 3
 # Seconds between two looks at which workers there are.
 LOOK_SECONDS = 1.0
@@ -91,9 +92,7 @@ class DaskEngine:
         self.source = source
         self.n_rows = sum(source.sizes)
         client.run_on_scheduler(_set_allowed_failures, ALLOWED_FAILURES)
-        self._known = self._workers()
-        if not self._known:
-            raise ShardError("The Dask cluster has no workers; start some first.")
+        self._known = workers_of(client)
         threads = sum(self._known.values())
         if n_shards is None:
             n_shards = max(threads, min(PER_THREAD * threads, self.n_rows // LEAST_ROWS))
@@ -107,15 +106,11 @@ class DaskEngine:
         self._rows_per_second = 0.0
         self._warm_up(len(source.columns))
 
-    def _workers(self) -> dict[str, int]:
-        """Threads of every worker, by its address."""
-        return dict(self.client.nthreads())
-
     def _warm_up(self, d: int) -> None:
         """Let one worker of each host compile; the others find its cache."""
         hosts = {_host(address): address for address in self._known}
         done = [
-            self.client.submit(rehearse, d, workers=[address], pure=False)
+            self.client.submit(rehearse, d, workers=[address], allow_other_workers=True, pure=False)
             for address in hosts.values()
         ]
         self.gathered(done, "compiling the kernels")
@@ -228,7 +223,7 @@ class DaskEngine:
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = time.monotonic()
-        now = self._workers()
+        now = dict(self.client.nthreads())
         self._n_lost += len(set(self._known) - set(now))
         self._known = now
 

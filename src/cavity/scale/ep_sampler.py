@@ -78,6 +78,8 @@ class StaleEPSampler(Coordinator):
     n_clusters : int
         Slots that are clusters.
     pace : Pace
+    n_adapted : int
+        Sweeps at the beginning whose staleness is not that of the draws.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class StaleEPSampler(Coordinator):
         *,
         n_clusters: int,
         pace: Pace | None = None,
+        n_adapted: int = 0,
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
@@ -102,7 +105,7 @@ class StaleEPSampler(Coordinator):
             cluster_parameters,
         )  # fmt: skip
         self.crowd, self.pace = crowd, Pace() if pace is None else pace
-        self.n_clusters = n_clusters
+        self.n_clusters, self.n_adapted = n_clusters, n_adapted
         self._seen: Any = normal_inverse_wishart(*niw, n_slots)
         n_shards, width = len(crowd.sizes), self.family.natural.shape[1]
         self._sums = np.zeros((n_shards, n_slots, width))
@@ -235,6 +238,8 @@ class StaleEPSampler(Coordinator):
         if self.pace.delay:
             self._remember()
         self.n_sweeps += 1
+        if self.n_sweeps == self.n_adapted:
+            self._stale[1:] = 0.0
         self._draw(rng)
 
     def _draw(self, rng: np.random.Generator) -> None:
