@@ -15,6 +15,7 @@ from cavity import GaussianMixture
 
 iris = load_iris(as_frame=True)
 m = GaussianMixture(n_clusters=5, n_warmup=400, n_draws=800, random_state=0).fit(iris.data)
+print(m.diagnostics().sentences[0])
 p = m.posterior_
 print(p.n_clusters_posterior().round(2).to_string())
 

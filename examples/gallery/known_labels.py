@@ -19,6 +19,7 @@ y = np.full(150, -1)
 y[named] = truth[named]
 
 m = GaussianMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(X, y)
+print(m.diagnostics().sentences[0])
 
 # %%
 # **Answer.** Rows with the same name stay together, rows with different names apart, and all

@@ -21,6 +21,7 @@ logs = rng.standard_normal((300, 3)) @ root.T / np.sqrt(rng.gamma(4, 1 / 4, (300
 values = np.exp(0.6 * logs)
 
 m = StudentTMixture(n_clusters=6, n_warmup=200, n_draws=400, random_state=0).fit(np.log(values))
+print(m.diagnostics().sentences[0])
 one = m.posterior_.n_clusters_posterior()
 print(one.round(2).to_string())
 

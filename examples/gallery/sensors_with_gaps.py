@@ -16,6 +16,7 @@ from cavity.datasets import make_series
 
 Y, truth = make_series(30, 60, n_clusters=3, missing=0.35, var_y=0.5, negative=0.3, random_state=4)
 s = SeriesMixture(n_clusters=6, n_warmup=80, n_draws=150, n_chains=2, random_state=0).fit(Y)
+print(s.diagnostics().sentences[0])
 
 # %%
 # **Answer.** Each panel is a cluster with the trends of its sensors; labels come with

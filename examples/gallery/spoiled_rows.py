@@ -22,6 +22,7 @@ for i in mixed:
     table.iloc[i, 6:] = bunch.data.iloc[other, 6:]
 spoiled = np.isin(np.arange(len(table)), mixed)
 m = StudentTMixture(n_clusters=3, n_warmup=200, n_draws=300, random_state=0).fit(table)
+print(m.diagnostics().sentences[0])
 
 # %%
 # **Answer.** How often would a member of its nearest cluster lie this far out? The worst rows
