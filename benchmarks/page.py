@@ -121,74 +121,98 @@ def _markdown(cells: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def page_of(table: pd.DataFrame) -> str:
-    """The page."""
-    facts = table[table["section"] == "about"].set_index("case")["value"]
-    start = pd.concat(
-        [
-            _cells(table, "start", name).rename(columns={"cavity": name})
-            for name in ("first fit", "later: to the first sweep")
-        ],
-        axis=1,
-    )
-    sweeps = _cells(table, "speed", "one sweep")
-    ratios = _cells(table, "speed", "sweep over EM iteration").add_suffix(", over EM")
-    iteration = _cells(table, "speed", "one iteration").rename(
-        columns={"EM, scikit-learn": "one EM iteration, scikit-learn"}
-    )
-    rows = "memory/1,000,000 x 3/StudentTMixture/beyond data and code, per row"
-    return f"""\
+HEAD = """\
 # Benchmarks
 
-Measured on {facts["date"]}: {facts["machine"]} (load {facts["load"]} when it began), cavity
-{facts["cavity"]} at commit {facts["commit"]}, Python {facts["Python"]}, NumPy {facts["NumPy"]},
-Numba {facts["Numba"]}, scikit-learn {facts["scikit-learn"]}. The table behind this page is
-[benchmarks.csv](benchmarks.csv), and `python -m benchmarks` makes both again. Times on a
+Measured on {date}: {machine} (load {load} when it began), cavity {cavity} at commit {commit},
+Python {Python}, NumPy {NumPy}, Numba {Numba}, scikit-learn {scikit-learn}. The table behind this
+page is [benchmarks.csv](benchmarks.csv), and `python -m benchmarks` makes both again. Times on a
 machine that does other work are too long; ratios and processor times hardly suffer.
-
+"""
+START = """
 ## The first minutes
 
-Kernels are compiled on first use and kept. Wall seconds of a tiny fit on a machine that has
-never seen cavity, and of a later process until its first sweep is done, imports included:
+Kernels are compiled on first use and kept. Wall seconds of a tiny fit on a machine that has never
+seen cavity, and of a later process until its first sweep is done, imports included:
 
-{_markdown(start)}
-
+{}
+"""
+SPEED = """
 ## A sweep
 
-One sweep of a default fit, with moves and everything that is learned, beside one EM iteration
-of scikit-learn's `GaussianMixture` on the same data, turn about, one thread, processor time. A
-fit takes hundreds to thousands of sweeps; EM some tens of iterations for each start:
+One sweep of a default fit, with moves and everything that is learned, beside one EM iteration of
+scikit-learn's `GaussianMixture` on the same data, turn about, one thread, processor time. A fit
+takes hundreds to thousands of sweeps; EM some tens of iterations for each start:
 
-{_markdown(pd.concat([sweeps, ratios, iteration], axis=1))}
-
+{}
+"""
+MEMORY = """
 ## Memory
 
-A fit of a million rows takes {figure(table, rows)} per row beyond the data themselves.
-
+A fit of a million rows in three columns takes {} per row beyond the data themselves.
+"""
+ACCURACY = """
 ## How right, beside others
 
-Adjusted Rand index on the rows with a known group. EM, k-means and HDBSCAN get scaled columns,
-EM and k-means the true number of groups; cavity (`StudentTMixture`) gets two clusters too many
-as its limit, and at most {MAX_SWEEPS:,} sweeps. Outliers are spread over three times the range.
-Made data and outliers: seeds {", ".join(f"{s:,}" for s in SEEDS)}, on which nothing was chosen.
+Adjusted Rand index on the rows with a known group. EM, k-means and HDBSCAN get scaled columns, EM
+and k-means the true number of groups; cavity (`StudentTMixture`) gets two clusters too many as its
+limit, and at most {sweeps:,} sweeps. Outliers are spread over three times the range. Made data and
+outliers: seeds {seeds}, on which nothing was chosen.
 
-{_markdown(_cells(table, "accuracy", "adjusted Rand index"))}
+{scores}
 
 Wall seconds of one fit, all threads:
 
-{_markdown(_cells(table, "accuracy", "one fit"))}
+{seconds}
 
-What one answer costs is not what the methods give: one partition there, draws of partitions
-with certainties and a verdict here.
-
+What one answer costs is not what the methods give: one partition there, draws of partitions with
+certainties and a verdict here.
+"""
+FOOT = """
 ## More studies
 
 Each file of `benchmarks/` is a study with its own options: `mixtures.py` (growth with rows,
 clusters and columns), `convergence.py` (which tables converge), `accuracy.py`, `losses.py`,
-`missing.py`, `tables.py`, `series.py`, `series_model.py`, `scale.py`, `first_fit.py`. Their
-results are told where they belong: [guide](guide.md), [tables](tables.md), [series](series.md),
+`missing.py`, `tables.py`, `series.py`, `series_model.py`, `scale.py`, `first_fit.py`. Their results
+are told where they belong: [guide](guide.md), [tables](tables.md), [series](series.md),
 [many rows](scaling.md).
 """
+
+
+def _start(table: pd.DataFrame) -> str:
+    names = ("first fit", "later: to the first sweep")
+    cells = [_cells(table, "start", name).rename(columns={"cavity": name}) for name in names]
+    return START.format(_markdown(pd.concat(cells, axis=1)))
+
+
+def _speed(table: pd.DataFrame) -> str:
+    sweeps = _cells(table, "speed", "one sweep")
+    ratios = _cells(table, "speed", "sweep over EM iteration").add_suffix(", over EM")
+    iteration = _cells(table, "speed", "one iteration").add_prefix("one iteration of ")
+    return SPEED.format(_markdown(pd.concat([sweeps, ratios, iteration], axis=1)))
+
+
+def _memory(table: pd.DataFrame) -> str:
+    return MEMORY.format(figure(table, "memory"))
+
+
+def _accuracy(table: pd.DataFrame) -> str:
+    return ACCURACY.format(
+        sweeps=MAX_SWEEPS,
+        seeds=" and ".join(f"{s:,}" for s in SEEDS),
+        scores=_markdown(_cells(table, "accuracy", "adjusted Rand index")),
+        seconds=_markdown(_cells(table, "accuracy", "one fit")),
+    )
+
+
+def page_of(table: pd.DataFrame) -> str:
+    """The page: its head, and the sections that were measured."""
+    facts = table[table["section"] == "about"].set_index("case")["value"]
+    parts = {"start": _start, "speed": _speed, "memory": _memory, "accuracy": _accuracy}
+    there = set(table["section"])
+    return HEAD.format(**facts) + "".join(
+        part(table) for name, part in parts.items() if name in there
+    ) + FOOT  # fmt: skip
 
 
 def write(table: pd.DataFrame) -> None:

@@ -42,6 +42,7 @@ myst_heading_anchors = 4
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -107,6 +108,13 @@ def bring_report(app, problem) -> None:
         shutil.copy(made, Path(app.outdir) / "learn")
 
 
+def skip(app, what, name, obj, skipped, options) -> bool | None:
+    """Leave out what scikit-learn puts on every estimator for its own routing."""
+    routing = name.startswith("set_") and name.endswith("_request")
+    return True if routing or name == "get_metadata_routing" else None
+
+
 def setup(app) -> None:
-    """Connect to the end of the build."""
+    """Connect to the build."""
+    app.connect("autodoc-skip-member", skip)
     app.connect("build-finished", bring_report)

@@ -57,6 +57,8 @@ def test_figures_on_pages_are_those_of_the_table():
     for path in pages:
         text = path.read_text(encoding="utf-8")
         assert benchmarks_page.fill(text, table) == text, f"{path}: python -m benchmarks --write"
+        # At the start of a line a comment would be a paragraph of its own.
+        assert not re.search(r"^<!-- measured", text, re.M), path
     written = benchmarks_page.PAGE.read_text(encoding="utf-8")
     assert benchmarks_page.page_of(table) == written
 

@@ -9,7 +9,7 @@ from latex2mathml.converter import convert
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(f'<span class="math">{convert(node.astext())}</span>')
+    writer.body.append(f'<span class="mathml">{convert(node.astext())}</span>')
     raise nodes.SkipNode
 
 
@@ -19,7 +19,7 @@ def _block(writer: Any, node: nodes.math_block) -> None:
     if r"\\" in text and r"\begin" not in text:
         text = rf"\begin{{align*}}{text}\end{{align*}}"
     mathml = convert(text, display="block")
-    writer.body.append(f'<div class="math math-block">{mathml}</div>')
+    writer.body.append(f'<div class="mathml-block">{mathml}</div>')
     raise nodes.SkipNode
 
 

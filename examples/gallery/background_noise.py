@@ -20,6 +20,7 @@ X = np.vstack([*groups, rng.uniform(0, 10, (120, 2))])
 truth = np.r_[np.repeat([0, 1, 2], 40), np.full(120, -1)]
 
 m = GaussianMixture(n_clusters=6, noise=True, n_warmup=300, n_draws=500, random_state=0).fit(X)
+print(m.diagnostics().sentences[0])
 
 # %%
 # **Answer.** Left: the clusters. Right: every point's probability of being noise. It changes

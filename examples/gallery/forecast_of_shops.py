@@ -17,6 +17,7 @@ future = Y[:, 60:].copy()
 seen = Y[:, :60].copy()
 seen[:6, :48] = np.nan  # the young shops
 s = SeriesMixture(n_clusters=4, n_warmup=80, n_draws=200, n_chains=2, random_state=0).fit(seen)
+print(s.diagnostics().sentences[0])
 
 # %%
 # **Answer.** A young shop borrows from the shops that it moves with. The band is 90%:

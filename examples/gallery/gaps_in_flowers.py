@@ -16,6 +16,7 @@ from cavity.datasets import load_iris_with_gaps
 
 flowers, whole = load_iris_with_gaps(random_state=0)
 m = TableMixture(n_clusters=3, n_warmup=200, n_draws=400, random_state=0).fit(flowers)
+print(m.diagnostics().sentences[0])
 unnamed = flowers["species"].isna()
 guess = m.category_probabilities(flowers[unnamed], "species")
 

@@ -28,6 +28,7 @@ sales = pd.DataFrame(
 )
 model = HedonicIndex(features=["sqft"], n_clusters=3, n_warmup=80, n_draws=200, random_state=0)
 model.fit(sales, sales["price"])
+print(model.diagnostics().sentences[0])
 
 # %%
 # **Answer.** An index with its interval, for a region with many sales and for one with few:

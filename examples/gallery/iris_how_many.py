@@ -15,6 +15,7 @@ from cavity import GaussianMixture
 
 iris = load_iris(as_frame=True)
 m = GaussianMixture(n_clusters=5, n_warmup=400, n_draws=800, random_state=0).fit(iris.data)
+print(m.diagnostics().sentences[0])
 p = m.posterior_
 print(p.n_clusters_posterior().round(2).to_string())
 
@@ -28,7 +29,7 @@ print(f"ARI with the species {adjusted_rand_score(iris.target, m.labels_):.2f}")
 # %%
 # **The usual tool.** A Gaussian mixture for each number of components, and the BIC to choose:
 
-bic = {k: EM(k, n_init=5, random_state=0).fit(iris.data).bic(iris.data) for k in range(1, 7)}
+bic = {k: EM(k, n_init=2, random_state=0).fit(iris.data).bic(iris.data) for k in range(1, 7)}
 best = min(bic, key=bic.get)
 labels = EM(best, n_init=5, random_state=0).fit_predict(iris.data)
 fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")

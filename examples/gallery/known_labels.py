@@ -19,10 +19,11 @@ y = np.full(150, -1)
 y[named] = truth[named]
 
 m = GaussianMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(X, y)
+print(m.diagnostics().sentences[0])
 
 # %%
-# Rows with the same name stay together, rows with different names apart, and all others go where
-# they belong. Clusters that hold a name take it:
+# **Answer.** Rows with the same name stay together, rows with different names apart, and all
+# others go where they belong. Clusters that hold a name take it:
 
 names = {m.labels_[i]: truth[i] for i in named}
 found = np.array([names.get(k, -1) for k in m.labels_])

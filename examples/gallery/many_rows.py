@@ -21,6 +21,7 @@ start = time.perf_counter()
 m = StudentTMixture(
     8, collapse="parallel", n_chains=2, n_warmup=60, n_draws=60, random_state=0
 ).fit(X)
+print(m.diagnostics().sentences[0])
 print(
     f"{len(X):,} rows in {time.perf_counter() - start:.0f} s on this machine; "
     f"{m.n_clusters_} clusters"

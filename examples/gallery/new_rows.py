@@ -18,6 +18,7 @@ X, cultivar = load_wine(return_X_y=True, as_frame=True)
 X = X[["alcohol", "flavanoids", "color_intensity", "hue", "proline"]]
 known, new = X[cultivar < 2], X[cultivar == 2]
 m = StudentTMixture(n_clusters=4, n_warmup=200, n_draws=400, random_state=0).fit(known)
+print(m.diagnostics().sentences[0])
 
 # %%
 # **Answer.** ``tail_probabilities`` has the last word on new rows: how often would a member of

@@ -14,8 +14,9 @@ from cavity import GaussianMixture
 
 rng = np.random.default_rng(3)
 truth = np.repeat([0, 1, 2], 60)
-X = np.array([[0.0, 0.0], [2.6, 0.3], [1.2, 2.6]])[truth] + rng.standard_normal((180, 2))
+X = np.array([[0.0, 0.0], [3.4, 0.3], [1.6, 3.2]])[truth] + rng.standard_normal((180, 2))
 m = GaussianMixture(n_clusters=5, n_warmup=400, n_draws=600, random_state=0).fit(X)
+print(m.diagnostics().sentences[0])
 p = m.posterior_
 
 # %%

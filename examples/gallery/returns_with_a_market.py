@@ -16,6 +16,7 @@ from cavity.datasets import make_series
 
 Y, truth = make_series(40, 100, n_clusters=5, a=0.0, loading=0.7, common=1.0, random_state=2)
 s = SeriesMixture(n_clusters=8, n_warmup=80, n_draws=150, n_chains=2, random_state=0).fit(Y)
+print(s.diagnostics().sentences[0])
 
 # %%
 # **Answer.** The data show a common factor, so that the model has one, and clusters are of the

@@ -2,8 +2,8 @@
 Which sensors see the same thing?
 =================================
 
-**Question.** 30 sensors, 60 days, noise, and a third of the readings are missing. Which ones
-follow the same cause?
+**Question.** 30 sensors, 60 days, noise, a third of the readings are missing, and some sensors are
+mounted upside down. Which ones follow the same cause?
 """
 
 import pandas as pd
@@ -14,8 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from cavity import SeriesMixture
 from cavity.datasets import make_series
 
-Y, truth = make_series(30, 60, n_clusters=3, missing=0.35, var_y=0.5, random_state=4)
+Y, truth = make_series(30, 60, n_clusters=3, missing=0.35, var_y=0.5, negative=0.3, random_state=4)
 s = SeriesMixture(n_clusters=6, n_warmup=80, n_draws=150, n_chains=2, random_state=0).fit(Y)
+print(s.diagnostics().sentences[0])
 
 # %%
 # **Answer.** Each panel is a cluster with the trends of its sensors; labels come with
@@ -32,7 +33,8 @@ s.plot_series(7, steps=12)
 
 # %%
 # **The usual tool.** Fill gaps by straight lines, scale, k-means on the rows. Noise and
-# interpolation are clustered along with the signal:
+# interpolation are clustered along with the signal, and a sensor that is upside down looks like
+# another cause:
 
 filled = pd.DataFrame(Y).interpolate(axis=1, limit_direction="both").to_numpy()
 rows = StandardScaler().fit_transform(filled.T).T

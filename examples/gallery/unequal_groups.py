@@ -19,6 +19,7 @@ X = np.vstack([rng.standard_normal((300, 2)) @ shape, rng.normal([4.5, 4.2], 0.5
 truth = np.repeat([0, 1], [300, 30])
 
 m = GaussianMixture(n_clusters=6, random_state=0, max_sweeps=3_000).fit(X)
+print(m.diagnostics().sentences[0])
 p = m.posterior_
 print(p.summary()[["size", "share", "certainty"]].round(2).to_string())
 

@@ -55,7 +55,7 @@ ax.scatter(fish["length"], fish["height"], s=12, color="0.3")
 ax.set(xlabel="length, cm", ylabel="height, cm", title="What was measured")
 
 # %%
-# You do not have to clean it first. Two fish of three metres lie far to the right; leave them in.
+# You do not have to clean it first. Two fish lie far to the right; leave them in.
 #
 # Step 2: fit
 # -----------

@@ -167,7 +167,7 @@ for ax, after in zip(axes, (0, 1, 3, 20), strict=True):
         sweep(labels)
         done += 1
     ax.scatter(*X.T, c=labels, cmap="tab10", vmin=0, vmax=9, s=26)
-    ax.set_title(f"after {after} sweeps" if after else "at random")
+    ax.set_title(f"after {after} sweep{'s' * (after > 1)}" if after else "at random")
     ax.set(xticks=[], yticks=[])
 
 # %%

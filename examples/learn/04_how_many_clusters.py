@@ -47,7 +47,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 from sklearn.mixture import GaussianMixture as EM
 
-Y = np.vstack([rng.standard_normal((80, 2)), rng.normal([2.2, 0.0], 1.0, (80, 2))])
+Y = np.vstack([rng.standard_normal((80, 2)), rng.normal([2.6, 0.0], 1.0, (80, 2))])
 ks = range(2, 7)
 silhouette = {
     k: silhouette_score(Y, KMeans(k, n_init=10, random_state=0).fit_predict(Y)) for k in ks

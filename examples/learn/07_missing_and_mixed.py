@@ -31,6 +31,7 @@ print(f"{out.any(axis=1).sum()} of {len(whole)} rows have a gap.")
 
 m = StudentTMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(gappy)
 filled = m.impute(gappy, level=0.9)
+print(m.diagnostics().sentences[0])
 
 # %%
 # Dropping rows with gaps would have left
@@ -83,6 +84,7 @@ customers = customers.mask(rng.random(customers.shape) < 0.1)
 t = TableMixture(
     n_clusters=4, feature_types={"visits": "count"}, n_warmup=300, n_draws=500, random_state=0
 ).fit(customers)
+print(t.diagnostics().sentences[0])
 print(t.columns_["kind"].to_string())
 
 # %%

@@ -60,7 +60,8 @@ data = {
 # -----------
 #
 # k-means and the Gaussian mixture are *told the true number of groups* and get scaled columns.
-# HDBSCAN gets its usual setting. cavity is told "at most eight" and nothing else.
+# HDBSCAN gets its usual setting. cavity is told "at most eight" and nothing else;
+# its chains are short here, and were not asked whether they agree.
 
 
 def run(name, X, k):

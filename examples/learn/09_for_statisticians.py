@@ -29,11 +29,13 @@ so that :math:`E[\Sigma_k] = S`. What clusters have in common is learned:
 
 .. math::
 
-    S \sim \mathrm{Wishart}(d + 2, M / (d + 2)), \quad
+    S \sim \mathrm{Wishart}(d + 2, M / (d + 2)), \quad M = \frac{d}{d + 8} K^{-2/d} I,
+
+.. math::
+
     p(c) = \frac{10}{(10 + c)^2}, \quad
     \kappa \sim \mathrm{Gamma}(1/2, 5), \quad
-    m \sim N(0, I), \quad
-    M = \frac{d}{d + 8} K^{-2/d} I.
+    m \sim N(0, I).
 
 The number of clusters :math:`K` has :math:`p(K) \propto 2^{-K}` for :math:`1 \le K \le K_{\max}`
 (``n_clusters``), weights are Dirichlet(1, ..., 1) given :math:`K`. Both are summed out: a
