@@ -26,8 +26,6 @@ INTERNALS = {
     "numba.core.codegen.JITCodeLibrary.finalize": "parts that are never optimised alone",
     "numba.core.codegen.JITCodeLibrary._get_module_for_linking": "linking parts",
     "numba.core.codegen.JITCodeLibrary._optimize_functions": "tidying instead of optimising",
-    "numba.core.codegen.JITCodeLibrary._optimize_final_module": "optimising once",
-    "numba.core.codegen.JITCPUCodegen._module_pass_manager": "optimising once",
     "numba.core.codegen.JITCPUCodegen._pass_builder": "tidying instead of optimising",
     "numba.core.codegen.JITCodeLibrary.enable_object_caching": "kernels that can be kept",
     "numba.core.cgutils.gep_inbounds": "states given by address",

@@ -1,11 +1,10 @@
-"""Numba's compiler with what kernels have no use for left out: half the time of a first fit.
+"""Numba's compiler with what kernels have no use for left out.
 
 * A *part*, called by kernels alone, is linked into them as LLVM code and never made executable.
   So is whatever Numba compiles of its own for a kernel, such as ``max`` or the methods of a
   generator.
-* Parts are tidied before they are linked and optimised with the whole kernel, once. Numba
-  optimises each function alone and then the kernel twice, for the sake of reference counts that
-  kernels do not have.
+* Parts are tidied before they are linked, and optimised with the whole kernel. Numba optimises
+  each function alone first.
 * Passes for arrays made in a kernel and for functions within functions are left out where there
   are none.
 """
@@ -41,11 +40,6 @@ class _Library(JITCodeLibrary):
                 passes.add_instruction_combine_pass()
                 passes.add_simplify_cfg_pass()
                 passes.run(function, builder)
-
-    def _optimize_final_module(self) -> None:
-        """Optimise the kernel with all its parts."""
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
 
 
 class _PartLibrary(_Library):

@@ -254,7 +254,7 @@ def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
     parts in common, and takes what the other has not yet come to.
     """
     if not kernels_are_kept():
-        say("compiling kernels: once on this machine, about 10 seconds")
+        say("compiling kernels: once on this machine, about 15 seconds")
     two = count_jobs(n_jobs, 2) == 2
     module = "cavity.estimators.rehearsal"
     with compiled_beside(module, plan.request) if two else nullcontext(False) as beside:
