@@ -106,9 +106,11 @@ def ranks(kind, monkeypatch, n_data, spoil=lambda settings: settings):
         values = {name: np.array([row[name] for row in labels]) for name in labels[0]}
         values |= {
             name: drawn[name].ravel()
-            for name in ("concentration", "covariance_prior_df", "mean_prior_strength", "df")
+            for name in ("concentration", "covariance_prior_df", "mean_prior_strength")
             if name in drawn
         }
+        if "df" in drawn:  # one value that all occupied clusters share
+            values["df"] = np.nanmax(drawn["df"], axis=-1).ravel()
         values["centre"] = drawn["mean_prior_centre"][..., 0].ravel()
         values["scale"] = drawn["covariance_prior_scale"][..., 0].ravel()
         found.append({name: int((v < truth[name]).sum()) for name, v in values.items()})

@@ -4,14 +4,14 @@ Sigma_k ~ IW(nu, (nu - d - 1) S). With nu just above d + 1 every cluster has a s
 nu grows they come to share S. c = nu - d - 1 has the density t / (t + c)^2, cut to [1, 1e5]: its
 median is t, and no order of magnitude is ruled out. It is drawn by a slice step on its logarithm,
 given the covariances of the K occupied clusters, P the sum of their inverses. Where S is learned,
-it is integrated out: given S, nu moves in small steps, for S is close to what makes them
+it is integrated out: given S, nu moves in small steps, for S is close to what makes the covariances
 likely under the nu that it was drawn with. With the priors of `covariance_scale`,
 
     integral of |S|^(K nu / 2) exp(-c tr(S P) / 2) p(S) dS
 
 is 2^(d a) Gamma_d(a) |g M^-1 + c P|^-a with a = (g + K nu) / 2 for a full matrix, up to a constant,
-and for a diagonal one the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with
-a = shape + K nu / 2. S is drawn afterwards.
+and the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with a = shape + K nu / 2
+for a diagonal one. S is drawn afterwards.
 """
 
 from __future__ import annotations
