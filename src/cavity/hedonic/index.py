@@ -51,8 +51,8 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         Give each region a level of its own among its coefficients.
     n_clusters : int
         Clusters of regions, where there are any.
-    collapse : {"ep", "collapsed", "naive"}
-        How the clusters' factors are dealt with when labels are drawn.
+    collapse : {"ep", "auto", "corrected", "collapsed", "naive"}
+        How the clusters' factors are dealt with when labels are drawn, as in `SeriesMixture`.
     n_chains : int
         Chains, for ``local="clusters"``; one otherwise.
     n_warmup : int
