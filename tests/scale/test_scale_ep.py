@@ -17,7 +17,7 @@ from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import finite
 from cavity.sampling.sampler import PartitionSampler
 from cavity.scale.blocks import SWEEP, stream
-from cavity.scale.ep_sampler import Pace
+from cavity.scale.ep_sampler import Pace, StaleEPSampler
 from cavity.scale.sites import set_slots
 
 NIW = NIWPrior(np.zeros(2), 0.1, 6.0, 3.0 * np.eye(2))
@@ -110,17 +110,22 @@ def similarity(chain, rng, n_sweeps, n_warmup=100):
 
 
 @pytest.mark.slow
-def test_co_clustering_over_shards_is_that_of_one(y):
-    """Mean distance of the similarities below .02, and far above where sums are very old.
-
-    The last is the negative control: staleness that is not bounded shows.
-    """
+def test_co_clustering_over_shards_is_that_of_one(y, monkeypatch):
+    """Mean distance of the similarities below .02; sums that go to wrong clusters are noticed."""
     found = {}
-    for n_shards, pace in ((1, Pace()), (3, Pace()), (3, Pace(delay=200))):
+    right = StaleEPSampler._tell
+
+    def wrong(self, *arguments):
+        told = right(self, *arguments)
+        return told._replace(others=np.roll(told.others, 1, axis=0))
+
+    for name, n_shards in (("one", 1), ("three", 3), ("wrong", 3)):
+        if name == "wrong":
+            monkeypatch.setattr(StaleEPSampler, "_tell", wrong)
         rng = np.random.default_rng(n_shards)
-        chain = ep_chain(y, NIW, finite(4, len(y)), rng, n_shards=n_shards, pace=pace)
-        found[n_shards, pace.delay] = similarity(chain, rng, 3000)
-    distance = {case: np.abs(value - found[1, 0]).mean() for case, value in found.items()}
+        chain = ep_chain(y, NIW, finite(4, len(y)), rng, n_shards=n_shards)
+        found[name] = similarity(chain, rng, 2000)
+    distance = {name: np.abs(value - found["one"]).mean() for name, value in found.items()}
     print(distance)
-    assert distance[3, 0] < 0.02
-    assert distance[3, 200] > 2.0 * distance[3, 0]
+    assert distance["three"] < 0.02
+    assert distance["wrong"] > 0.05

@@ -28,8 +28,6 @@ ESS_MIN, ESS_PER_CHAIN = 400, 100
 OWN_RHAT_MAX = 1.1
 INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
-# The same of clusters in shards that know each other's sums late: docs/scaling.md has what it does.
-SHARDS_STALENESS_MAX = 5.0
 # Mean total variation between EP's and exact probabilities of a label: good, and fair.
 DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
 PAIRS = "pairs together (worst)"
@@ -406,12 +404,7 @@ def _event_notes(p: Posterior) -> list[str]:
     n_shards = int(np.max(p.events.get("shards", 0.0)))
     if n_shards > 1:
         notes.append(
-            f"Rows of {n_shards} shards were scored by clusters {stale:.2g} nats stale on average"
-            + (
-                ": fewer shards, or collapse='parallel', are surer."
-                if stale > SHARDS_STALENESS_MAX
-                else "."
-            )
+            f"Rows of {n_shards} shards were scored by clusters {stale:.2g} nats stale on average."
         )
     elif stale > STALENESS_MAX:
         notes.append(
