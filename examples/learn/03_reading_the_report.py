@@ -100,9 +100,7 @@ import numpy as np
 tail = m.tail_probabilities(X)
 worst = np.argsort(tail)[:12]
 print(f"Below one in {len(X)}: {(tail < 1 / len(X)).sum()} rows.")
-print(
-    f"Of the 12 furthest out, {is_outlier[worst].sum()} are among the {is_outlier.sum()} that we added."
-)
+print(f"Of the 12 furthest out, {is_outlier[worst].sum()} are rows that we added.")
 
 # %%
 # Where outliers are many the model learns that tails are heavy, and few rows are surprising in
