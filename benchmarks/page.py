@@ -63,8 +63,15 @@ def figure(table: pd.DataFrame, name: str) -> str:
 
 
 def fill(text: str, table: pd.DataFrame) -> str:
-    """A page with its figures as the table has them."""
-    return MARK.sub(lambda m: m.group(1) + figure(table, m.group(2)) + m.group(4), text)
+    """A page with its figures as the table has them; words stay where a section is not measured."""
+    measured = set(table["section"])
+
+    def put(mark: re.Match) -> str:
+        known = mark.group(2).split("/")[0] in measured
+        words = figure(table, mark.group(2)) if known else mark.group(3)
+        return mark.group(1) + words + mark.group(4)
+
+    return MARK.sub(put, text)
 
 
 def pages_with_figures() -> list[Path]:
@@ -189,7 +196,7 @@ def _speed(table: pd.DataFrame) -> str:
     sweeps = _cells(table, "speed", "one sweep")
     ratios = _cells(table, "speed", "sweep over EM iteration").add_suffix(", over EM")
     iteration = _cells(table, "speed", "one iteration").add_prefix("one iteration of ")
-    return SPEED.format(_markdown(pd.concat([sweeps, ratios, iteration], axis=1)))
+    return SPEED.format(_markdown(pd.concat([sweeps, ratios, iteration], axis=1).T))
 
 
 def _memory(table: pd.DataFrame) -> str:

@@ -98,13 +98,14 @@ p.plot_trace()
 import numpy as np
 
 tail = m.tail_probabilities(X)
-far = np.flatnonzero(tail < 1 / len(X))
-print(
-    f"{len(far)} rows are far out; {is_outlier[far].sum()} of them are among the "
-    f"{is_outlier.sum()} that we added."
-)
+worst = np.argsort(tail)[:12]
+print(f"Below one in {len(X)}: {(tail < 1 / len(X)).sum()} rows.")
+print(f"Of the 12 furthest out, {is_outlier[worst].sum()} are rows that we added.")
 
 # %%
+# Where outliers are many the model learns that tails are heavy, and few rows are surprising in
+# themselves. The order still tells: check from the top.
+#
 # At the end
 # ----------
 #

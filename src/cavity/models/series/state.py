@@ -1,9 +1,9 @@
 """What the kernels of the series model read and write: data, parameters, scratch space.
 
-The model (every symbol as in ``docs/series.md``), for series i, time t = 1..T, observation l::
+The model (every symbol as in ``docs/notation.md``), for series i, time t = 1..T, observation l::
 
     x_it  = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),    k = z_i
-    y_itl = x_it + beta_i' u_itl + N(0, var_y_i),            l = 1..n_it, n_it may be 0
+    y_itl = x_it + beta_i' f_itl + N(0, var_y_i),            l = 1..n_it, n_it may be 0
     x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
 The common factor g is there on request only. What is known of the states' steps, common_i g_t, is
