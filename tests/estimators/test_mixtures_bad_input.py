@@ -280,7 +280,7 @@ def test_wrong_shapes_at_predict(fitted, X, method):
 
 
 def test_infinite_values_at_predict(fitted, X):
-    bad = pd.DataFrame(X, columns=["a", "b", "c"])
+    bad = pd.DataFrame(X.copy(), columns=["a", "b", "c"])
     bad.iloc[4, 2] = np.inf
     with pytest.raises(ValueError, match="infinity: row 4, column 'c'"):
         fitted.predict(bad)
