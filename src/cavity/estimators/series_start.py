@@ -44,7 +44,7 @@ def starting_dynamics(
         return float(products[known].mean()) if known.any() else 0.0
 
     now, one, two = alike(0), alike(1), alike(2)
-    if not now > 0.0:
+    if not now > 1e-8:  # nothing about their levels but rounding, as where each has one value
         return {"a": 0.0, "loading": 0.4, "common": 0.4, "var_x": 0.05, "var_y": 0.2}
     if one > 0.1 * now:
         quotient = max(two / one, 0.1)
