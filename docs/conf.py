@@ -88,6 +88,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "reference_url": {"cavity": None},
     "inspect_global_variables": True,
+    "capture_repr": (),  # what is printed, not what a last line happens to return
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,

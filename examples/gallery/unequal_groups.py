@@ -21,7 +21,8 @@ truth = np.repeat([0, 1], [300, 30])
 m = GaussianMixture(n_clusters=6, random_state=0, max_sweeps=3_000).fit(X)
 print(m.diagnostics().sentences[0])
 p = m.posterior_
-print(p.summary()[["size", "share", "certainty"]].round(2).to_string())
+columns = ["size", "weight", "weight_lower", "weight_upper", "certainty"]
+print(p.summary()[columns].round(2).to_string())
 
 # %%
 # **Answer.** The probability of two groups, the small one's share with its interval, and the rows
@@ -36,6 +37,6 @@ print(f"{len(p.doubtful())} rows in doubt; ARI {adjusted_rand_score(truth, m.lab
 labels = KMeans(2, n_init=10, random_state=0).fit_predict(X)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 p.plot_clusters(X, ax=axes[0])
-axes[0].set_title("cavity")
+axes[0].set_title("cavity", loc="left")
 axes[1].scatter(*X.T, c=labels, cmap="tab10", vmin=0, vmax=9, s=10)
 axes[1].set_title(f"k-means, ARI {adjusted_rand_score(truth, labels):.2f}")
