@@ -19,6 +19,8 @@ WAITING = 50
 _SMALL = 500
 # What the cheapest try that finds a proposal computes.
 _FEW_EVIDENCES = 20
+# A kind never accepted after the evidences of so many scans keeps this part of its share.
+_IN_VAIN, _KEPT_SHARE = 100, 0.25
 
 
 class Move:
@@ -27,8 +29,8 @@ class Move:
     How often each kind is tried is set while the chain warms up and then frozen: a number that
     went on following the state would bias the draws. The evidences computed are about the sum of
     the shares times the number of observations; kinds that are accepted more often for what they
-    cost get more of them, and none gets less than half its share. A number of tries need not be
-    whole: half a try is one after every second sweep.
+    cost get more of them, and none gets less than half its share, or an eighth if it was never
+    accepted. A number of tries need not be whole: half a try is one after every second sweep.
 
     Parameters
     ----------
@@ -112,6 +114,8 @@ class Move:
             shares = self.effort * (1.0 + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
+            vain = (self.tally[:, ACCEPTED] == 0) & (self.tally[:, WORK] > _IN_VAIN * n)
+            shares[vain] *= _KEPT_SHARE
             cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
             cost = np.maximum(cost, n * np.array(self.least_cost) + _FEW_EVIDENCES)
             self.rate = np.clip(shares * n / cost, self.least, self.most)

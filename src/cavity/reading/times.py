@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,14 +121,19 @@ def _iso(texts: list[str], name: str, first_row: int) -> pd.Index:
         )
     series = pd.Series(texts, dtype=object)
     try:
-        times = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            times = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=False)
+        mixed = times.dtype == object  # until pandas 3, which refuses
     except ValueError as error:
-        if "time zone" in str(error).lower() or "timezone" in str(error).lower():
-            raise ReadingError(
-                f"{name} mixes time zones. Convert all times to one zone first, for instance "
-                "with pandas.to_datetime(times, utc=True)."
-            ) from None
-        raise
+        mixed = "time zone" in str(error).lower() or "timezone" in str(error).lower()
+        if not mixed:
+            raise
+    if mixed:
+        raise ReadingError(
+            f"{name} mixes time zones. Convert all times to one zone first, for instance "
+            "with pandas.to_datetime(times, utc=True)."
+        )
     bad = np.asarray(times.isna())
     if bad.any():
         row = int(bad.argmax())
