@@ -116,7 +116,8 @@ def test_hyperparameters_given_wrong_covariances_fail(monkeypatch, collapse):
 
     monkeypatch.setattr(ClusterHyperpriors, "draw", doubled)
     scores = z_scores(Case("gaussian", collapse, "dp", None, True), 6000, seed=5)
-    assert np.abs(scores).max() > 1.2 * threshold(scores.size)
+    # The scale runs away, and some scores may be no numbers: those find nothing out here.
+    assert np.nanmax(np.abs(scores)) > 1.2 * threshold(scores.size)
 
 
 def test_a_drifting_concentration_fails():
