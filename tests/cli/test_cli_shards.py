@@ -21,7 +21,7 @@ def rows(tmp_path):
 
 
 def test_a_folder_is_fitted_reported_and_placed(cavity, rows, tmp_path):
-    fit = ("fit", rows, "--clusters", 3, "--exclude", "name", "--out", "run")
+    fit = ("fit", rows, "--clusters", 2, "--exclude", "name", "--out", "run")
     ran = cavity(*fit, "--quiet", *QUICK)
     assert ran.code == 0, ran.err
     placed = [pd.read_parquet(tmp_path / "run" / "rows" / f"part-{i}.parquet") for i in range(2)]
