@@ -35,7 +35,8 @@ CASES = [
         pytest.param(*case, marks=pytest.mark.slow)
         for case in [
             (("student-t", "categorical", "poisson"), "collapsed", "dp", True),
-            (MIXED, "collapsed", "dirichlet", False),
+            # Not of all three parts: labels of so sure a partition hardly ever change places.
+            (("gaussian", "categorical"), "collapsed", "dirichlet", False),
             (MIXED, "naive", "dp", False),
             (("student-t", "poisson"), "naive", "dp", False),
             (("categorical", "poisson"), "collapsed", "dp", True),
@@ -108,8 +109,9 @@ def test_weights_are_repeated_rows(names, collapse, prior, moves):
 def test_a_part_without_weights_fails(wrong):
     """Negative control."""
     rng = np.random.default_rng(32)
-    exact = repeated.posterior(of_product(MIXED, marginals_of_repeated), "dp")
-    sampler = chain(MIXED, "collapsed", "dp", rng, weight=repeated.WEIGHT, wrong=wrong)
+    names = ("gaussian", wrong)
+    exact = repeated.posterior(of_product(names, marginals_of_repeated), "dp")
+    sampler = chain(names, "collapsed", "dp", rng, weight=repeated.WEIGHT, wrong=wrong)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
     assert result.p_value < 1e-8
 
