@@ -82,3 +82,22 @@ def test_types_go_with_tables_only(cavity, tmp_path):
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     ran = cavity("fit", "t.csv", "--model", "gaussian", "--types", "a=count")
     assert "--types goes with --model table only" in ran.sentence
+
+
+@pytest.mark.slow
+def test_rows_outside_every_cluster(cavity, customers):
+    table = pd.concat([customers, customers.head(2)], ignore_index=True)
+    table.loc[60:, ["name", "age", "size_1", "visits"]] = [["far 1", 60.0, -70.0, 90],
+                                                           ["far 2", -80.0, 75.0, 80]]  # fmt: skip
+    table.to_csv("far.csv", index=False)
+    ran = cavity("fit", "far.csv", "--id-column", "name", "--types", "visits=count", "--noise",
+                 "--clusters", "2", "--df", "30", "--out", "run", *QUICK)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "noise: outside every cluster (label -1)" in " ".join(ran.out.split())
+    labels = pd.read_csv("run/labels.csv")
+    assert labels["cluster"].tolist()[60:] == [-1, -1]
+    assert (labels["cluster"][:60] >= 0).all()
+    assert (labels["noise_probability"][60:] > 0.5).all()
+    ran = cavity("predict", "run", "far.csv", "--out", "placed.csv")
+    assert ran.code == 0, ran.err
+    assert pd.read_csv("placed.csv")["cluster"].tolist()[60:] == [-1, -1]

@@ -20,15 +20,20 @@ CONCENTRATION = np.array([0.6, 1.1, 0.4, 0.7, 1.5])
 COUNTS = np.array([[0.0, 20.0], [2.0, np.nan], [1.0, 15.0], [7.0, 3.0], [np.nan, 0.0], [9.0, 4.0]])
 GAMMA = (np.array([1.3, 0.7]), np.array([0.5, 0.1]))
 DISPERSION = np.array([2.0, 1.5])
+NO_ROWS: dict = {}
 
 
-def problem(names, y=Y, codes=CODES, counts=COUNTS, learn=False):
-    """A table of the named parts with a fixed prior each."""
+def problem(names, y=Y, codes=CODES, counts=COUNTS, learn=False, rows=NO_ROWS):
+    """A table of the named parts with a fixed prior each; `rows` are their traits by name."""
     made = {
-        "gaussian": lambda: GaussianProblem(y, small.NIW),
-        "student-t": lambda: StudentTProblem(y, small.NIW, (), small.DF),
-        "categorical": lambda: CategoricalProblem(codes, LEVELS, CONCENTRATION, learn=learn),
-        "poisson": lambda: CountsProblem(counts, GAMMA, learn=learn),
+        "gaussian": lambda: GaussianProblem(y, small.NIW, rows=rows.get("gaussian")),
+        "student-t": lambda: StudentTProblem(
+            y, small.NIW, (), small.DF, rows=rows.get("student-t")
+        ),
+        "categorical": lambda: CategoricalProblem(
+            codes, LEVELS, CONCENTRATION, learn=learn, rows=rows.get("categorical")
+        ),
+        "poisson": lambda: CountsProblem(counts, GAMMA, learn=learn, rows=rows.get("poisson")),
         "negative-binomial": lambda: CountsProblem(
             counts, GAMMA, learn=learn, dispersion=DISPERSION, overdispersed=True
         ),

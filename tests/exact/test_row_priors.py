@@ -10,6 +10,7 @@ import functools
 import enumeration
 import numpy as np
 import pytest
+import repeated
 import small
 from scipy import special
 
@@ -22,7 +23,6 @@ from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
 N_SWEEPS = 8000
-WEIGHT = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0])
 FREE = np.full(small.N, -1)
 NONE = np.zeros((small.N, 1), dtype=bool)
 ONES = np.ones(small.N)
@@ -42,37 +42,10 @@ def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, mov
     return PartitionSampler(parts, places.around(state, small.SLOTS), z, rng, moves=made)
 
 
-def subsets(weight):
-    """Masks of repeated rows for masks of rows."""
-    row = np.repeat(np.arange(small.N), weight.astype(int))
-    return {
-        mask: sum(1 << j for j, i in enumerate(row) if mask >> i & 1)
-        for mask in range(1, 1 << small.N)
-    }, row
-
-
 @functools.cache
-def repeated(likelihood, prior):
+def weighted(likelihood, prior):
     """The posterior of rows that are repeated and tied: only states in which copies agree."""
-    masks, row = subsets(WEIGHT)
-    y = small.Y[row]
-    if likelihood == "gaussian":
-        table = {m: enumeration.niw_marginal(y[_members(m)], *small.NIW) for m in masks.values()}
-    else:
-        table = enumeration.student_t_marginals(
-            y[:, 0], 0.0, small.NIW.kappa, small.NIW.nu, 1.0, small.DF, step=0.15
-        )
-    closed = prior in small.CLOSED
-    n = small.N
-    states = enumeration.labellings(n, 3) if closed else enumeration.partitions(n)
-    log_prior = small.log_prior(prior)
-    return enumeration.posterior(
-        states, {m: table[masks[m]] for m in masks}, lambda z: log_prior(z[row]), closed
-    )
-
-
-def _members(mask):
-    return [j for j in range(mask.bit_length()) if mask >> j & 1]
+    return repeated.posterior(repeated.marginals(likelihood), prior)
 
 
 def all_but_the_first(cases):
@@ -96,8 +69,8 @@ CASES = all_but_the_first(
 @pytest.mark.parametrize(("name", "prior", "moves"), CASES)
 def test_weights_are_repeated_rows(name, prior, moves):
     rng = np.random.default_rng(21)
-    exact = repeated(small.likelihood_of(name), prior)
-    sampler = chain(name, prior, rng, weight=WEIGHT, moves=moves)
+    exact = weighted(small.likelihood_of(name), prior)
+    sampler = chain(name, prior, rng, weight=repeated.WEIGHT, moves=moves)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
     print(f"{name}, {prior}, weights: {result}")
     assert result.n_cells > 10
@@ -108,7 +81,7 @@ def test_weights_do_matter():
     """Negative control."""
     rng = np.random.default_rng(22)
     exact = small.exact("gaussian", "dp")
-    sampler = chain("gaussian-collapsed", "dp", rng, weight=WEIGHT)
+    sampler = chain("gaussian-collapsed", "dp", rng, weight=repeated.WEIGHT)
     assert enumeration.compare(exact, enumeration.visits(sampler, exact, 4000, rng)).p_value < 1e-8
 
 
@@ -119,7 +92,7 @@ def test_weights_below_one_are_powers_of_the_likelihood():
     kappa, nu = small.NIW.kappa, small.NIW.nu
     table = {}
     for mask in range(1, 1 << small.N):
-        own = _members(mask)
+        own = repeated.members(mask)
         w, y = weight[own], small.Y[own, 0]
         total = w.sum()
         centre = (w * y).sum() / total
@@ -198,31 +171,8 @@ NOISY_CASES = all_but_the_first(
 
 @functools.cache
 def noisy(likelihood, prior):
-    """Labels with 0 for noise; under an open prior clusters are numbered by their first member."""
-    table = small.marginals(likelihood)
-    log_prior = small.log_prior(prior)
-    n = small.N
-    states, log_p = [], []
-    for mask in range(1 << n):
-        rest = [i for i in range(n) if not mask >> i & 1]
-        m = len(rest)
-        beta = special.betaln(SHARE[0] + n - m, SHARE[1] + m)
-        outside = -(n - m) * np.log(BOX[1, 0])
-        if not rest:
-            inner = [np.empty(0, dtype=int)]
-        elif prior in small.CLOSED:
-            inner = enumeration.labellings(m, 3)
-        else:
-            inner = enumeration.partitions(m)
-        for z in inner:
-            labels = np.zeros(n, dtype=int)
-            labels[rest] = np.asarray(z) + 1
-            value = beta + outside + (log_prior(np.asarray(z)) if m else 0.0)
-            for k in np.unique(labels[rest]):
-                value += table[sum(1 << int(i) for i in np.flatnonzero(labels == k))]
-            states.append(labels)
-            log_p.append(value)
-    return enumeration.Exact(np.array(states), special.softmax(log_p), True)
+    log_noise = np.full(small.N, -np.log(BOX[1, 0]))
+    return repeated.noisy_posterior(small.marginals(likelihood), log_noise, prior, SHARE)
 
 
 @pytest.mark.parametrize(("name", "prior", "moves"), NOISY_CASES)
@@ -231,13 +181,7 @@ def test_noise(name, prior, moves):
     exact = noisy(small.likelihood_of(name), prior)
     z = np.ones(small.N, dtype=int)
     sampler = chain(name, prior, rng, noise=SHARE, box=BOX, moves=moves, z=z)
-    labels = np.empty((N_SWEEPS, small.N), dtype=np.int64)
-    for row in labels:
-        sampler.sweep(rng)
-        row[:] = sampler.labels()
-        if prior not in small.CLOSED:
-            inside = row > 0
-            row[inside] = 1 + enumeration.canonical(row[inside])
+    labels = repeated.noisy_labels(sampler, prior, N_SWEEPS, rng)
     result = enumeration.compare(exact, enumeration.lookup(exact, labels))
     print(f"{name}, {prior}, noise, moves {moves}: {result}")
     assert 0.05 < (labels == 0).mean() < 0.95

@@ -190,8 +190,8 @@ def test_counts_of_gaps_fail(monkeypatch):
     """Learning the rates from gaps as if they were zeros is found out."""
     right = count_rates.count_totals
 
-    def with_gaps(y, z, out):
-        right(np.maximum(y, 0.0), z, out)
+    def with_gaps(y, weight, z, out):
+        right(np.maximum(y, 0.0), weight, z, out)
 
     monkeypatch.setattr(count_rates, "count_totals", with_gaps)
     scores = z_scores("collapsed", 6000, seed=3)

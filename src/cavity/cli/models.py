@@ -363,7 +363,7 @@ MODELS: dict[str, RowsModel | SeriesModel] = {
     ),
     "table": TableModel(
         "table", "TableMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--df", "--types", *FORMS),
+        ("--columns", "--id-column", "--drop-missing", "--noise", "--df", "--types", *FORMS),
     ),
     "series": SeriesModel(
         "series", "SeriesMixture", "series",

@@ -44,6 +44,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "concentration": (int, float, str),
     "df": (int, float, str),
     "covariance": (str,),
+    "noise": (bool,),
     "n_factors": (int,),
     "freq": (str,),
 }
@@ -257,7 +258,7 @@ def _field(plain: dict[str, Any], name: str, kinds: Any) -> Any:
     if name not in plain:
         raise ValueError(f"its {name} is missing")
     value = plain[name]
-    truth = isinstance(value, bool) and kinds is not bool  # a bool is an int to Python
+    truth = isinstance(value, bool) and kinds not in (bool, (bool,))  # a bool is an int to Python
     if truth or not isinstance(value, kinds):
         raise ValueError(f"its {name} is of type {type(value).__name__}")
     return value

@@ -70,11 +70,6 @@ def fit(
     else:
         table = read_table(data, choice)
         model = chosen_model(model, table, choice)
-    if model == "table" and "noise" in settings:
-        raise UserError(
-            "--noise goes with measurements alone; leave it out, or the columns of text with "
-            "--exclude."
-        )
     kind, settings = _kind(data, model, settings, client)
     estimator = kind.make(settings)
     selection = kind.open(data, choice) if table is None else kind.read(table, choice)

@@ -34,8 +34,9 @@ from cavity.models.negative_binomial import negative_binomial
 from cavity.models.poisson import poisson
 from cavity.models.product import product_model
 from cavity.models.row_scores import uneven_rows
-from cavity.models.rows import RowTraits, UnevenRows
+from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows
 from cavity.models.scaled_gaussian import scaled_gaussian
+from cavity.models.uneven_cells import CellTraits, uneven_cells
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 
@@ -55,6 +56,8 @@ class CategoricalProblem:
         Whether these are only where learned ones start.
     n_held : int
         Sweeps until they are learned.
+    rows : CellTraits, optional
+        Weights and noise, where not all rows are plain.
     """
 
     codes: np.ndarray
@@ -62,6 +65,7 @@ class CategoricalProblem:
     concentration: np.ndarray | None = None
     learn: bool = True
     n_held: int = 0
+    rows: CellTraits | None = None
 
     model: ClassVar[str] = "categorical"
 
@@ -89,6 +93,8 @@ class CountsProblem:
         Negative binomial counts, which only EP collapses.
     n_held : int
         Sweeps until the prior is learned.
+    rows : CellTraits, optional
+        Weights and noise, where not all rows are plain.
     """
 
     y: np.ndarray
@@ -97,6 +103,7 @@ class CountsProblem:
     dispersion: np.ndarray | None = None
     overdispersed: bool = False
     n_held: int = 0
+    rows: CellTraits | None = None
 
     @property
     def model(self) -> str:
@@ -111,8 +118,9 @@ class CountsProblem:
     @property
     def centre(self) -> np.ndarray:
         """A typical count of each column: its mean and a half."""
-        seen = np.maximum(np.isfinite(self.y).sum(axis=0), 1)
-        centre: np.ndarray = np.nansum(self.y, axis=0) / seen + 0.5
+        weight = np.ones(self.n) if self.rows is None else self.rows.weight
+        seen = weight @ np.isfinite(self.y)
+        centre: np.ndarray = weight @ np.nan_to_num(self.y) / np.where(seen > 0.0, seen, 1.0) + 0.5
         return centre
 
 
@@ -168,26 +176,38 @@ class TableProblem:
 
 def first_rows(part: Any, n: int) -> Any:
     """A part with its first rows alone, to compile with."""
-    if isinstance(part, CategoricalProblem):
-        return replace(part, codes=part.codes[:n])
-    rows = getattr(part, "rows", None)
-    few = replace(part, y=np.ascontiguousarray(part.y[:n]))
-    return few if rows is None else replace(few, rows=rows.first(n))
+    name = "codes" if isinstance(part, CategoricalProblem) else "y"
+    few = replace(part, **{name: np.ascontiguousarray(getattr(part, name)[:n])})
+    return few if part.rows is None else replace(few, rows=part.rows.first(n))
+
+
+def has_weights_or_noise(rows: RowTraits | CellTraits | None) -> bool:
+    """Whether rows have more than gaps to tell them apart, for which EP has no projection."""
+    if isinstance(rows, RowTraits):
+        return rows.box is not None or bool(np.any(rows.weight != 1.0))
+    return rows is not None
 
 
 def _allows(part: Any, collapse: str) -> bool:
     if isinstance(part, OwnProblem):
         return collapse == "collapsed" if part.conjugate else collapse == "ep"
+    if collapse == "ep" and has_weights_or_noise(part.rows):
+        return False
     known = collapses_of(part.model)
     exact_sites = "collapsed" in known and part.model != "structured"
     return collapse in known or (collapse == "ep" and exact_sites)
+
+
+def _cells(model: Any, rows: CellTraits | None) -> Any:
+    """The likelihood, in its wrapper where not all rows are plain."""
+    return model if rows is None else uneven_cells(model, rows, NOISE_SLOT)
 
 
 def _dirichlet_parts(problem: CategoricalProblem, n_slots: int) -> tuple[Any, Any, Any]:
     start = np.concatenate([[0], np.cumsum(problem.levels)]).astype(np.int64)
     prior = np.ones(start[-1]) if problem.concentration is None else problem.concentration
     return (
-        categorical(problem.codes, start, n_slots),
+        _cells(categorical(problem.codes, start, n_slots), problem.rows),
         dirichlets(prior, start, n_slots),
         shares(int(start[-1]), n_slots),
     )
@@ -225,14 +245,16 @@ def _rate_updates(problem: CountsProblem) -> tuple[Update, ...]:
 @supports("poisson", "collapsed")
 def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    driver = ConjugateCollapse(poisson(problem.y, n_slots), *_gamma_parts(problem, n_slots))
+    model = _cells(poisson(problem.y, n_slots), problem.rows)
+    driver = ConjugateCollapse(model, *_gamma_parts(problem, n_slots))
     return Parts(driver, _rate_updates(problem), movable="exactly")
 
 
 @supports("poisson", "naive")
 def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    driver = NaiveCollapse(poisson(problem.y, n_slots), *_gamma_parts(problem, n_slots))
+    model = _cells(poisson(problem.y, n_slots), problem.rows)
+    driver = NaiveCollapse(model, *_gamma_parts(problem, n_slots))
     return Parts(driver, _rate_updates(problem))
 
 

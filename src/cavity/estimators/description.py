@@ -35,23 +35,26 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
 
 
+def describe_sizes(sampler: PartitionSampler) -> dict[str, np.ndarray]:
+    """Predictive weight of every slot, and of noise where there may be some."""
+    prior = sampler.prior
+    weight = describe_weights(sampler)
+    if not (isinstance(prior, RowPrior) and prior.noise_slot[0] >= 0):
+        return {"weight": weight}
+    a, b = prior.noise_prior
+    n = prior.noise_size[0] + sampler.counts.sum()
+    noise = (prior.noise_size[0] + a) / (n + a + b)
+    return {NOISE_WEIGHT: np.array(noise), "weight": (1.0 - noise) * weight}
+
+
 def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     """Weight, mean and covariance (scale matrix) of every slot, NaN where it is empty.
 
     A covariance that has a structure is described by its own parts. And what says the prior that
     the parameters of a new cluster would have.
     """
-    prior = sampler.prior
-    out: dict[str, np.ndarray] = {}
-    clusters = 1.0
-    if isinstance(prior, RowPrior) and prior.noise_slot[0] >= 0:
-        a, b = prior.noise_prior
-        n = prior.noise_size[0] + sampler.counts.sum()
-        noise = (prior.noise_size[0] + a) / (n + a + b)
-        out[NOISE_WEIGHT] = np.array(noise)
-        clusters = 1.0 - noise
-    return out | {
-        "weight": clusters * describe_weights(sampler),
+    return {
+        **describe_sizes(sampler),
         **describe_block(sampler.parameters, sampler.counts),
         CLUSTER_PRIOR: describe_prior(sampler.family),
     }

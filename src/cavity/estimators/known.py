@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.estimators.imputing import DATA, NOISE_BOX, WEIGHTS
 from cavity.estimators.validation import check_names
 from cavity.priors.rows import RowPlaces
 
@@ -52,6 +53,18 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         )
     weight = np.round(weight / GRAIN) * GRAIN
     return None if np.all(weight == 1.0) else weight
+
+
+def refuse_weighted_gaps(measured: np.ndarray, weight: np.ndarray | None, words: str) -> None:
+    """Refuse a weight other than one for a row that lacks measurements."""
+    if weight is None:
+        return
+    bad = np.flatnonzero(np.isnan(measured).any(axis=1) & (weight != 1.0))
+    if bad.size:
+        raise ValueError(
+            f"Row {bad[0]} of X has {words} and sample_weight {weight[bad[0]]:g}: what is missing "
+            "would differ between the rows that it stands for. Repeat the row, or fill it in first."
+        )
 
 
 class KnownLabels(NamedTuple):
@@ -161,6 +174,20 @@ def row_places(
         return None
     slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
     return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
+
+
+def kept_of_rows(
+    digest: str, known: KnownLabels | None, weight: np.ndarray | None, box: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """What a fit keeps of its rows."""
+    out = {DATA: np.array([digest])}
+    if box is not None:
+        out[NOISE_BOX] = box
+    if weight is not None:
+        out[WEIGHTS] = weight
+    if known is not None:
+        out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
+    return out
 
 
 def row_names(X: Any) -> list[str] | None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import Fitted, known_partition
+from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
 from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
 from cavity.estimators.leaving_out import FOLLOWED, LeaveOneOut, df_of_all_slots
+from cavity.estimators.noise import NoiseAnswers
 from cavity.estimators.structures import (
     flat,
     fresh_clusters,
@@ -48,7 +49,7 @@ VALUES = "followed_values"
 FARTHEST_NEW = 1e300
 
 
-class MixtureAnswers(GapAnswers, LeaveOneOut, Fitted):
+class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
@@ -70,26 +71,10 @@ class MixtureAnswers(GapAnswers, LeaveOneOut, Fitted):
         if record.columns_named:
             self.feature_names_in_ = np.array(record.columns, dtype=object)
 
-    def _told(self, partition: Partition) -> Partition:
-        """The estimate with noise as its last cluster: the rows that most draws have there."""
-        posterior = self.posterior_
-        if not posterior.record.noise:
-            return partition
-        outside = (posterior.flat_labels == 0).mean(axis=0) > 0.5
-        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
-        out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
-        out[~outside] = labels
-        return known_partition(posterior, out)
-
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
-        self._noisy = bool(self.posterior_.record.noise)
-        if self._noisy:
-            self.noise_probability_ = (self.posterior_.flat_labels == 0).mean(axis=0)
-            outside = self.noise_probability_ > 0.5
-            self.labels_ = np.where(outside, NOISE, self.labels_)
-            self.n_clusters_ -= int(outside.any())
+        self._settle_noise()
         # Filled when first asked for; another estimate makes another mixture.
         self._cache: dict[str, MixtureDraws] = {}
         posterior = self.posterior_
@@ -123,9 +108,7 @@ class MixtureAnswers(GapAnswers, LeaveOneOut, Fitted):
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
             out.append(", ".join(words) or "near the median in all columns")
-        if self.partition_.n_clusters > self.n_clusters_:
-            out.append("noise: outside every cluster (label -1)")
-        return out
+        return self._in_words(out)
 
     def report(
         self,
@@ -232,8 +215,7 @@ class MixtureAnswers(GapAnswers, LeaveOneOut, Fitted):
         probability = self._evaluate(X)[1]
         if not self._noisy:
             return _given_matched(probability[:, :-1]).argmax(axis=1)
-        best = probability[:, :-1].argmax(axis=1)
-        return np.where(best == self.n_clusters_, NOISE, best)
+        return self._best(probability)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster of the point estimate for each row of X, (n, K).

@@ -22,17 +22,19 @@ from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns, refuse_gaps
 from cavity.estimators.known import (
     KNOWN,
-    KNOWN_NAMES,
     UNKNOWN,
     KnownLabels,
     check_known,
     check_weights,
+    kept_of_rows,
+    refuse_weighted_gaps,
     row_names,
     row_places,
     weighted_rows,
     with_known,
 )
-from cavity.estimators.mixture_answers import DATA, NOISE_BOX, WEIGHTS
+from cavity.estimators.mixture_answers import WEIGHTS
+from cavity.estimators.noise import check_noise, noise_box
 from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.shard_answers import ShardAnswers
@@ -93,8 +95,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not isinstance(self.noise, bool | np.bool_):
-            raise ValueError(f"noise must be True or False, not {self.noise!r}.")
+        check_noise(self.noise)
         check_structure(self.covariance, self.n_factors, self.collapse)
         for name, low, high, words in (
             ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
@@ -204,13 +205,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
         X = self._check_data(X, reset=True)
         weight = check_weights(sample_weight, len(X))
         known = check_known(y, len(X), self.n_clusters, self._specification().is_open)
-        gap = np.isnan(X).any(axis=1)
-        if weight is not None and np.any(gap & (weight != 1.0)):
-            row = int(np.flatnonzero(gap & (weight != 1.0))[0])
-            raise ValueError(
-                f"Row {row} of X has gaps and sample_weight {weight[row]:g}: what is missing would "
-                "differ between the rows that it stands for. Repeat the row, or fill it in first."
-            )
+        refuse_weighted_gaps(X, weight, "gaps")
         return X, known, weight
 
     def _names_in_memory(self) -> str:
@@ -282,7 +277,7 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             names=names,
             units=units,
             volume=float((units.log_volumes(X) * (1.0 if weight is None else weight)).sum()),
-            summaries=_kept(X, known, weight, box),
+            summaries=kept_of_rows(data_digest(X), known, weight, box),
             settings=self._settings(),
             noun="row",
             columns=columns,
@@ -427,32 +422,6 @@ class _Mixture(ShardAnswers, ClusterMixin, DensityMixin, Estimator):
             else "",
         )
         return plan, units, None if problem.rows is None else problem.rows.box
-
-
-def noise_box(seen: np.ndarray) -> np.ndarray:
-    """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
-
-    Examples
-    --------
-    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).tolist()
-    [[-1.0], [12.0]]
-    """
-    low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
-    return np.vstack([low - 0.1 * (high - low), 1.2 * (high - low)])
-
-
-def _kept(
-    X: np.ndarray, known: KnownLabels | None, weight: np.ndarray | None, box: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """What a fit keeps of its rows."""
-    out = {DATA: np.array([data_digest(X)])}
-    if box is not None:
-        out[NOISE_BOX] = box
-    if weight is not None:
-        out[WEIGHTS] = weight
-    if known is not None:
-        out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
-    return out
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Fitted
 from cavity.estimators.imputed_tables import ImputedTable, imputed_table
-from cavity.estimators.imputing import DATA
+from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX
 from cavity.estimators.leaving_out import LeaveOneOut, df_of_all_slots
 from cavity.estimators.mixture_answers import (
     FARTHEST_NEW,
@@ -22,6 +22,7 @@ from cavity.estimators.mixture_answers import (
     _log_mean_exp,
     _mean_over_draws,
 )
+from cavity.estimators.noise import NoiseAnswers, TableNoise
 from cavity.estimators.structures import (
     flat,
     fresh_clusters,
@@ -33,7 +34,14 @@ from cavity.estimators.structures import (
 )
 from cavity.estimators.table_words import ClusterWords
 from cavity.estimators.validation import check_count, check_number
-from cavity.models.predictive import CLUSTER_PRIOR, MAX_DRAWS, mixture_draws, spread_draws
+from cavity.models.predictive import (
+    CLUSTER_PRIOR,
+    MAX_DRAWS,
+    NOISE_WEIGHT,
+    mixture_draws,
+    spread_draws,
+)
+from cavity.models.rows import NOISE_SLOT
 from cavity.models.table_predictive import (
     Rows,
     TableDraws,
@@ -63,7 +71,7 @@ if TYPE_CHECKING:
 SAMPLES = 400
 
 
-class TableAnswers(LeaveOneOut, Fitted):
+class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
     """Methods of a fitted table."""
 
     weights_: np.ndarray
@@ -88,12 +96,13 @@ class TableAnswers(LeaveOneOut, Fitted):
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
         super()._settle(partition)  # type: ignore[misc]
+        self._settle_noise()
         # Filled when first asked for; another estimate makes another mixture.
         self._cache: dict[str, Any] = {}
         posterior = self.posterior_
         matched = posterior.relabel(partition)
         found = {
-            name: _mean_over_draws(matched.select(flat(posterior, name)))
+            name: _mean_over_draws(matched.select(flat(posterior, name))[:, : self.n_clusters_])
             for name in posterior.cluster_parameters
             if name not in ("covariance", "variance", "loading", "uniqueness")
         }
@@ -126,7 +135,12 @@ class TableAnswers(LeaveOneOut, Fitted):
         key = f"words {level}"
         if key not in self._cache:
             self._cache[key] = ClusterWords.of(
-                self.posterior_, self.labels_, self.weights_, self._columns, self._units, level
+                self.posterior_,
+                self.partition_.labels,
+                self.weights_,
+                self._columns,
+                self._units,
+                level,
             )
         words: ClusterWords = self._cache[key]
         return words
@@ -159,7 +173,7 @@ class TableAnswers(LeaveOneOut, Fitted):
 
     def distinguishing(self, most: int = 3) -> list[str]:
         """For each cluster, in words, the columns that set it apart most."""
-        return self._words().sentences(most)
+        return self._in_words(self._words().sentences(most))
 
     # ------------------------------------------------------------------ new rows
 
@@ -193,32 +207,54 @@ class TableAnswers(LeaveOneOut, Fitted):
         if "draws" not in self._cache:
             posterior = self.posterior_
             matched = posterior.relabel(self.partition_)
-            self._cache["draws"] = pack_draws(posterior, matched, self._columns, self._chosen())
+            self._cache["draws"] = pack_draws(
+                posterior, matched, self._columns, self._chosen(), self.n_clusters_
+            )
         draws: TableDraws = self._cache["draws"]
         return draws
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1)."""
+        """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).
+
+        Of noise, where there may be some, in the column before the last.
+        """
         rows = self._rows(X)
-        log_density, probability = predict_rows(self._table_draws(), rows, self.n_clusters_)
+        log_noise = None
+        if self._noisy:
+            share = np.log(flat(self.posterior_, NOISE_WEIGHT)[self._chosen()])
+            log_noise = share[:, None] + self._noise.log_density(rows)
+        log_density, probability = predict_rows(
+            self._table_draws(), rows, self.n_clusters_, log_noise
+        )
         return log_density - self._units.log_volumes(rows.continuous), probability
 
+    @property
+    def _noise(self) -> TableNoise:
+        """What rows outside every cluster are."""
+        kept = self.posterior_.summaries.get(NOISE_BOX)
+        d = sum(column.kind == CONTINUOUS for column in self._columns)
+        levels = [len(one.categories) for one in self._columns if one.kind == CATEGORICAL]
+        return TableNoise.from_kept(kept, d, levels)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X."""
-        return self.predict_proba(X).argmax(axis=1)
+        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
+        probability = self._evaluate(X)[1]
+        if self._noisy:
+            return self._best(probability)
+        return _given_matched(probability[:, :-1]).argmax(axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster of the point estimate for each row of X, (n, K).
 
         As for `StudentTMixture`; what is missing of a row is integrated out.
         """
-        return _given_matched(self._evaluate(X)[1][:, :-1])
+        return _given_matched(self._evaluate(X)[1][:, : self.n_clusters_])
 
     def membership(self, X: Any) -> pd.DataFrame:
         """Where each row of X belongs: ``cluster``, ``probability``, ``log_density``, ``p_0``...
 
-        The last columns, with ``elsewhere``, the probability of a cluster that matches none of the
-        estimate's, sum to one.
+        The last columns, with ``noise`` if rows may be noise, and ``elsewhere``, the probability of
+        a cluster that matches none of the estimate's, sum to one.
         """
         import pandas as pd
 
@@ -226,11 +262,13 @@ class TableAnswers(LeaveOneOut, Fitted):
         index = X.index if isinstance(X, pd.DataFrame) else None
         cluster = probability[:, :-1].argmax(axis=1)
         table = {
-            "cluster": cluster,
+            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
             "probability": probability[np.arange(len(cluster)), cluster],
             "log_density": _log_mean_exp(log_density),
         }
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
+        if self._noisy:
+            table["noise"] = probability[:, self.n_clusters_]
         table["elsewhere"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
@@ -271,7 +309,8 @@ class TableAnswers(LeaveOneOut, Fitted):
             cells_of(frame, self._columns)
         ):
             labels = self.posterior_.flat_labels[self._chosen()]
-        filled = fill_rows(draws, rows, SAMPLES, rng, labels)
+        slot = NOISE_SLOT if self._noisy else None
+        filled = fill_rows(draws, rows, SAMPLES, rng, labels, slot)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         return imputed_table(frame, self._columns, self._units, rows, draws, filled, tails)
 
@@ -306,33 +345,47 @@ class TableAnswers(LeaveOneOut, Fitted):
         X : DataFrame
             With the columns of the fit; one without any value in the fit has none here.
         labels : array of int
-            The cluster of the point estimate that each came from; -1 for one that matches none.
+            The cluster of the point estimate that each came from; -1 for one that matches none, and
+            for noise.
         """
-        import pandas as pd
-
         check_is_fitted(self, "posterior_")
         check_count("n_samples", n_samples, 1)
         rng = np.random.default_rng(seed_entropy(random_state))
         draws = self._table_draws()
-        n_draws = draws.start.size - 1
-        weight = np.exp(draws.log_weight) / n_draws
+        weight = np.exp(draws.log_weight)
         entry = rng.choice(weight.size, size=n_samples, p=weight / weight.sum())
         d = draws.mean.shape[1]
         a = draws.alpha[entry]
         heavy = np.isfinite(a)
         scale = np.ones(n_samples)
         scale[heavy] = np.maximum(rng.gamma(a[heavy]) / a[heavy], 1e-200)
-        noise = rng.standard_normal((n_samples, d))
+        measured = rng.standard_normal((n_samples, d))
         if d:
             root = np.linalg.cholesky(draws.covariance)[entry]
-            noise = (
-                draws.mean[entry] + np.einsum("nij,nj->ni", root, noise) / np.sqrt(scale)[:, None]
-            )
-            noise = self._units.convert("mean", noise)
+            away = np.einsum("nij,nj->ni", root, measured) / np.sqrt(scale)[:, None]
+            measured = draws.mean[entry] + away
         size, rate = draws.size[entry], draws.rate[entry]
         spread = np.where(np.isfinite(size), size, 1.0)
         own = np.where(np.isfinite(size), rng.gamma(spread) / spread, 1.0)
         counts = rng.poisson(np.minimum(rate * own, 1e15)) if rate.shape[1] else rate
+        codes = np.empty((n_samples, draws.levels.size - 1), dtype=np.int64)
+        for c, (first, last) in enumerate(zip(draws.levels[:-1], draws.levels[1:], strict=True)):
+            sums = np.cumsum(draws.share[entry, first:last], axis=1)
+            codes[:, c] = (rng.random(n_samples)[:, None] * sums[:, -1:] > sums).sum(axis=1)
+        rows, labels = Rows(measured, codes, counts), draws.target[entry]
+        if self._noisy:
+            share = float(flat(self.posterior_, NOISE_WEIGHT)[self._chosen()].mean())
+            outside = rng.random(n_samples) < share
+            for own, drawn in zip(rows, self._noise.draw(n_samples, rng), strict=True):
+                own[outside] = drawn[outside]
+            labels = np.where(outside, NOISE, labels)
+        return self._frame_of(rows), labels
+
+    def _frame_of(self, rows: Rows) -> pd.DataFrame:
+        """Whole rows as a table with the columns of the fit."""
+        import pandas as pd
+
+        measured = self._units.convert("mean", rows.continuous)
         out: dict[str, Any] = {}
         at = {CONTINUOUS: 0, CATEGORICAL: 0, COUNT: 0}
         at[OVERDISPERSED] = sum(column.kind == COUNT for column in self._columns)
@@ -340,17 +393,14 @@ class TableAnswers(LeaveOneOut, Fitted):
             c = at.get(column.kind, 0)
             at[column.kind] = c + 1
             if column.kind == CONTINUOUS:
-                out[column.name] = noise[:, c]
+                out[column.name] = measured[:, c]
             elif column.kind == CATEGORICAL:
-                share = draws.share[entry, draws.levels[c] : draws.levels[c + 1]]
-                sums = np.cumsum(share, axis=1)
-                code = (rng.random(n_samples)[:, None] * sums[:, -1:] > sums).sum(axis=1)
-                out[column.name] = np.array(column.categories, dtype=object)[code]
+                out[column.name] = np.array(column.categories, dtype=object)[rows.codes[:, c]]
             elif column.kind in (COUNT, OVERDISPERSED):
-                out[column.name] = counts[:, c]
+                out[column.name] = rows.counts[:, c]
             else:
-                out[column.name] = np.full(n_samples, np.nan)
-        return pd.DataFrame(out), draws.target[entry]
+                out[column.name] = np.full(len(rows.codes), np.nan)
+        return pd.DataFrame(out)
 
     # ------------------------------------------------------------------ the page
 
@@ -404,14 +454,21 @@ def digest_of(cells: Cells) -> str:
 
 
 def pack_draws(
-    posterior: Posterior, matched: Any, columns: list[Column], chosen: np.ndarray
+    posterior: Posterior,
+    matched: Any,
+    columns: list[Column],
+    chosen: np.ndarray,
+    n_clusters: int,
 ) -> TableDraws:
     """The mixtures of some draws: every occupied cluster, and what stands for the others."""
     weight = flat(posterior, "weight")[chosen]
     targets = matched.targets(weight.shape[1])[chosen]
+    # The estimate's clusters beyond these are noise.
+    targets = np.where(targets < n_clusters, targets, -1)
+    noise = flat(posterior, NOISE_WEIGHT)[chosen] if posterior.record.noise else 0.0
     prior = flat(posterior, CLUSTER_PRIOR)[chosen]
     used = np.isfinite(weight) & (weight > 0.0)
-    empty = 1.0 - np.where(used, weight, 0.0).sum(axis=1)
+    empty = 1.0 - noise - np.where(used, weight, 0.0).sum(axis=1)
     rng = np.random.default_rng(0)
     d = sum(column.kind == CONTINUOUS for column in columns)
     width = prior_width(structure_of(posterior), d)
@@ -424,6 +481,7 @@ def pack_draws(
             targets,
             fresh_clusters(posterior, chosen, d),
             df_of_all_slots(posterior, chosen)[:, -1] if "df" in posterior.drawn else None,
+            noise,
         )
         start, log_weight, target = packed.start, packed.log_weight, packed.target
         mean, covariance, alpha = packed.mean, covariances_of(packed), packed.alpha

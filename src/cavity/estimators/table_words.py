@@ -88,7 +88,7 @@ class ClusterWords:
         units: ColumnUnits,
         level: float,
     ) -> ClusterWords:
-        """From the draws, matched to the estimate."""
+        """From the draws, matched to the estimate, whose first clusters have these weights."""
         found: dict[str, Any] = {
             name: posterior.parameter_summary(name, labels, level=level)
             for name in _PARAMETER.values()
@@ -104,7 +104,7 @@ class ClusterWords:
             spread = float(units.scale[place.start]) if column.kind == CONTINUOUS else 1.0
             at[column.kind] += width
             mean, lower, upper = (
-                np.array(found[_PARAMETER[column.kind]][key][:, place])
+                np.array(found[_PARAMETER[column.kind]][key][: len(weights), place])
                 for key in ("mean", "lower", "upper")
             )
             # A row that could be anywhere may be a cluster of its own that no draw has: it could

@@ -23,20 +23,24 @@ from cavity.core.arrays import by_slot
 from cavity.core.notices import ColumnsNote
 from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import cluster_prior
-from cavity.estimators.description import describe_weights
+from cavity.estimators.description import describe_sizes
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled
-from cavity.estimators.imputing import DATA
+from cavity.estimators.imputing import WEIGHTS
 from cavity.estimators.known import (
     KNOWN,
-    KNOWN_NAMES,
     KnownLabels,
     check_known,
+    check_weights,
+    kept_of_rows,
+    refuse_weighted_gaps,
     row_names,
     row_places,
+    weighted_rows,
     with_known,
 )
 from cavity.estimators.mixtures import FEW, HELD
+from cavity.estimators.noise import TableNoise, check_noise
 from cavity.estimators.recording import within_steps
 from cavity.estimators.sharded import check_client
 from cavity.estimators.start import STARTS, initial_labels, runs_of
@@ -58,6 +62,7 @@ from cavity.estimators.validation import (
 )
 from cavity.models.predictive import CLUSTER_PRIOR
 from cavity.models.rows import RowTraits
+from cavity.models.uneven_cells import CellTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.reading.columns import (
@@ -110,12 +115,17 @@ class TableMixture(TableAnswers, ClusterMixin, DensityMixin, Estimator):
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
 covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_options, loss
         As for `StudentTMixture`.
+    noise : bool
+        Whether rows may be outside every cluster. Each cell of such a row is uniform over its
+        column's range: measurements over a box a fifth wider than the data's, categories over all
+        that the column has, counts over the whole numbers from 0 to a fifth above the largest.
+        Overdispersed counts cannot be had with it.
 
     Attributes
     ----------
     columns_ : DataFrame
         What each column was taken for, and why.
-    labels_, n_clusters_, partition_, posterior_, converged_, weights_
+    labels_, n_clusters_, partition_, posterior_, converged_, weights_, noise_probability_
         As for `StudentTMixture`.
 
     Examples
@@ -150,6 +160,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     covariance_prior_scale: float | str = "full"
     covariance: str = "full"
     n_factors: int | None = None
+    noise: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Tables with gaps, text and categories are welcome."""
@@ -167,6 +178,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("continuous", self.continuous, ("student-t", "gaussian"))
+        check_noise(self.noise)
         check_structure(self.covariance, self.n_factors, self.collapse)
         if isinstance(self.df, str):
             check_choice("df", self.df, ("learn", "learn-each"))
@@ -226,7 +238,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     def _known(self, y: Any, n: int) -> KnownLabels | None:
         return check_known(y, n, self.n_clusters, self._specification().is_open)
 
-    def check(self, X: Any, y: Any = None) -> Self:
+    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
         self._check_settings()
         row_names(X)
@@ -234,10 +246,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         other = clone(self)
         frame = other._frame(X, reset=True)
         columns = other._take(frame)
-        other._plan(cells_of(frame, columns), columns, self._known(y, len(frame)))
+        weight = check_weights(sample_weight, len(frame))
+        other._plan(cells_of(frame, columns), columns, self._known(y, len(frame)), weight)
         return self
 
-    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
@@ -247,6 +260,10 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         y : array of int, optional
             Labels that are known, -1 for those that are not, as for `StudentTMixture`. A `y`
             without any -1 is ignored.
+        sample_weight : array of float, optional
+            A row of weight w stands for w rows that share their label, as for `StudentTMixture`.
+            Rows that lack a measurement have weight one; categories and counts may be missing.
+            Overdispersed counts cannot be had with weights.
         client : distributed.Client, optional
             Dask cluster on whose workers the chains run; the draws are the same.
 
@@ -268,16 +285,18 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         self._columns = self._take(frame)
         cells = cells_of(frame, self._columns)
         known = self._known(y, len(frame))
-        plan, units = self._plan(cells, self._columns, known)
+        weight = check_weights(sample_weight, len(frame))
+        plan, units, noise = self._plan(cells, self._columns, known, weight)
         self._warn_of_columns()
         run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
             run,
             names=names,
             units=units,
-            volume=float(units.log_volumes(cells.continuous).sum()),
-            summaries={DATA: np.array([digest_of(cells)])}
-            | ({} if known is None else {KNOWN: known.home, KNOWN_NAMES: known.names}),
+            volume=float(_volumes(units, cells, weight).sum()),
+            summaries=kept_of_rows(
+                digest_of(cells), known, weight, None if noise is None else noise.kept
+            ),
             settings=self._settings(),
             noun="row",
             columns=tuple(column.name for column in self._columns),
@@ -304,20 +323,41 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
                 stacklevel=3,
             )
 
-    def _problem(self, cells: Cells, standard: np.ndarray, columns: list[Column]) -> TableProblem:
+    def _noise_of(
+        self, cells: Cells, standard: np.ndarray, columns: list[Column]
+    ) -> TableNoise | None:
+        """What rows outside every cluster are; None if there can be none."""
+        return TableNoise.of(standard, cells.counts, _levels(columns)) if self.noise else None
+
+    def _problem(
+        self,
+        cells: Cells,
+        standard: np.ndarray,
+        columns: list[Column],
+        weight: np.ndarray | None = None,
+        noise: TableNoise | None = None,
+    ) -> TableProblem:
         """All parts that the table has, the continuous block first; gaps of `standard` are NaN."""
         n_held = min(HELD, self.n_warmup // 2)
         parts: list[Any] = []
-        d = standard.shape[1]
-        if d:
+        plain = weight is None and noise is None
+        w = np.ones(len(standard)) if weight is None else weight
+
+        def traits(log_noise: Any) -> CellTraits | None:
+            return None if plain else CellTraits(w, None if noise is None else log_noise(noise))
+
+        if standard.shape[1]:
             missing = np.isnan(standard)
-            rows = RowTraits(missing, np.ones(len(standard))) if missing.any() else None
+            box = None if noise is None else noise.box
+            rows = None if plain and not missing.any() else RowTraits(missing, w, box)
             parts.append(self._block(filled(standard), rows, n_held))
-        levels = tuple(len(c.categories) for c in columns if c.kind == CATEGORICAL)
+        levels = _levels(columns)
         if levels:
-            parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held))
+            rows_of = traits(lambda noise: noise.of_cells(cells.codes))
+            parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held, rows=rows_of))
         if cells.counts.shape[1]:
-            parts.append(CountsProblem(cells.counts, n_held=n_held))
+            rows_of = traits(lambda noise: noise.of_counts(cells.counts))
+            parts.append(CountsProblem(cells.counts, n_held=n_held, rows=rows_of))
         if cells.overdispersed.shape[1]:
             parts.append(CountsProblem(cells.overdispersed, overdispersed=True, n_held=n_held))
         return TableProblem(tuple(parts))
@@ -344,12 +384,29 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             )
         return GaussianProblem(standard, prior.niw, prior.updates, rows)
 
-    def _units_of(self, cells: Cells, columns: list[Column]) -> ColumnUnits:
+    def _refuse_uneven(self, columns: list[Column], weight: np.ndarray | None) -> None:
+        """Refuse weights and noise where a part of the table has no way with them."""
+        for given, word in ((weight is not None, "sample_weight"), (self.noise, "noise=True")):
+            over = [column.name for column in columns if column.kind == OVERDISPERSED]
+            if given and over:
+                raise ValueError(
+                    f"{word} cannot be had with overdispersed counts such as column {over[0]!r}, "
+                    'which only expectation propagation samples. Take it as "count".'
+                )
+            if given and self.collapse == "ep":
+                raise ValueError(
+                    f"{word} cannot be had with collapse='ep', which has no projection for it. "
+                    "Leave collapse out: 'collapsed' is exact."
+                )
+
+    def _units_of(
+        self, cells: Cells, columns: list[Column], weight: np.ndarray | None = None
+    ) -> ColumnUnits:
         """Units of the continuous columns."""
         names = np.array([c.name for c in columns if c.kind == CONTINUOUS], dtype=object)
         if not names.size:
             return ColumnUnits(np.zeros(0), np.ones(0))
-        return ColumnUnits(*robust_standardiser(cells.continuous, names))
+        return ColumnUnits(*robust_standardiser(weighted_rows(cells.continuous, weight), names))
 
     def _collapse_for(self, problem: TableProblem) -> str:
         if not problem.collapses:
@@ -367,31 +424,40 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         return self.collapse
 
     def _prior_state(self, n_slots: int) -> Any:
-        n = self.posterior_.n_observations
-        places = row_places(None, self.posterior_.summaries.get(KNOWN), n)
+        n, kept = self.posterior_.n_observations, self.posterior_.summaries
+        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, self.noise)
         return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     def _problem_of_fit(self, X: Any) -> tuple[Any, np.ndarray]:
         cells = cells_of(self._frame(X, reset=False), self._columns)
         standard = self._units.standardise(cells.continuous)
         seen = within_steps(standard) if standard.shape[1] else standard
-        problem = self._problem(cells, seen, self._columns)
+        weight = self.posterior_.summaries.get(WEIGHTS)
+        noise = self._noise_of(cells, seen, self._columns)
+        problem = self._problem(cells, seen, self._columns, weight, noise)
         if "collapsed" not in problem.collapses:
             raise ValueError(
                 "Leave-one-out needs cluster parameters integrated out exactly, and overdispersed "
                 "counts do not allow it. Use score_samples on rows that were left out."
             )
-        return problem, self._units.log_volumes(cells.continuous)
+        return problem, _volumes(self._units, cells, weight)
 
     def _plan(
-        self, cells: Cells, columns: list[Column], known: KnownLabels | None = None
-    ) -> tuple[Plan, ColumnUnits]:
+        self,
+        cells: Cells,
+        columns: list[Column],
+        known: KnownLabels | None = None,
+        weight: np.ndarray | None = None,
+    ) -> tuple[Plan, ColumnUnits, TableNoise | None]:
         n = len(cells)
+        refuse_weighted_gaps(cells.continuous, weight, "gaps among its measurements")
+        self._refuse_uneven(columns, weight)
         start, n_start = self._start_of_rows(n)
-        units = self._units_of(cells, columns)
+        units = self._units_of(cells, columns, weight)
         standard = units.standardise(cells.continuous)
         seen = within_steps(standard) if standard.shape[1] else standard
-        problem = self._problem(cells, seen, columns)
+        noise = self._noise_of(cells, seen, columns)
+        problem = self._problem(cells, seen, columns, weight, noise)
         few = TableProblem(tuple(first_rows(part, FEW) for part in problem.parts))
         collapse = self._collapse_for(problem)
         options = self._collapse_options(collapse)
@@ -400,9 +466,12 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
 
         def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
             z = initial_labels(places, n_start, start, chain, rng)
-            return z if home is None else with_known(z, home)
+            z = z if home is None else with_known(z, home)
+            # The first slot is that of noise, and no row starts there.
+            return z + 1 if self.noise else z
 
-        digest = digest_of(cells)
+        told = [part for part in (weight, home) if part is not None]
+        digest = digest_of(cells) + (data_digest(*told) if told else "")
         plan = Plan(
             name=type(self).__name__,
             n=n,
@@ -413,19 +482,29 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             fingerprint={
                 "model": type(self).__name__,
                 "settings": self._settings(),
-                "data": digest if home is None else digest + data_digest(home),
+                "data": digest,
                 "columns": {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns},
             },
             start=labels,
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
-            places=row_places(None, home, n),
+            places=row_places(weight, home, n, self.noise),
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
             from_slots=self.covariance == FULL,
             anchors=(lambda: nearest_anchors(places)) if self.moves else None,
         )
-        return plan, units
+        return plan, units, noise
+
+
+def _levels(columns: list[Column]) -> tuple[int, ...]:
+    """Number of categories of each categorical column."""
+    return tuple(len(column.categories) for column in columns if column.kind == CATEGORICAL)
+
+
+def _volumes(units: ColumnUnits, cells: Cells, weight: np.ndarray | None) -> np.ndarray:
+    """What the log density of each row, or of those it stands for, loses to units."""
+    return units.log_volumes(cells.continuous) * (1.0 if weight is None else weight)
 
 
 def components(columns: list[Column]) -> dict[str, list[str]]:
@@ -501,7 +580,7 @@ class Describer:
     def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
         """Parameters of every slot, and the natural parameters of all parts' priors."""
         out = {
-            "weight": describe_weights(sampler),
+            **describe_sizes(sampler),
             CLUSTER_PRIOR: self._prior(sampler.family),
         }
         for kind, path in self.paths.items():

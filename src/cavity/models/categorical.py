@@ -127,8 +127,11 @@ def _(model, parameters, i, out):
 
 
 @jit
-def count_categories(cell, start, z, first, step, out):
-    """Members of every cluster in every category of some columns: `out` of shape (P, slots)."""
+def count_categories(cell, weight, start, z, first, step, out):
+    """Members of every cluster in every category of some columns: `out` of shape (P, slots).
+
+    Row i counts for ``weight[i]`` of them.
+    """
     for j in range(first, cell.shape[1], step):
         for p in range(start[j], start[j + 1]):
             for k in range(out.shape[1]):
@@ -136,4 +139,4 @@ def count_categories(cell, start, z, first, step, out):
     for i in range(cell.shape[0]):
         for j in range(first, cell.shape[1], step):
             if cell[i, j] >= 0:
-                out[cell[i, j], z[i]] += 1.0
+                out[cell[i, j], z[i]] += weight[i]

@@ -27,6 +27,7 @@ from cavity.core.compile import Kernels, jit
 from cavity.core.slices import log_target, slice_step
 from cavity.families.common import shift_slots
 from cavity.models.categorical import count_categories
+from cavity.models.uneven_cells import member_weights, plain_cells
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
 LEAST, MOST = 0.02, 1e6
@@ -150,7 +151,8 @@ class ShareHyperpriors(Update):
             self._room = (np.zeros(shape), np.zeros(shape[1]))
         counts, totals = self._room
         begin = int(self.n_drawn[0]) % TURNS
-        count_categories(chain.model.cell, family.start, chain.z, begin, TURNS, counts)
+        cell, weight = plain_cells(chain.model).cell, member_weights(chain.model, chain.z)
+        count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
         before = family.prior.copy()
         self._kernels.run(
             draw_concentrations, family.prior, family.start, counts, totals, begin, rng

@@ -27,6 +27,7 @@ from cavity.core.slices import log_target, slice_step
 from cavity.families.common import shift_slots
 from cavity.models.negative_binomial import set_base
 from cavity.models.poisson import count_totals
+from cavity.models.uneven_cells import member_weights, plain_cells
 from cavity.updates import CLUSTER_PRIOR, LIKELIHOOD, Chain, Update
 
 LEAST_SHAPE, MOST_SHAPE = 0.1, 1e4
@@ -127,7 +128,8 @@ class RateHyperpriors(Update):
             totals[:, 0] = chain.parameters.rate
             totals[:, 1] = chain.parameters.log_rate
         else:
-            count_totals(chain.model.y, chain.z, totals)
+            y, weight = plain_cells(chain.model).y, member_weights(chain.model, chain.z)
+            count_totals(y, weight, chain.z, totals)
         before = family.prior.copy()
         draw_gammas(family.prior, np.log(self.centre), totals, chain.counts, self.given_rates, rng)
         if not self.given_rates:
@@ -212,7 +214,7 @@ class DispersionUpdate(Update):
                 values, times = np.unique(y[y >= 0.0], return_counts=True)
                 self._values.append((values, times.astype(float)))
         totals = np.empty((model.y.shape[1], 2, chain.counts.size))
-        count_totals(model.y, chain.z, totals)
+        count_totals(model.y, np.ones(chain.z.size), chain.z, totals)
         for j, (values, times) in enumerate(self._values):
             rate = np.ascontiguousarray(chain.parameters.rate[j])
             model.dispersion[j] = draw_dispersion(

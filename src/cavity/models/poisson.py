@@ -157,8 +157,11 @@ def _(model, parameters, i, out):
 
 
 @jit
-def count_totals(y, z, out):
-    """Observed cells and their sum in every cluster: `out` of shape (columns, 2, slots)."""
+def count_totals(y, weight, z, out):
+    """Observed cells and their sum in every cluster: `out` of shape (columns, 2, slots).
+
+    Row i counts for ``weight[i]`` rows.
+    """
     for j in range(out.shape[0]):
         for part in range(2):
             for k in range(out.shape[2]):
@@ -166,5 +169,5 @@ def count_totals(y, z, out):
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
             if y[i, j] >= 0.0:
-                out[j, 0, z[i]] += 1.0
-                out[j, 1, z[i]] += y[i, j]
+                out[j, 0, z[i]] += weight[i]
+                out[j, 1, z[i]] += weight[i] * y[i, j]

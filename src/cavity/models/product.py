@@ -15,12 +15,14 @@ from cavity.core.arrays import declare
 from cavity.core.compile import verb
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.models.categorical import Categorical
+from cavity.models.own_scales import OwnScaleRows
 from cavity.models.poisson import Poisson
-from cavity.models.rows import UnevenRows
+from cavity.models.rows import UnevenRows, pick_given_weighted, pick_weighted
 from cavity.models.sampled_student_t import SampledStudentT
 from cavity.models.scaled_gaussian import ScaledGaussian
 from cavity.models.selection import draw_by_bounds, draw_from_scores
 from cavity.models.student_t import StudentT
+from cavity.models.uneven_cells import UnevenCells
 from cavity.verbs import (
     accumulate,
     auxiliary,
@@ -34,6 +36,7 @@ from cavity.verbs import (
     log_likelihood,
     observe,
     pick,
+    pick_given,
     project,
     set_auxiliary,
     settle,
@@ -112,12 +115,51 @@ for _class in (StudentT, SampledStudentT):
 
 @pick_by.register(UnevenRows)
 def _(first, model, q, i, weights, scores, mass, visited, rng):
+    if first.weight[i] != 1.0:
+        return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
     return pick_by(first.base, model, q, i, weights, scores, mass, visited, rng)
+
+
+def _by_scores(first, model, q, i, weights, scores, mass, visited, rng):
+    if first.weight[i] != 1.0:
+        return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
+    evidences(model, q, i, scores)
+    return draw_from_scores(weights, scores, mass, rng)
+
+
+for _uneven in (OwnScaleRows, UnevenCells):
+    pick_by.register(_uneven)(_by_scores)
+
+
+@verb
+def weight_of_row(first, i):
+    """Weight of row i of a product whose first part is `first`; all parts have the same."""
+
+
+@weight_of_row.register(None)
+def _(first, i):
+    return 1.0
+
+
+@weight_of_row.register(UnevenRows)
+def _(first, i):
+    return first.weight[i]
+
+
+@weight_of_row.register(UnevenCells)
+def _(first, i):
+    return first.weight[i]
 
 
 @pick.register(Product)
 def _(model, q, i, weights, scores, mass, visited, rng):
     return pick_by(model.first, model, q, i, weights, scores, mass, visited, rng)
+
+
+@pick_given.register(Product)
+def _(model, parameters, i, weights, scores, mass, rng):
+    w = weight_of_row(model.first, i)
+    return pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng)
 
 
 @observe.register(Product)

@@ -208,16 +208,22 @@ def _(model, parameters, i, out):
         out[model.noise_slot[0]] = model.log_noise[i]
 
 
-@pick_given.register(UnevenRows)
-def _(model, parameters, i, weights, scores, mass, rng):
+@jit(internal=True)
+def pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng):
+    """``pick_given`` of a row of any weight w."""
     log_densities(model, parameters, i, scores)
-    w = model.weight[i]
     if w != 1.0:
         for k in range(weights.shape[0]):
             if weights[k] > 0.0:
                 scores[k] += max(w, 1.0) * np.log(weights[k])
                 weights[k] = 1.0
     return draw_from_scores(weights, scores, mass, rng)
+
+
+@pick_given.register(UnevenRows)
+def _(model, parameters, i, weights, scores, mass, rng):
+    w = model.weight[i]
+    return pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng)
 
 
 # --------------------------------------------------------------------------- members

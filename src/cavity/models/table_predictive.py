@@ -145,8 +145,16 @@ def in_pieces(draws: TableDraws, n: int) -> list[slice]:
     return [slice(begin, begin + step) for begin in range(0, n, step)]
 
 
-def predict_rows(draws: TableDraws, rows: Rows, n_estimate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (draw, n) and mean membership probabilities (n, K + 1), the last elsewhere."""
+def predict_rows(
+    draws: TableDraws, rows: Rows, n_estimate: int, log_noise: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities (draw, n) and mean membership probabilities (n, K + 1), the last elsewhere.
+
+    With `log_noise` (draw, n), the log of weight times density of every row as noise, there is one
+    column more, that of noise, before the last.
+    """
+    if log_noise is not None:
+        return _predict_with_noise(draws, rows, n_estimate, log_noise)
     n, n_draws = len(rows.codes), draws.start.size - 1
     log_density = np.empty((n_draws, n))
     probability = np.zeros((n, n_estimate + 1))
@@ -162,6 +170,26 @@ def predict_rows(draws: TableDraws, rows: Rows, n_estimate: int) -> tuple[np.nda
     # Where every density underflows the weights alone decide.
     even = shares / shares.sum()
     return log_density, np.where(total > 0.0, probability / np.where(total > 0, total, 1.0), even)
+
+
+def _predict_with_noise(
+    draws: TableDraws, rows: Rows, n_estimate: int, log_noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    n, n_draws = len(rows.codes), draws.start.size - 1
+    log_density = np.empty((n_draws, n))
+    probability = np.zeros((n, n_estimate + 2))
+    target = np.where(draws.target < 0, n_estimate + 1, draws.target)
+    of = np.repeat(np.arange(n_draws), np.diff(draws.start))
+    for piece in in_pieces(draws, n):
+        value = entry_densities(draws, rows.take(piece))
+        inside = _normalised(draws, value)
+        log_density[:, piece] = np.logaddexp(inside, log_noise[:, piece])
+        noise = np.exp(log_noise[:, piece] - log_density[:, piece])
+        value *= (1.0 - noise)[of]
+        probability[piece, n_estimate] = noise.sum(axis=0)
+        for k in (*range(n_estimate), n_estimate + 1):
+            probability[piece, k] = value[target == k].sum(axis=0)
+    return log_density, probability / n_draws
 
 
 class Filled(NamedTuple):
@@ -180,10 +208,12 @@ def fill_rows(
     n_samples: int,
     rng: np.random.Generator,
     labels: np.ndarray | None = None,
+    noise_slot: int | None = None,
 ) -> Filled:
     """Means, probabilities and draws of what is missing in each row, given what is there.
 
-    With `labels` (draw, n), those of the draws, each row is in the cluster that a draw has it in.
+    With `labels` (draw, n), those of the draws, each row is in the cluster that a draw has it in;
+    `noise_slot` is the label of rows in none, where there may be some.
     """
     n, d = rows.continuous.shape
     n_draws = draws.start.size - 1
@@ -201,7 +231,13 @@ def fill_rows(
             _normalised(draws, value)
         else:
             of = np.repeat(np.arange(n_draws), np.diff(draws.start))
-            value = (labels[of][:, piece] == draws.slot[:, None]).astype(float)
+            here = labels[of][:, piece]
+            value = (here == draws.slot[:, None]).astype(float)
+            if noise_slot is not None:
+                # Noise says nothing of a gap: the row is then as one of which nothing is known.
+                share = np.exp(draws.log_weight)
+                share /= np.bincount(of, share)[of]
+                value += np.where(here == noise_slot, share[:, None], 0.0)
         value /= n_draws
         dead = value.sum(axis=0) <= 0.0
         value[:, dead] = (np.exp(draws.log_weight) / n_draws)[:, None]

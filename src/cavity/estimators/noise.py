@@ -1,0 +1,149 @@
+"""Rows outside every cluster: where they lie, and how an estimate tells of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.estimators.base import Fitted, known_partition
+from cavity.estimators.imputing import NOISE
+from cavity.models.table_predictive import Rows
+from cavity.posterior.partition import Partition
+from cavity.posterior.posterior import Posterior
+
+# How much wider than the data what noise is uniform over is.
+WIDER = 1.2
+NOISE_WORDS = "noise: outside every cluster (label -1)"
+
+
+def check_noise(noise: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(noise, bool | np.bool_):
+        raise ValueError(f"noise must be True or False, not {noise!r}.")
+
+
+def noise_box(seen: np.ndarray) -> np.ndarray:
+    """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
+
+    Examples
+    --------
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).tolist()
+    [[-1.0], [12.0]]
+    """
+    low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
+    return np.vstack([low - 0.5 * (WIDER - 1.0) * (high - low), WIDER * (high - low)])
+
+
+class TableNoise(NamedTuple):
+    """What the cells of a row outside every cluster are: each uniform over its column's range.
+
+    Attributes
+    ----------
+    box : array, shape (2, d)
+        Lower ends and widths of the measurements' box, in the model's units.
+    n_counts : array, shape (counts,)
+        How many whole numbers from 0 on a count may be.
+    levels : array of int, shape (categories,)
+        How many categories each column has.
+    """
+
+    box: np.ndarray
+    n_counts: np.ndarray
+    levels: np.ndarray
+
+    @classmethod
+    def of(cls, standard: np.ndarray, counts: np.ndarray, levels: tuple[int, ...]) -> TableNoise:
+        """Of a table: a fifth wider than its measurements, and than its counts.
+
+        Examples
+        --------
+        >>> noise = TableNoise.of(np.empty((2, 0)), np.array([[3.0], [10.0]]), (2,))
+        >>> noise.n_counts.tolist()
+        [13.0]
+        """
+        box = noise_box(standard) if standard.shape[1] else np.empty((2, 0))
+        most = np.nanmax(counts, axis=0) if counts.shape[1] else np.empty(0)
+        return cls(box, np.floor(WIDER * most) + 1.0, np.array(levels, dtype=np.int64))
+
+    @classmethod
+    def from_kept(cls, kept: np.ndarray | None, d: int, levels: list[int]) -> TableNoise:
+        """From what a run keeps."""
+        kept = np.empty((2, 0)) if kept is None else kept
+        return cls(kept[:, :d], kept[1, d:], np.array(levels, dtype=np.int64))
+
+    @property
+    def kept(self) -> np.ndarray | None:
+        """What a run keeps: lower ends and widths of measurements and counts, if there are any."""
+        counts = np.vstack([np.zeros(self.n_counts.size), self.n_counts])
+        out = np.hstack([self.box, counts])
+        return out if out.size else None
+
+    def of_cells(self, codes: np.ndarray) -> np.ndarray:
+        """Log probability of each row's categories."""
+        return -(np.where(codes >= 0, 1.0, 0.0) @ np.log(self.levels))
+
+    def of_counts(self, counts: np.ndarray) -> np.ndarray:
+        """Log probability of each row's counts; beyond the range it is taken to go on."""
+        return -(np.isfinite(counts).astype(float) @ np.log(self.n_counts))
+
+    def log_density(self, rows: Rows) -> np.ndarray:
+        """Log density of rows; beyond the box it is taken to go on."""
+        measured = -(np.isfinite(rows.continuous).astype(float) @ np.log(self.box[1]))
+        return measured + self.of_cells(rows.codes) + self.of_counts(rows.counts)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
+        """So many rows."""
+        d, c, k = self.box.shape[1], self.n_counts.size, self.levels.size
+        return Rows(
+            self.box[0] + self.box[1] * rng.random((n, d)),
+            np.floor(rng.random((n, k)) * self.levels).astype(np.int64),
+            np.floor(rng.random((n, c)) * self.n_counts),
+        )
+
+
+class NoiseAnswers(Fitted):
+    """How the estimate of a fit with noise tells of it."""
+
+    noise_probability_: np.ndarray
+    labels_: np.ndarray
+    n_clusters_: int
+    _noisy: bool
+
+    def _told(self, partition: Partition) -> Partition:
+        """The estimate with noise as its last cluster: the rows that most draws have there."""
+        posterior = self.posterior_
+        if not posterior.record.noise:
+            return partition
+        outside = noise_probabilities(posterior) > 0.5
+        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
+        out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
+        out[~outside] = labels
+        return known_partition(posterior, out)
+
+    def _settle_noise(self) -> None:
+        """Labels of -1 for noise, and its probabilities."""
+        self._noisy = bool(self.posterior_.record.noise)
+        if self._noisy:
+            self.noise_probability_ = noise_probabilities(self.posterior_)
+            outside = self.noise_probability_ > 0.5
+            self.labels_ = np.where(outside, NOISE, self.labels_)
+            self.n_clusters_ -= int(outside.any())
+
+    def _in_words(self, clusters: list[str]) -> list[str]:
+        """Words about clusters, and about noise where the estimate has some."""
+        some = self.partition_.n_clusters > self.n_clusters_
+        return [*clusters, NOISE_WORDS] if some else clusters
+
+    def _best(self, probability: np.ndarray) -> np.ndarray:
+        """Most probable cluster, -1 for noise: from probabilities in the order of `_evaluate`."""
+        best = probability[:, :-1].argmax(axis=1)
+        return np.where(best == self.n_clusters_, NOISE, best)
+
+
+def noise_probabilities(posterior: Posterior) -> np.ndarray:
+    """Probability of each row that it is noise, whose slot is the first."""
+    return (posterior.flat_labels == 0).mean(axis=0)
+
+
+__all__ = ["NoiseAnswers", "TableNoise", "check_noise", "noise_box"]
