@@ -33,7 +33,7 @@ slow = pytest.mark.slow
     ("structure", "df", "gaps", "moves"),
     [
         ("diag", small.DF, True, True),
-        ("tied", small.DF, True, True),
+        pytest.param("tied", small.DF, True, True, marks=slow),
         ("factor", small.DF, True, True),
         pytest.param("diag", None, False, False, marks=slow),
         pytest.param("tied", None, False, True, marks=slow),
