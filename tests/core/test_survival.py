@@ -27,6 +27,7 @@ from cavity.sampling.sampler import PartitionSampler
 TARGET = Path(__file__).parent / "kill_runs.py"
 
 
+@pytest.mark.slow
 def test_every_collapse_resumes_bit_for_bit(tmp_path):
     n_killed = resumes_bit_for_bit(
         f"{TARGET}:all_collapses", tmp_path, seed=1, n_kills=2, longest=4.0

@@ -18,6 +18,7 @@ from reproduction.style import SAMPLERS
 from reproduction import reproduce
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     outcome = reproduce("student-t", tmp_path, quick=True, progress=False)
     trace, summary = outcome.tables["trace"], outcome.tables["summary"]

@@ -263,7 +263,7 @@ def test_prior_and_chain_agree(world, prior_draws, name):
         pytest.param("corrected", marks=pytest.mark.slow),
         pytest.param("collapsed", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
-        "naive alternating",
+        pytest.param("naive alternating", marks=pytest.mark.slow),
     ],
 )
 def test_student_t_noise(name):
