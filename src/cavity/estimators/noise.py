@@ -28,7 +28,7 @@ def noise_box(seen: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).tolist()
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).round(6).tolist()
     [[-1.0], [12.0]]
     """
     low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)

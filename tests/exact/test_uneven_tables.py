@@ -138,7 +138,7 @@ def test_noise_that_one_part_says_nothing_of_fails(monkeypatch):
     """Negative control: counts as noise have another density than the enumeration's."""
     rng = np.random.default_rng(34)
     exact = noisy(MIXED, "dp")
-    monkeypatch.setattr("test_table_rows.MOST", np.array([3.0, 3.0]))
+    monkeypatch.setattr("test_uneven_tables.MOST", np.array([3.0, 3.0]))
     sampler = chain(MIXED, "collapsed", "dp", rng, noise=True, moves=True)
     labels = repeated.noisy_labels(sampler, "dp", 3000, rng)
     assert enumeration.compare(exact, enumeration.lookup(exact, labels)).p_value < 1e-8
