@@ -72,7 +72,6 @@ def test_a_csv_in_blocks_shows_the_rows_that_are_followed(cavity, tmp_path):
 @pytest.mark.slow
 def test_whole_chains_on_workers(cavity, tmp_path):
     """A file that is no Parquet has its chains on the workers, and the same labels as without."""
-    pytest.importorskip("distributed")
     make_table().to_csv(tmp_path / "rows.csv", index=False)
     fit = ("fit", "rows.csv", "--clusters", 2, "--exclude", "name", *QUICK)
     assert cavity(*fit, "--out", "here").code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,6 @@ from dask_cases import killed_later, rows, same_draws
 
 from cavity import SeriesMixture, StudentTMixture, TableMixture
 
-distributed = pytest.importorskip("distributed")
 RUN = {"n_chains": 3, "n_warmup": 10, "n_draws": 30, "random_state": 0}
 
 

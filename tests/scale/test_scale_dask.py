@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,8 +16,6 @@ from dask_cases import fit, kill, killed_later, rows, same_draws, write_rows
 from sklearn.metrics import adjusted_rand_score
 
 from cavity.scale.sources import ShardError
-
-distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +70,8 @@ def test_a_file_that_goes_missing_is_named(folder, client, tmp_path):
 
 
 def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
-    dd = pytest.importorskip("dask.dataframe")
+    import dask.dataframe as dd
+
     frame = dd.read_parquet(folder)
     assert same_draws(fit(frame, client), alone)
     with pytest.raises(ValueError, match="needs the client"):
