@@ -131,7 +131,7 @@ def judge_peers(peers: pd.DataFrame, ours: str, by: str) -> list[Verdict]:
                 f"adjusted Rand above every peer ({setting}, {outliers:.0f} % outliers)",
                 f"{numbers}; difference to the best peer {difference.mean:+.3f} (s.e. "
                 f"{difference.error:.3f}, {difference.n} trials)",
-                bool(difference.mean > 0),
+                bool(difference.mean > 0 and difference.score > CLEAR),
             )
         )
     return verdicts

@@ -21,11 +21,11 @@ from reproduction.comparison import (
     speed_section,
 )
 from reproduction.harness import Experiment, Settings, Tables, Unit, Verdict
-from reproduction.runs import efficiency, random_labels, trace_agreement, warm_up
-from reproduction.student_t import draw_traces
+from reproduction.runs import efficiency, paper_prior, random_labels, trace_agreement, warm_up
+from reproduction.student_t import draw_traces, sampler_settings
 from reproduction.style import PALETTE, figure, save
 
-SAMPLERS = ("naive", "blocked", "ep", "gaussian")
+SAMPLERS = ("naive", "blocked", "ep", "gaussian", "sampled")
 N_CLUSTERS = 10
 DF = 5.0
 N_TEST = 2000
@@ -83,11 +83,10 @@ def stratified(digits: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
     from cavity import GaussianMixture, StudentTMixture
-    from cavity.estimators.cluster_prior import expected_scale
 
     common: dict[str, Any] = {
         "n_clusters": N_CLUSTERS,
-        "covariance_prior_scale": expected_scale(N_CLUSTERS, X.shape[1]),
+        **paper_prior(N_CLUSTERS, X.shape[1]),
         "n_chains": 1,
         "n_warmup": 0,
         "n_draws": n_sweeps,
@@ -98,7 +97,7 @@ def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
     }
     if unit["sampler"] == "gaussian":
         return GaussianMixture(collapse="collapsed", moves=False, **common).fit(X)
-    return StudentTMixture(df=DF, collapse=unit["sampler"], **common).fit(X)
+    return StudentTMixture(df=DF, **sampler_settings(unit["sampler"]), **common).fit(X)
 
 
 def run(unit: Unit) -> Tables:
@@ -146,6 +145,8 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
             )
         )
         verdicts.append(judge_order_per_second(trace, "ep", slower))
+    for slower in ("ep", "blocked", "naive"):
+        verdicts.append(judge_order_per_second(trace, "sampled", slower))
     return verdicts
 
 

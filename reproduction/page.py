@@ -1,12 +1,14 @@
 """Puts the results of all experiments on one page, with the figures beside it.
 
 ``python -m reproduction.page RESULTS DOCS`` reads the folders that ``python -m reproduction NAME
---out RESULTS/NAME`` left and writes ``DOCS/reproduction.md`` and ``DOCS/reproduction/*``.
+--out RESULTS/NAME`` left and writes ``DOCS/reproduction.md`` and ``DOCS/reproduction/*``. An
+experiment without results there keeps the section that the page has of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -28,27 +30,41 @@ def write_page(results: Path, docs: Path) -> Path:
     """Write the page from the experiments that have results; return its path."""
     figures = docs / "reproduction"
     figures.mkdir(parents=True, exist_ok=True)
-    parts = [HEAD]
-    times = ["| experiment | trials | work, one core |", "| --- | --- | --- |"]
-    total = 0.0
+    path = docs / "reproduction.md"
+    sections = _sections(path.read_text()) if path.exists() else {}
     for name in EXPERIMENTS:
         folder = results / name
-        if not (folder / "verdicts.json").exists():
-            continue
-        summary = json.loads((folder / "verdicts.json").read_text())
-        if summary["quick"]:
-            raise ValueError(f"{folder} holds a quick run; the page is for full ones.")
-        times.append(
-            f"| [{name}](#{name}) | {summary['trials']} | {summary['seconds'] / 60:.1f} min |"
-        )
-        total += summary["seconds"]
-        parts.append(_section(name, folder, figures))
+        if (folder / "verdicts.json").exists():
+            if json.loads((folder / "verdicts.json").read_text())["quick"]:
+                raise ValueError(f"{folder} holds a quick run; the page is for full ones.")
+            sections[name] = _section(name, folder, figures)
+    written = {name: sections[name] for name in EXPERIMENTS if name in sections}
+    times = ["| experiment | trials | work, one core |", "| --- | --- | --- |"]
+    total = 0.0
+    for name, text in written.items():
+        trials, seconds = _size(text)
+        times.append(f"| [{name}](#{name}) | {trials} | {seconds / 60:.1f} min |")
+        total += seconds
     times += [f"| together | | {total / 60:.1f} min |", ""]
     times.append("With `--jobs 2` on two cores, each takes a little over half of its time.")
-    text = "\n".join([parts[0], "## What it took", "", *times, "", *parts[1:]])
-    path = docs / "reproduction.md"
-    path.write_text(text)
+    path.write_text("\n".join([HEAD, "## What it took", "", *times, "", *written.values()]))
     return path
+
+
+def _sections(page: str) -> dict[str, str]:
+    """The experiments' sections of a page that is there."""
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    named = {part.splitlines()[0].removeprefix("## "): part for part in parts if part}
+    return {name: f"{part.rstrip()}\n" for name, part in named.items() if name in EXPERIMENTS}
+
+
+def _size(section: str) -> tuple[int, float]:
+    """Trials and seconds, as a section tells them."""
+    trials = re.search(r" (\d+) trials\.$", section, flags=re.MULTILINE)
+    seconds = re.search(r"^Work of all units: ([\d,]+) s\.$", section, flags=re.MULTILINE)
+    assert trials is not None
+    assert seconds is not None
+    return int(trials[1]), float(seconds[1].replace(",", ""))
 
 
 def _section(name: str, folder: Path, figures: Path) -> str:

@@ -27,6 +27,25 @@ def warm_up(name: str, tiny: Callable[[], Any]) -> None:
         _warmed.add(name)
 
 
+def paper_prior(n_clusters: int, d: int) -> dict[str, Any]:
+    """Settings of a mixture under a prior that is fixed, as the paper's is: nothing is learned.
+
+    Examples
+    --------
+    >>> paper_prior(20, 2)["covariance_prior_df"]
+    4.0
+    """
+    from cavity.estimators.cluster_prior import expected_scale
+
+    return {
+        "prior": "dirichlet",
+        "concentration": 20.0,
+        "mean_prior_strength": 0.01,
+        "covariance_prior_df": d + 2.0,
+        "covariance_prior_scale": expected_scale(n_clusters, d),
+    }
+
+
 def random_labels(n: int, n_clusters: int, seed: Any) -> np.ndarray:
     """Return starting labels, uniform at random: the same for all samplers of a trial."""
     return np.random.default_rng(seed).integers(0, n_clusters, n)

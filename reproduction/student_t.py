@@ -1,7 +1,8 @@
-"""Synthetic Student-t clusters: three samplers from the same starts (Fig. 2), and peers.
+"""Synthetic Student-t clusters: the paper's samplers and ours from the same starts (Fig. 2), peers.
 
-Beyond the paper: effective draws per second, adjusted Rand and held-out log score beside NMI, and
-a comparison with other mixtures on the same data with and without added outliers.
+Beyond the paper: the sampler whose scales are drawn with the labels, without and with moves of
+whole clusters; effective draws per second, adjusted Rand and held-out log score beside NMI; and a
+comparison with other mixtures on the same data with and without added outliers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pandas as pd
 from cavity.datasets import SEPARATIONS, add_outliers, make_student_t
 from reproduction.comparison import (
     efficiency_section,
+    judge_above_per_sweep,
     judge_alike_per_sweep,
     judge_order_per_second,
     judge_peers,
@@ -23,10 +25,16 @@ from reproduction.comparison import (
 )
 from reproduction.harness import Experiment, Settings, Tables, Unit, Verdict
 from reproduction.peers import PEERS, fit_peer
-from reproduction.runs import efficiency, random_labels, trace_agreement, warm_up
+from reproduction.runs import efficiency, paper_prior, random_labels, trace_agreement, warm_up
 from reproduction.style import by_sweep, draw_band, figure, markdown_table, on_time_grid, save
 
-SAMPLERS = ("naive", "blocked", "ep")
+PAPER = ("naive", "blocked", "ep")
+# Names of ours, and the settings that make them: exact, scales drawn with the labels.
+OURS = {
+    "sampled": {"collapse": "collapsed", "moves": False},
+    "sampled+moves": {"collapse": "collapsed", "moves": True},
+}
+SAMPLERS = (*PAPER, *OURS)
 OUTLIERS = (0.0, 0.05, 0.1)
 N_TEST = 300
 PEER_TRIALS = 10
@@ -66,16 +74,20 @@ def make_data(unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X[:n], truth.labels[:n], X[n:]
 
 
+def sampler_settings(name: str) -> dict[str, Any]:
+    """Settings of `StudentTMixture` that make a sampler; the paper's have no moves."""
+    return OURS.get(name, {"collapse": name, "moves": False})
+
+
 def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
     """One chain under a prior that is fixed, as the paper's is."""
     from cavity import StudentTMixture
-    from cavity.estimators.cluster_prior import expected_scale
 
     return StudentTMixture(
         n_clusters=unit["n_clusters"],
         df=unit["df"],
-        collapse=unit["sampler"],
-        covariance_prior_scale=expected_scale(unit["n_clusters"], X.shape[1]),
+        **sampler_settings(unit["sampler"]),
+        **paper_prior(unit["n_clusters"], X.shape[1]),
         n_chains=1,
         n_warmup=0,
         n_draws=n_sweeps,
@@ -115,10 +127,12 @@ def judge(tables: Tables, settings: Settings) -> list[Verdict]:
     """Hold the paper's statements, and ours, against the runs."""
     verdicts = []
     for name, trace in tables["trace"].groupby("separation", sort=False):
-        for alike in (SAMPLERS, ("blocked", "ep")):
+        for alike in (PAPER, ("blocked", "ep")):
             verdicts.append(judge_alike_per_sweep(trace, alike, f" ({name})"))
-        for faster, slower in (("ep", "blocked"), ("blocked", "naive"), ("ep", "naive")):
+        orders = [("ep", "blocked"), ("blocked", "naive"), ("ep", "naive")]
+        for faster, slower in [*orders, *(("sampled", other) for other in PAPER)]:
             verdicts.append(judge_order_per_second(trace, faster, slower, f" ({name})"))
+        verdicts.append(judge_above_per_sweep(trace, "sampled+moves", "sampled", f" ({name})"))
     return verdicts + judge_peers(tables["peers"], "cavity", "separation")
 
 

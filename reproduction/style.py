@@ -31,6 +31,8 @@ SAMPLERS = {
     "blocked": {"color": PALETTE["vermilion"], "linestyle": "--", "marker": "s"},
     "naive": {"color": PALETTE["blue"], "linestyle": "-.", "marker": "^"},
     "gaussian": {"color": PALETTE["purple"], "linestyle": ":", "marker": "D"},
+    "sampled": {"color": PALETTE["orange"], "linestyle": "-", "marker": "v"},
+    "sampled+moves": {"color": PALETTE["black"], "linestyle": "--", "marker": "x"},
 }
 
 

@@ -12,6 +12,7 @@ from reproduction.comparison import (
     judge_rises_sooner,
 )
 from reproduction.runs import log_time_average
+from reproduction.student_t import SAMPLERS as COMPARED
 from reproduction.student_t import make_data, units
 from reproduction.style import SAMPLERS
 
@@ -22,13 +23,13 @@ from reproduction import reproduce
 def test_quick_run(tmp_path):
     outcome = reproduce("student-t", tmp_path, quick=True, progress=False)
     trace, summary = outcome.tables["trace"], outcome.tables["summary"]
-    assert set(trace["sampler"]) == {"naive", "blocked", "ep"}
+    assert set(trace["sampler"]) == {"naive", "blocked", "ep", "sampled", "sampled+moves"}
     assert trace["nmi"].between(0, 1 + 1e-9).all()
     assert (trace.groupby(["sampler", "trial"])["seconds"].diff().dropna() > 0).all()
     assert summary[["seconds_per_sweep", "test_score", "half_seconds"]].notna().all(axis=None)
     methods = set(outcome.tables["peers"]["method"])
     assert {"cavity", "GaussianMixture", "BayesianGaussianMixture"} <= methods
-    lines = {rgb(SAMPLERS[s]["color"]) for s in ("naive", "blocked", "ep")}
+    lines = {rgb(SAMPLERS[s]["color"]) for s in COMPARED}
     for name in ("student-t-nmi.png", "student-t-ari.png"):
         assert shape_of(tmp_path / name) == (960, 630)
         assert lines <= colours_in(tmp_path / name)
@@ -38,6 +39,10 @@ def test_quick_run(tmp_path):
         "ep above blocked per second in NMI (easy)",
         "blocked above naive per second in NMI (easy)",
         "ep above naive per second in NMI (easy)",
+        "sampled above naive per second in NMI (easy)",
+        "sampled above blocked per second in NMI (easy)",
+        "sampled above ep per second in NMI (easy)",
+        "sampled+moves above sampled per sweep in NMI, in the last quarter (easy)",
         "adjusted Rand above every peer (easy, 0 % outliers)",
         "adjusted Rand above every peer (easy, 10 % outliers)",
     ]
@@ -48,7 +53,7 @@ def test_samplers_share_data_and_starts():
 
     chains = [u for u in units(Settings(2, quick=True)) if u["kind"] == "chain" and u["trial"] == 1]
     data = [make_data(u) for u in chains]
-    assert len({u["sampler"] for u in chains}) == 3
+    assert len({u["sampler"] for u in chains}) == len(COMPARED)
     assert all(np.array_equal(data[0][0], other[0]) for other in data)
     # Test data are of the same clusters but are other points.
     assert not np.isin(data[0][2], data[0][0]).any()
@@ -106,6 +111,9 @@ def test_peers_are_judged_against_the_best():
     verdict = judge_peers(pd.DataFrame(rows), "cavity", "separation")[0]
     assert verdict.holds
     assert "+0.050" in verdict.measured
+    # A difference within two standard errors is none.
+    rows[2]["ari"] = 0.85
+    assert not judge_peers(pd.DataFrame(rows), "cavity", "separation")[0].holds
     rows[2]["ari"] = rows[5]["ari"] = rows[8]["ari"] = 0.9
     assert not judge_peers(pd.DataFrame(rows), "cavity", "separation")[0].holds
 
