@@ -12,7 +12,7 @@ import pytest
 
 from cavity.posterior import Posterior
 from cavity.posterior.arviz import import_arviz
-from cavity.posterior.diagnostics import choose_pairs
+from cavity.posterior.checks import choose_pairs
 from cavity.posterior.effective import ess, rhat
 from cavity.posterior.modes import chain_disagreement
 from cavity.posterior.record import RunRecord

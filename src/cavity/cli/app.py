@@ -479,7 +479,7 @@ def predict(
     scheduler: Scheduler = None,
 ) -> None:
     """Place new rows; the help text is `PREDICT_HELP`."""
-    from cavity.cli import runs
+    from cavity.cli.placing import predict as place
     from cavity.cli.shards import cluster
     from cavity.cli.tables import split_names
 
@@ -495,7 +495,7 @@ def predict(
         "date_format": date_format,
     }
     with cluster(workers, scheduler) as client:
-        code = runs.predict(run, data, out, given, client)
+        code = place(run, data, out, given, client)
     raise typer.Exit(code)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.posterior._draws import size_summaries
-from cavity.posterior.diagnostics import Checks, ess_needed, measure, problems_of
+from cavity.posterior.checks import Checks, ess_needed, measure, problems_of
 from cavity.posterior.effective import LEAST_DRAWS
 from cavity.posterior.quantities import LOG_MARGINAL, named, scalars
 from cavity.sampling.draws import stack_parameter

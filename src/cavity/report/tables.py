@@ -253,7 +253,7 @@ def unusual_table(view: View, tail: np.ndarray) -> str:
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
     """R-hat and effective draws of each label-free quantity, each with its own verdict."""
-    from cavity.posterior.diagnostics import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
+    from cavity.posterior.checks import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
 
     frame = diagnostics.table
     needed = ess_needed(n_chains)

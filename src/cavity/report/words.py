@@ -116,7 +116,7 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
     """Tell whether the chains agree."""
-    from cavity.posterior.diagnostics import PAIRS, RHAT_MAX
+    from cavity.posterior.checks import PAIRS, RHAT_MAX
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
     source = f"{count(chains, 'chain')} of {count(draws, 'draw')}"
@@ -139,7 +139,7 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
 
 
 def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
-    from cavity.posterior.diagnostics import PAIRS, ess_needed
+    from cavity.posterior.checks import PAIRS, ess_needed
 
     effective = diagnostics.table[["ess_bulk", "ess_tail"]].drop(PAIRS, errors="ignore")
     return bool(effective.to_numpy().min() < ess_needed(n_chains))
