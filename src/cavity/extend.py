@@ -26,7 +26,8 @@ from cavity.collapse.tables import OwnProblem, TableProblem
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.estimators.fitting import Plan, RunSettings, run_plan
-from cavity.estimators.tables import Describer, table_parts
+from cavity.estimators.table_model import Describer
+from cavity.estimators.tables import table_parts
 from cavity.estimators.validation import check_choice, check_count
 from cavity.families.diagonal_normal import (
     DiagonalNormal,

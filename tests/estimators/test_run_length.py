@@ -95,7 +95,7 @@ def test_stuck_chains_are_set_aside_and_told(monkeypatch):
     def planted(X, n_clusters, init, chain, rng):
         return wrong if chain == 3 else truth
 
-    monkeypatch.setattr("cavity.estimators.mixtures.initial_labels", planted)
+    monkeypatch.setattr("cavity.estimators.rows.initial_labels", planted)
     settings = {**QUICK, **HELD, "moves": False}
     model = GaussianMixture(5, **settings).fit(X)
     record = model.posterior_.record

@@ -180,12 +180,14 @@ class Estimator(Fitted, BaseEstimator):
         data: str,
         options: dict[str, Any],
         collapse: str | None = None,
+        told: dict[str, Any] | None = None,
         **more: Any,
     ) -> Plan:
         """How chains over a problem are made; `few` is the same with few observations.
 
         `data` is a digest of the data, `options` are those of the collapse, which is the one that
-        the user states unless another is given, and `more` is what else a `Plan` takes.
+        the user states unless another is given, `told` is what else tells data apart, and `more`
+        what else a `Plan` takes.
         """
         chosen = self.collapse if collapse is None else collapse
         return Plan(
@@ -199,6 +201,7 @@ class Estimator(Fitted, BaseEstimator):
                 "model": type(self).__name__,
                 "settings": self._settings(),
                 "data": data,
+                **(told or {}),
             },
             **more,
         )

@@ -7,21 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import Fitted
+from cavity.estimators.kept import DATA
+from cavity.estimators.placing import PlacingAnswers
 from cavity.estimators.validation import check_number
 from cavity.models.imputation import impute
 from cavity.models.predictive import MixtureDraws
-from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
-
-# Name under which a saved run keeps the digest of its data.
-DATA = "data"
-# And that of the weights of its rows, where these have some.
-WEIGHTS = "sample_weight"
-# And the box of noise, in the model's units.
-NOISE_BOX = "noise_box"
-# The label of rows outside every cluster.
-NOISE = -1
 
 
 class Imputed(NamedTuple):
@@ -37,17 +28,11 @@ class Imputed(NamedTuple):
     upper: Any
 
 
-class GapAnswers(Fitted):
+class GapAnswers(PlacingAnswers):
     """Values for missing cells, by the draws that predictions average over."""
-
-    _units: ColumnUnits
-    _noisy: bool
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
-
-    def _standardised(self, X: np.ndarray) -> np.ndarray:
-        raise TypeError("an estimator says what its units are")
 
     @property
     def _chosen(self) -> np.ndarray:
@@ -90,7 +75,7 @@ class GapAnswers(Fitted):
         check_number("level", level, 0.0, 1.0 - 1e-9)
         table = X
         X = self._check_data(X, reset=False)
-        standard = self._standardised(X)
+        standard = self._standard_units(X)
         missing = np.isnan(X)
         rows = missing.any(axis=1)
         chosen = self._chosen

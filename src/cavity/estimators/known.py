@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.imputing import DATA, NOISE_BOX, WEIGHTS
+from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, NOISE_BOX, WEIGHTS
 from cavity.estimators.validation import check_names
 from cavity.priors.rows import RowPlaces
 
@@ -14,8 +14,6 @@ from cavity.priors.rows import RowPlaces
 GRAIN = 2.0**-20
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e7
 UNKNOWN = -1
-# Names under which a saved run keeps known labels: the slot of each row, and what slots stand for.
-KNOWN, KNOWN_NAMES = "known", "known_names"
 # Beta prior of the share of noise: a twentieth, more or less.
 NOISE_PRIOR = (1.0, 19.0)
 

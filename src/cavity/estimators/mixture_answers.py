@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import Fitted
 from cavity.estimators.checks import STATISTICS, predictive_check
-from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX, WEIGHTS, GapAnswers
-from cavity.estimators.leaving_out import FOLLOWED, LeaveOneOut, df_of_all_slots
-from cavity.estimators.noise import NoiseAnswers
+from cavity.estimators.imputing import GapAnswers
+from cavity.estimators.kept import NOISE, NOISE_BOX, VALUES
+from cavity.estimators.leaving_out import df_of_all_slots
+from cavity.estimators.placing import mean_over_draws
 from cavity.estimators.structures import (
     flat,
     fresh_clusters,
@@ -35,41 +35,23 @@ from cavity.models.predictive import (
     spread_draws,
 )
 from cavity.posterior.partition import Partition
-from cavity.posterior.posterior import Posterior
-from cavity.posterior.units import ColumnUnits
 from cavity.sampling.chains import seed_entropy
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# Name under which a fit over shards keeps the values of the rows that are followed.
-VALUES = "followed_values"
-# New rows further out than this, in robust standard deviations, are taken to be this far.
-FARTHEST_NEW = 1e300
-
-
-class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
+class MixtureAnswers(GapAnswers):
     """Methods of a fitted mixture."""
 
     # Set by ``fit`` or ``load``.
     means_: np.ndarray
     covariances_: np.ndarray
-    weights_: np.ndarray
-    n_clusters: int
-    _units: ColumnUnits
 
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
 
     # ------------------------------------------------------------------ clusters of the estimate
-
-    def _restore(self, posterior: Posterior) -> None:
-        """Set what a fit would have set from the data."""
-        record = posterior.record
-        self.n_features_in_ = len(record.columns)
-        if record.columns_named:
-            self.feature_names_in_ = np.array(record.columns, dtype=object)
 
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
@@ -81,7 +63,7 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         matched = posterior.relabel(partition)
         k = self.n_clusters_
         in_model = {
-            name: _mean_over_draws(matched.select(flat(posterior, name))[:, :k])
+            name: mean_over_draws(matched.select(flat(posterior, name))[:, :k])
             for name in ("weight", "mean")
         }
         self.weights_ = in_model["weight"] / in_model["weight"].sum()
@@ -89,7 +71,7 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         self.means_ = self._units.convert("mean", self._standard[0])
         self.covariances_ = self._units.convert("covariance", self._standard[1])
         if "df" in posterior.drawn:
-            self.df_ = _mean_over_draws(matched.select(flat(posterior, "df"))[:, :k])
+            self.df_ = mean_over_draws(matched.select(flat(posterior, "df"))[:, :k])
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -184,11 +166,6 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
             self._cache["mixtures"] = self._packed(self._chosen)
         return self._cache["mixtures"]
 
-    def _standardised(self, X: np.ndarray) -> np.ndarray:
-        """Rows in the model's units; what is beyond all numbers there stays as far as they go."""
-        with np.errstate(over="ignore"):
-            return np.clip(self._units.standardise(X), -FARTHEST_NEW, FARTHEST_NEW)
-
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).
 
@@ -196,7 +173,7 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         """
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        standard, k = self._standardised(X), self.n_clusters_
+        standard, k = self._standard_units(X), self.n_clusters_
         if self._noisy:
             log_weight = np.log(flat(self.posterior_, NOISE_WEIGHT)[self._chosen])
             log_noise = log_weight[:, None] + self._log_noise(standard)
@@ -210,62 +187,8 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         width = self.posterior_.summaries[NOISE_BOX][1]
         return -np.where(np.isnan(standard), 0.0, np.log(width)).sum(axis=1)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
-        probability = self._evaluate(X)[1]
-        if not self._noisy:
-            return _given_matched(probability[:, :-1]).argmax(axis=1)
-        return self._best(probability)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each cluster of the point estimate for each row of X, (n, K).
-
-        Averaged over (at most 200, evenly spread) draws. A draw's cluster that matches none of
-        the estimate's is left out, as is noise, and the rest made to sum to one: these are
-        probabilities given that the row is in one of these clusters. `membership` shows what was
-        left out.
-        """
-        probability = self._evaluate(X)[1]
-        return _given_matched(probability[:, : self.n_clusters_])
-
-    def membership(self, X: Any) -> pd.DataFrame:
-        """Where each row of X belongs, by column of a table.
-
-        Returns
-        -------
-        DataFrame
-            ``cluster``, its ``probability``, ``tail_probability`` and ``log_density`` (see
-            `tail_probabilities` and `score_samples`), ``p_0``, ``p_1``, ..., ``noise`` if rows may
-            be noise, and ``elsewhere``, the probability of a cluster that matches none of the
-            estimate's. The last ones sum to one.
-        """
-        import pandas as pd
-
-        log_density, probability = self._evaluate(X)
-        index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
-        cluster = probability[:, :-1].argmax(axis=1)
-        table = {
-            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
-            "probability": probability[np.arange(len(cluster)), cluster],
-            "tail_probability": self.tail_probabilities(X),
-            "log_density": _log_mean_exp(log_density),
-        }
-        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
-        if self._noisy:
-            table["noise"] = probability[:, self.n_clusters_]
-        table["elsewhere"] = probability[:, -1]
-        return pd.DataFrame(table, index=index)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log posterior predictive density of each row of X, its cluster integrated out.
-
-        Of a row with gaps it is the density of the values that are there.
-        """
-        return _log_mean_exp(self._evaluate(X)[0])
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log posterior predictive density of the rows of X: a held-out log score."""
-        return float(self.score_samples(X).mean())
+    def _said_of(self, X: Any) -> dict[str, np.ndarray]:
+        return {"tail_probability": self.tail_probabilities(X)}
 
     def tail_probabilities(self, X: Any) -> np.ndarray:
         """Probability that a draw from the nearest cluster lies at least as far out as the row.
@@ -297,7 +220,7 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         """
         check_is_fitted(self)
         X = self._check_data(X, reset=False)
-        standard = self._standardised(X)
+        standard = self._standard_units(X)
         out = np.zeros(len(standard))
         patterns, at = np.unique(~np.isnan(standard), axis=0, return_inverse=True)
         at = at.reshape(-1)
@@ -390,7 +313,7 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         units = self._units
         table = predictive_check(
             self._mixtures,
-            self._standardised(X),
+            self._standard_units(X),
             list(self.posterior_.record.columns),
             n_replicates,
             random_state,
@@ -402,38 +325,3 @@ class MixtureAnswers(NoiseAnswers, GapAnswers, LeaveOneOut, Fitted):
         values[:, 0] += units.centre[:, None]
         table[shown] = values.reshape(len(table), -1)
         return table
-
-
-def _mean_over_draws(values: np.ndarray) -> np.ndarray:
-    """Mean over the draws (the first axis) that have a match; some draw always has one.
-
-    A cluster of the estimate that no draw matches would have none: it then takes the mean of all
-    clusters, which is at least a number of the right kind.
-    """
-    present = np.isfinite(values).all(axis=tuple(range(2, values.ndim)))
-    count = present.sum(axis=0)
-    shape = (*present.shape, *(1,) * (values.ndim - 2))
-    total = np.where(present.reshape(shape), values, 0.0).sum(axis=0)
-    out = total / np.maximum(count, 1).reshape(-1, *(1,) * (values.ndim - 2))
-    if not count.all():
-        out[count == 0] = total.sum(axis=0) / max(int(count.sum()), 1)
-    return out
-
-
-def _given_matched(inside: np.ndarray) -> np.ndarray:
-    """Probabilities of the clusters given that it is one of them; equal where none is."""
-    total = inside.sum(axis=1, keepdims=True)
-    even = np.full(inside.shape, 1.0 / inside.shape[1])
-    return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
-
-
-def _log_mean_exp(log_density: np.ndarray) -> np.ndarray:
-    """Logarithm of the mean density over draws."""
-    top = log_density.max(axis=0)
-    # So far out that no draw gives a density above zero, the answer is minus infinity.
-    lift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return lift + np.log(np.mean(np.exp(log_density - lift), axis=0))
-
-
-__all__ = ["DATA", "FOLLOWED", "NOISE", "NOISE_BOX", "WEIGHTS", "MixtureAnswers"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.base import Fitted, known_partition
-from cavity.estimators.imputing import NOISE
+from cavity.estimators.kept import NOISE
 from cavity.models.table_predictive import Rows
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior

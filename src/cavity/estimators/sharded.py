@@ -17,7 +17,7 @@ from cavity.core.lanes import whole_vectors
 from cavity.core.progress import say
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
-from cavity.estimators.mixture_answers import FOLLOWED, VALUES
+from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.recording import LEAST_STEP, recording_steps
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser

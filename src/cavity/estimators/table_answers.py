@@ -12,46 +12,33 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.core.notices import ColumnsNote
-from cavity.estimators.base import Fitted
 from cavity.estimators.imputed_tables import ImputedTable, imputed_table
-from cavity.estimators.imputing import DATA, NOISE, NOISE_BOX
-from cavity.estimators.leaving_out import LeaveOneOut, df_of_all_slots
-from cavity.estimators.mixture_answers import (
-    FARTHEST_NEW,
-    _given_matched,
-    _log_mean_exp,
-    _mean_over_draws,
-)
-from cavity.estimators.noise import NoiseAnswers, TableNoise
+from cavity.estimators.kept import DATA, NOISE, NOISE_BOX
+from cavity.estimators.noise import TableNoise
+from cavity.estimators.placing import PlacingAnswers, mean_over_draws
 from cavity.estimators.structures import (
     flat,
-    fresh_clusters,
-    matrices,
     mean_matrices,
     most_draws,
-    prior_width,
-    structure_of,
 )
+from cavity.estimators.table_draws import pack_draws
+from cavity.estimators.table_input import TableInput
 from cavity.estimators.table_words import ClusterWords
 from cavity.estimators.validation import check_count, check_number
 from cavity.models.predictive import (
-    CLUSTER_PRIOR,
     MAX_DRAWS,
     NOISE_WEIGHT,
-    mixture_draws,
     spread_draws,
 )
 from cavity.models.rows import NOISE_SLOT
 from cavity.models.table_predictive import (
     Rows,
     TableDraws,
-    covariances_of,
     fill_rows,
     predict_rows,
 )
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.units import ColumnUnits
 from cavity.reading.columns import (
     CATEGORICAL,
     CONTINUOUS,
@@ -71,27 +58,16 @@ if TYPE_CHECKING:
 SAMPLES = 400
 
 
-class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
+class TableAnswers(TableInput, PlacingAnswers):
     """Methods of a fitted table."""
-
-    weights_: np.ndarray
-    n_clusters: int
-    n_features_in_: int
-    _units: ColumnUnits
-    _columns: list[Column]
-
-    def _frame(self, X: Any, *, reset: bool) -> Any:
-        raise TypeError("an estimator says how its data are checked")
 
     # ------------------------------------------------------------------ clusters of the estimate
 
     def _restore(self, posterior: Posterior) -> None:
         """Set what a fit would have set from the data."""
-        record = posterior.record
-        self.n_features_in_ = len(record.columns)
-        if record.columns_named:
-            self.feature_names_in_ = np.array(record.columns, dtype=object)
-        self._columns = [Column.from_plain(plain) for plain in record.details["taken_for"]]
+        super()._restore(posterior)
+        taken_for = posterior.record.details["taken_for"]
+        self._columns = [Column.from_plain(plain) for plain in taken_for]
 
     def _settle(self, partition: Partition) -> None:
         """Parameters of the point estimate's clusters, over the draws that have a match."""
@@ -102,7 +78,7 @@ class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
         posterior = self.posterior_
         matched = posterior.relabel(partition)
         found = {
-            name: _mean_over_draws(matched.select(flat(posterior, name))[:, : self.n_clusters_])
+            name: mean_over_draws(matched.select(flat(posterior, name))[:, : self.n_clusters_])
             for name in posterior.cluster_parameters
             if name not in ("covariance", "variance", "loading", "uniqueness")
         }
@@ -189,12 +165,8 @@ class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
                 ColumnsNote,
                 stacklevel=4,
             )
-        with np.errstate(over="ignore"):
-            standard = np.clip(
-                self._units.standardise(cells.continuous), -FARTHEST_NEW, FARTHEST_NEW
-            )
         counts = np.hstack([cells.counts, cells.overdispersed])
-        return Rows(standard, cells.codes, counts)
+        return Rows(self._standard_units(cells.continuous), cells.codes, counts)
 
     def _chosen(self) -> np.ndarray:
         """The draws that new rows are placed by."""
@@ -235,50 +207,6 @@ class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
         d = sum(column.kind == CONTINUOUS for column in self._columns)
         levels = [len(one.categories) for one in self._columns if one.kind == CATEGORICAL]
         return TableNoise.from_kept(kept, d, levels)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Most probable cluster of the point estimate for each row of X; -1 if noise is more so."""
-        probability = self._evaluate(X)[1]
-        if self._noisy:
-            return self._best(probability)
-        return _given_matched(probability[:, :-1]).argmax(axis=1)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each cluster of the point estimate for each row of X, (n, K).
-
-        As for `StudentTMixture`; what is missing of a row is integrated out.
-        """
-        return _given_matched(self._evaluate(X)[1][:, : self.n_clusters_])
-
-    def membership(self, X: Any) -> pd.DataFrame:
-        """Where each row of X belongs: ``cluster``, ``probability``, ``log_density``, ``p_0``...
-
-        The last columns, with ``noise`` if rows may be noise, and ``elsewhere``, the probability of
-        a cluster that matches none of the estimate's, sum to one.
-        """
-        import pandas as pd
-
-        log_density, probability = self._evaluate(X)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        cluster = probability[:, :-1].argmax(axis=1)
-        table = {
-            "cluster": np.where(cluster == self.n_clusters_, NOISE, cluster),
-            "probability": probability[np.arange(len(cluster)), cluster],
-            "log_density": _log_mean_exp(log_density),
-        }
-        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
-        if self._noisy:
-            table["noise"] = probability[:, self.n_clusters_]
-        table["elsewhere"] = probability[:, -1]
-        return pd.DataFrame(table, index=index)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log posterior predictive density of what is there of each row of X."""
-        return _log_mean_exp(self._evaluate(X)[0])
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log posterior predictive density of the rows of X: a held-out log score."""
-        return float(self.score_samples(X).mean())
 
     def impute(self, X: Any, level: float = 0.9, random_state: Any = 0) -> ImputedTable:
         """Values for the missing cells of X, given what is there of their rows.
@@ -451,119 +379,3 @@ class TableAnswers(NoiseAnswers, LeaveOneOut, Fitted):
 def digest_of(cells: Cells) -> str:
     """Digest of a table's cells."""
     return data_digest(cells.continuous, cells.codes, cells.counts, cells.overdispersed)
-
-
-def pack_draws(
-    posterior: Posterior,
-    matched: Any,
-    columns: list[Column],
-    chosen: np.ndarray,
-    n_clusters: int,
-) -> TableDraws:
-    """The mixtures of some draws: every occupied cluster, and what stands for the others."""
-    weight = flat(posterior, "weight")[chosen]
-    targets = matched.targets(weight.shape[1])[chosen]
-    # The estimate's clusters beyond these are noise.
-    targets = np.where(targets < n_clusters, targets, -1)
-    noise = flat(posterior, NOISE_WEIGHT)[chosen] if posterior.record.noise else 0.0
-    prior = flat(posterior, CLUSTER_PRIOR)[chosen]
-    used = np.isfinite(weight) & (weight > 0.0)
-    empty = 1.0 - noise - np.where(used, weight, 0.0).sum(axis=1)
-    rng = np.random.default_rng(0)
-    d = sum(column.kind == CONTINUOUS for column in columns)
-    width = prior_width(structure_of(posterior), d)
-    if d:
-        packed = mixture_draws(
-            weight,
-            flat(posterior, "mean")[chosen],
-            matrices(posterior, chosen),
-            flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
-            targets,
-            fresh_clusters(posterior, chosen, d),
-            df_of_all_slots(posterior, chosen)[:, -1] if "df" in posterior.drawn else None,
-            noise,
-        )
-        start, log_weight, target = packed.start, packed.log_weight, packed.target
-        mean, covariance, alpha = packed.mean, covariances_of(packed), packed.alpha
-    else:
-        # The clusters of each draw in their order, and one more for what is empty.
-        share = np.column_stack([np.where(used, weight, 0.0), np.maximum(empty, 0.0)])
-        there = share > 1e-12
-        start = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        log_weight = np.log(share[there])
-        target = np.column_stack([targets, np.full(len(targets), -1)])[there]
-        n = log_weight.size
-        mean, covariance, alpha = np.empty((n, 0)), np.empty((n, 0, 0)), np.full(n, np.inf)
-    draw = np.repeat(np.arange(len(chosen)), np.diff(start))
-    slot = _slots_of(start, used)
-    shares, levels = _shares_of(posterior, chosen, columns, prior, width, draw, slot)
-    rate, size = _rates_of(posterior, chosen, columns, prior, draw, slot, rng)
-    return TableDraws(
-        start, log_weight, target, slot, mean, covariance, alpha, shares, levels, rate, size
-    )
-
-
-def _slots_of(start: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """The slot of every entry; -1 for one that stands for empty clusters, which come last."""
-    out = np.full(int(start[-1]), -1)
-    for s, row in enumerate(used):
-        own = np.flatnonzero(row)
-        out[start[s] : start[s] + own.size] = own
-    return out
-
-
-def _shares_of(
-    posterior: Posterior,
-    chosen: np.ndarray,
-    columns: list[Column],
-    prior: np.ndarray,
-    width: int,
-    draw: np.ndarray,
-    slot: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of every entry: as drawn, or expected of a cluster to come."""
-    sizes = [len(column.categories) for column in columns if column.kind == CATEGORICAL]
-    levels = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    if not sizes:
-        return np.empty((draw.size, 0)), levels
-    concentration = prior[:, width : width + levels[-1]]
-    total = np.add.reduceat(concentration, levels[:-1], axis=1)
-    expected = concentration / np.repeat(total, sizes, axis=1)
-    drawn = flat(posterior, "share")[chosen]
-    out = drawn[draw, np.maximum(slot, 0)]
-    out[slot < 0] = expected[draw[slot < 0]]
-    return out, levels
-
-
-def _rates_of(
-    posterior: Posterior,
-    chosen: np.ndarray,
-    columns: list[Column],
-    prior: np.ndarray,
-    draw: np.ndarray,
-    slot: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and dispersion of the counts of every entry.
-
-    A Poisson count with a rate from the prior is negative binomial. The mean of an overdispersed
-    one in a cluster to come is drawn from its prior, once for each draw.
-    """
-    n_plain = sum(column.kind == COUNT for column in columns)
-    n_over = sum(column.kind == OVERDISPERSED for column in columns)
-    rate = np.empty((draw.size, n_plain + n_over))
-    size = np.full(rate.shape, np.inf)
-    # The gamma priors of all counts come last among the natural parameters.
-    gammas = prior[:, prior.shape[1] - 2 * (n_plain + n_over) :]
-    a, b = gammas[:, 0::2], gammas[:, 1::2]
-    new = slot < 0
-    if n_plain:
-        rate[:, :n_plain] = flat(posterior, "rate")[chosen][draw, np.maximum(slot, 0)]
-        rate[new, :n_plain] = (a / b)[draw[new], :n_plain]
-        size[new, :n_plain] = a[draw[new], :n_plain]
-    if n_over:
-        rate[:, n_plain:] = flat(posterior, "mean_count")[chosen][draw, np.maximum(slot, 0)]
-        drawn = rng.gamma(a[:, n_plain:]) / b[:, n_plain:]
-        rate[new, n_plain:] = np.maximum(drawn[draw[new]], 1e-300)
-        size[:, n_plain:] = flat(posterior, "dispersion")[chosen][draw]
-    return rate, size

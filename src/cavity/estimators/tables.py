@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin, DensityMixin, clone
-from sklearn.utils.validation import validate_data
 
 from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
-from cavity.collapse.parts import part_at, paths_of
-from cavity.collapse.registry import assemble
 from cavity.collapse.tables import (
     CategoricalProblem,
     CountsProblem,
     TableProblem,
     first_rows,
 )
-from cavity.core.arrays import by_slot
-from cavity.core.notices import ColumnsNote
-from cavity.estimators.base import Estimator
 from cavity.estimators.cluster_prior import cluster_prior
-from cavity.estimators.description import describe_sizes
-from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
+from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.gaps import filled
-from cavity.estimators.imputing import WEIGHTS
+from cavity.estimators.kept import WEIGHTS
 from cavity.estimators.known import (
-    KNOWN,
     KnownLabels,
     check_known,
     check_weights,
@@ -37,55 +28,40 @@ from cavity.estimators.known import (
     row_names,
     row_places,
     weighted_rows,
-    with_known,
 )
-from cavity.estimators.mixtures import FEW, HELD
-from cavity.estimators.noise import TableNoise, check_noise
+from cavity.estimators.noise import TableNoise
 from cavity.estimators.recording import within_steps
+from cavity.estimators.rows import FEW, RowEstimator
 from cavity.estimators.sharded import check_client
-from cavity.estimators.start import STARTS, initial_labels, runs_of
-from cavity.estimators.structures import (
-    FULL,
-    block_names,
-    check_structure,
-    describe_block,
-    describe_prior,
-    factors_of,
-    structured_problem,
-    tails_of,
-)
+from cavity.estimators.start import runs_of
+from cavity.estimators.structures import FULL, factors_of, structured_problem, tails_of
 from cavity.estimators.table_answers import TableAnswers, digest_of
-from cavity.estimators.validation import (
-    check_choice,
-    check_number,
-    robust_standardiser,
+from cavity.estimators.table_model import (
+    Describer,
+    components,
+    features_of,
+    levels_of,
+    volumes_of,
 )
-from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.estimators.validation import check_choice, robust_standardiser
 from cavity.models.rows import RowTraits
 from cavity.models.uneven_cells import CellTraits
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import ColumnUnits
 from cavity.reading.columns import (
-    CATEGORICAL,
     CONTINUOUS,
-    COUNT,
-    EMPTY,
     OVERDISPERSED,
     Cells,
     Column,
     cells_of,
-    check_types,
-    take_column,
 )
-from cavity.reading.frames import as_pandas, is_frame
 from cavity.sampling.fingerprint import data_digest
-from cavity.sampling.sampler import PartitionSampler
 
 AUTO_COLLAPSE = "auto"
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class TableMixture(TableAnswers, ClusterMixin, DensityMixin, Estimator):
+class TableMixture(TableAnswers, ClusterMixin, DensityMixin, RowEstimator):
     """Clusters of a table as it is: measurements, categories, counts, and gaps among them.
 
     Columns are taken for what they hold (``columns_`` says for what): text, true and false and
@@ -147,20 +123,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     """
 
     _model: ClassVar[str] = "table"
-    _starts: ClassVar[tuple[str, ...]] = STARTS
 
     collapse: str = AUTO_COLLAPSE
     feature_types: Any = None
     continuous: str = "student-t"
     df: float | str = "learn"
-    init: Any = "dispersed"
-    moves: bool = True
-    mean_prior_strength: float | str = "learn"
-    covariance_prior_df: float | str = "learn"
-    covariance_prior_scale: float | str = "full"
-    covariance: str = "full"
-    n_factors: int | None = None
-    noise: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Tables with gaps, text and categories are welcome."""
@@ -178,60 +145,6 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("continuous", self.continuous, ("student-t", "gaussian"))
-        check_noise(self.noise)
-        check_structure(self.covariance, self.n_factors, self.collapse)
-        if isinstance(self.df, str):
-            check_choice("df", self.df, ("learn", "learn-each"))
-        else:
-            check_number("df", self.df, 0.05, 1e6, strict=False)
-        for name, low, high, words in (
-            ("mean_prior_strength", 1e-12, 1e12, ("learn",)),
-            ("covariance_prior_df", 1.0, 1e9, ("learn",)),
-            ("covariance_prior_scale", 1e-12, 1e12, ("full", "diagonal")),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                check_choice(name, value, words)
-            else:
-                check_number(name, value, low, high, strict=False)
-
-    # ------------------------------------------------------------------ data
-
-    def _frame(self, X: Any, *, reset: bool) -> Any:
-        """A pandas table of the rows; scikit-learn's own checks of shape and names are made."""
-        import pandas as pd
-
-        X = as_pandas(X) if is_frame(X) else X
-        if not isinstance(X, pd.DataFrame):
-            if np.ma.isMaskedArray(X):
-                X = np.ma.filled(X.astype(float), np.nan)
-            values = validate_data(
-                self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=1
-            )
-            names = [f"x{j}" for j in range(values.shape[1])]
-            if not reset:
-                names = [column.name for column in self._columns]
-            return pd.DataFrame(values, columns=names)
-        if not X.columns.is_unique:
-            twice = X.columns[X.columns.duplicated()][0]
-            raise ValueError(f"X has more than one column named {twice!r}; rename one.")
-        if X.shape[1] == 0 or len(X) == 0:
-            raise ValueError(
-                f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape="
-                f"{X.shape}) while a minimum of 1 is required."
-            )
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return X
-
-    def _take(self, frame: Any) -> list[Column]:
-        names = [str(name) for name in frame.columns]
-        types = check_types(self.feature_types, names)
-        columns = [
-            take_column(frame.iloc[:, j], name, types.get(name)) for j, name in enumerate(names)
-        ]
-        if all(column.kind == EMPTY for column in columns):
-            raise ValueError("No column of X has any value, so there is nothing to cluster by.")
-        return columns
 
     # ------------------------------------------------------------------ fitting
 
@@ -293,7 +206,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             run,
             names=names,
             units=units,
-            volume=float(_volumes(units, cells, weight).sum()),
+            volume=float(volumes_of(units, cells, weight).sum()),
             summaries=kept_of_rows(
                 digest_of(cells), known, weight, None if noise is None else noise.kept
             ),
@@ -307,27 +220,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         self._finish(posterior)
         return self
 
-    def _warn_of_columns(self) -> None:
-        notes = [column.note for column in self._columns if column.note]
-        notes += [
-            f"column {column.name!r} has no value and no part in the clustering"
-            for column in self._columns
-            if column.kind == EMPTY
-        ]
-        if notes:
-            text = "; ".join(notes)
-            warnings.warn(
-                f"{text[0].upper()}{text[1:]}. Settle it by feature_types (--types on the command "
-                "line). Filter cavity.ColumnsNote to silence this.",
-                ColumnsNote,
-                stacklevel=3,
-            )
-
     def _noise_of(
         self, cells: Cells, standard: np.ndarray, columns: list[Column]
     ) -> TableNoise | None:
         """What rows outside every cluster are; None if there can be none."""
-        return TableNoise.of(standard, cells.counts, _levels(columns)) if self.noise else None
+        return TableNoise.of(standard, cells.counts, levels_of(columns)) if self.noise else None
 
     def _problem(
         self,
@@ -338,7 +235,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         noise: TableNoise | None = None,
     ) -> TableProblem:
         """All parts that the table has, the continuous block first; gaps of `standard` are NaN."""
-        n_held = min(HELD, self.n_warmup // 2)
+        n_held = self._n_held
         parts: list[Any] = []
         plain = weight is None and noise is None
         w = np.ones(len(standard)) if weight is None else weight
@@ -351,7 +248,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             box = None if noise is None else noise.box
             rows = None if plain and not missing.any() else RowTraits(missing, w, box)
             parts.append(self._block(filled(standard), rows, n_held))
-        levels = _levels(columns)
+        levels = levels_of(columns)
         if levels:
             rows_of = traits(lambda noise: noise.of_cells(cells.codes))
             parts.append(CategoricalProblem(cells.codes, levels, n_held=n_held, rows=rows_of))
@@ -423,11 +320,6 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             )
         return self.collapse
 
-    def _prior_state(self, n_slots: int) -> Any:
-        n, kept = self.posterior_.n_observations, self.posterior_.summaries
-        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, self.noise)
-        return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
-
     def _problem_of_fit(self, X: Any) -> tuple[Any, np.ndarray]:
         cells = cells_of(self._frame(X, reset=False), self._columns)
         standard = self._units.standardise(cells.continuous)
@@ -440,7 +332,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
                 "Leave-one-out needs cluster parameters integrated out exactly, and overdispersed "
                 "counts do not allow it. Use score_samples on rows that were left out."
             )
-        return problem, _volumes(self._units, cells, weight)
+        return problem, volumes_of(self._units, cells, weight)
 
     def _plan(
         self,
@@ -464,28 +356,17 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         places = features_of(standard, cells)
         home = None if known is None else known.home
 
-        def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
-            z = initial_labels(places, n_start, start, chain, rng)
-            z = z if home is None else with_known(z, home)
-            # The first slot is that of noise, and no row starts there.
-            return z + 1 if self.noise else z
-
         told = [part for part in (weight, home) if part is not None]
         digest = digest_of(cells) + (data_digest(*told) if told else "")
-        plan = Plan(
-            name=type(self).__name__,
-            n=n,
-            n_clusters=self.n_clusters,
-            assemble=lambda n_slots: assemble(problem, collapse, n_slots, options),
-            assemble_few=lambda n_slots: (few.n, assemble(few, collapse, n_slots, options)),
-            prior=self._specification(),
-            fingerprint={
-                "model": type(self).__name__,
-                "settings": self._settings(),
-                "data": digest,
-                "columns": {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns},
-            },
-            start=labels,
+        taken_for = {c.name: f"{c.kind} {' '.join(c.categories)}" for c in columns}
+        plan = self._planned(
+            problem,
+            few,
+            digest,
+            options,
+            collapse,
+            {"columns": taken_for},
+            start=self._first_labels(places, start, n_start, home),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
             places=row_places(weight, home, n, self.noise),
@@ -495,46 +376,6 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             anchors=(lambda: nearest_anchors(places)) if self.moves else None,
         )
         return plan, units, noise
-
-
-def _levels(columns: list[Column]) -> tuple[int, ...]:
-    """Number of categories of each categorical column."""
-    return tuple(len(column.categories) for column in columns if column.kind == CATEGORICAL)
-
-
-def _volumes(units: ColumnUnits, cells: Cells, weight: np.ndarray | None) -> np.ndarray:
-    """What the log density of each row, or of those it stands for, loses to units."""
-    return units.log_volumes(cells.continuous) * (1.0 if weight is None else weight)
-
-
-def components(columns: list[Column]) -> dict[str, list[str]]:
-    """Names of the components of the draws' parameters."""
-    of = {kind: [c for c in columns if c.kind == kind] for kind in
-          (CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED)}  # fmt: skip
-    out = {
-        "mean": [c.name for c in of[CONTINUOUS]],
-        "share": [f"{c.name}={name}" for c in of[CATEGORICAL] for name in c.categories],
-        "rate": [c.name for c in of[COUNT]],
-        "mean_count": [c.name for c in of[OVERDISPERSED]],
-    }
-    out |= dict.fromkeys(("covariance", "variance", "uniqueness"), out["mean"])
-    return {name: names for name, names in out.items() if names}
-
-
-def features_of(standard: np.ndarray, cells: Cells) -> np.ndarray:
-    """Rows as points, for where chains start and who is whose neighbour; gaps in the middle."""
-    blocks = [filled(standard) if standard.shape[1] else standard]
-    for codes in cells.codes.T:
-        # Two rows that differ are as far apart as a standard deviation and a half.
-        shares = np.bincount(codes[codes >= 0], minlength=1) / max(int((codes >= 0).sum()), 1)
-        block = (codes[:, None] == np.arange(shares.size)).astype(float)
-        block[codes < 0] = shares
-        blocks.append(block)
-    for y in (*cells.counts.T, *cells.overdispersed.T):
-        value = np.log1p(y)
-        value = (value - np.nanmean(value)) / max(float(np.nanstd(value)), 1e-9)
-        blocks.append(np.nan_to_num(value, nan=0.0)[:, None])
-    return np.ascontiguousarray(np.hstack(blocks))
 
 
 def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...], str]:
@@ -547,56 +388,3 @@ def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...]
     seen = units.standardise(cells.continuous)
     seen = within_steps(seen) if seen.shape[1] else seen
     return made._problem(cells, seen, columns).parts, digest_of(cells)
-
-
-class Describer:
-    """Gives the cluster parameters of a kept draw, part by part.
-
-    Parameters
-    ----------
-    problem : TableProblem
-    """
-
-    def __init__(self, problem: TableProblem) -> None:
-        kinds = [part.model for part in problem.parts]
-        self.block = block_names(getattr(problem.parts[0], "structure", FULL))
-        self.paths = dict(zip(kinds, paths_of(len(kinds)), strict=True))
-        own = [part for part in problem.parts if part.model == "own"]
-        self.own = tuple(by_slot(own[0].parameters)) if own else ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of parameters with a cluster axis."""
-        out = ["weight"]
-        for kind in self.paths:
-            out += {
-                "own": [*self.own],
-                "categorical": ["share"],
-                "poisson": ["rate"],
-                "negative-binomial": ["mean_count"],
-            }.get(kind, [*self.block])
-        return tuple(out)
-
-    def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
-        """Parameters of every slot, and the natural parameters of all parts' priors."""
-        out = {
-            **describe_sizes(sampler),
-            CLUSTER_PRIOR: self._prior(sampler.family),
-        }
-        for kind, path in self.paths.items():
-            parameters = part_at(sampler.parameters, path)
-            if kind == "own":
-                out |= by_slot(parameters)
-            elif kind == "categorical":
-                out["share"] = parameters.share.T
-            elif kind == "poisson":
-                out["rate"] = parameters.rate.T
-            elif kind == "negative-binomial":
-                out["mean_count"] = parameters.rate.T
-            else:
-                out |= describe_block(parameters, sampler.counts)
-        return out
-
-    def _prior(self, family: Any) -> np.ndarray:
-        """What says the priors of all parts, one after another."""
-        return np.concatenate([describe_prior(part_at(family, at)) for at in self.paths.values()])
