@@ -19,6 +19,8 @@ def customers():
 
 
 def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
+    customers = customers.copy()
+    customers.loc[7, ["age", "size_1", "town", "visits"]] = None  # nothing is known of it
     customers.to_csv("customers.csv", index=False)
     ran = cavity("fit", "customers.csv", "--id-column", "name", "--types", "visits=count",
                  "--clusters", "2", "--out", "run", *QUICK)  # fmt: skip
@@ -39,9 +41,14 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     assert pd.read_csv("run/columns.csv")["kind"].tolist() == [
         "continuous", "continuous", "categorical", "count",
     ]  # fmt: skip
-    customers.head(5).to_csv("new.csv", index=False)
+    customers.head(5).assign(town=["elsewhere", *customers["town"][1:5]]).to_csv(
+        "new.csv", index=False
+    )
     ran = cavity("predict", "run", "new.csv", "--out", "placed.csv")
     assert ran.code == 0, ran.err
+    assert "a category that the fit has not seen are taken as missing: 1 in column 'town'" in (
+        " ".join((ran.out + ran.err).split())
+    )
     placed = pd.read_csv("placed.csv")
     assert placed["name"].tolist() == [f"c {i}" for i in range(5)]
     assert placed["probability"].between(0, 1).all()
@@ -73,6 +80,10 @@ def test_refusals(cavity, tmp_path, rows, options, words):
 
 
 def test_many_names_are_taken_for_the_rows_own(cavity, tmp_path):
+    many = pd.DataFrame({"zip": [f"z{i % 10_000}" for i in range(20_000)], "x": np.arange(2e4)})
+    many.to_csv("many.csv", index=False)
+    sentence = cavity("fit", "many.csv", "--clusters", "2").sentence
+    assert "'zip' has 10,000 categories in 20,000 rows" in sentence
     table = pd.DataFrame({"who": [f"w {i}" for i in range(80)], "x": np.arange(80.0)})
     table.to_csv("t.csv", index=False)
     assert "--id-column" in cavity("fit", "t.csv", "--clusters", "2").sentence

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import cavity
-from cavity import ColumnsNote, TableMixture
+from cavity import CoarseColumnsWarning, ColumnsNote, TableMixture
 from cavity.datasets import make_table
 
 RUN = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
@@ -343,3 +343,35 @@ def test_other_refusals(fitted, data):
         fitted.predict(data[0].assign(size_0="tall"))
     with pytest.raises(ValueError, match="feature"):
         fitted.predict(data[0][["size_0"]])
+    with pytest.raises(ValueError, match="infinity: row 0, column 'size_0'"):
+        fitted.predict(data[0].assign(size_0=-np.inf))
+    with pytest.raises(ValueError, match="Row 0, column 'count_0' is -2, below zero"):
+        fitted.predict(data[0].assign(count_0=-2))
+    with pytest.raises(ValueError, match=r"Row 0, column 'count_0' is 0.5, no whole number"):
+        fitted.predict(data[0].assign(count_0=0.5))
+    with pytest.raises(ValueError, match="y has 3 different labels, but n_clusters=2"):
+        TableMixture(2).check(frame(), y=[0, 1, 2] + [-1] * 27)
+
+
+def test_two_values_are_no_measurement():
+    from cavity.estimators.coarse_columns import warn_of_coarse_columns
+
+    two = np.where(np.arange(30) % 5 == 0, 1.0, 0.48)
+    assert "'a' has two values, 0.48 and 1, and is taken as categorical" in taken(two).note
+    # A mixture of measurements says so too, and what to do.
+    with pytest.warns(CoarseColumnsWarning, match=r"'lip' has 2 values.*TableMixture"):
+        warn_of_coarse_columns(two[:, None], ["lip"])
+
+
+@pytest.mark.slow
+def test_two_valued_columns_among_measurements():
+    # As in E. coli's proteins: two columns are 0.48 but for some rows of one cluster.
+    table, truth = make_table(
+        320, 4, n_continuous=4, n_categorical=0, n_counts=0, separation=2.0, random_state=250
+    )
+    rng = np.random.default_rng(0)
+    table["lip"] = np.where((truth == 0) & (rng.random(320) < 0.3), 1.0, 0.48)
+    table["chg"] = np.where((truth == 1) & (rng.random(320) < 0.1), 0.5, 0.48)
+    with pytest.warns(ColumnsNote, match="'lip' has two values"):
+        found = TableMixture(8, random_state=0, n_warmup=300, n_draws=300).fit(table)
+    assert adjusted_rand_score(truth, found.labels_) > 0.6

@@ -14,11 +14,12 @@ import pandas as pd
 
 from cavity import priors
 
-KINDS = ("student-t", "gaussian", "series")
+KINDS = ("student-t", "gaussian", "series", "table")
 COLLAPSES = {
     "student-t": ("ep", "blocked", "naive"),
     "gaussian": ("collapsed", "naive"),
     "series": ("ep", "corrected", "collapsed", "naive"),
+    "table": ("auto", "auto", "naive", "ep"),
 }
 
 
@@ -63,6 +64,8 @@ def case(kind: str, seed: int) -> Case:
     dice = Dice(KINDS.index(kind), seed)
     if kind == "series":
         return _series_case(kind, seed, dice)
+    if kind == "table":
+        return _table_case(kind, seed, dice)
     return _mixture_case(kind, seed, dice)
 
 
@@ -223,6 +226,58 @@ def _mixture_case(kind: str, seed: int, dice: Dice) -> Case:
     if dice.often(0.3):
         new[0, 0] = dice.sign() * dice.power(5, 308)
     return Case(kind, seed, _frame(dice, X), settings, {}, new)
+
+
+def _table_case(kind: str, seed: int, dice: Dice) -> Case:
+    rng = dice.rng
+    n = dice.one(2, 3, 6, 20, 60)
+    columns: dict[str, Any] = {}
+    types: dict[str, str] = {}
+    # Few sets of parts, since each is compiled anew.
+    parts = dice.one("sizes", "towns", "sizes towns", "sizes towns visits", "sizes towns visits")
+    if "sizes" in parts:
+        X = _spoil(dice, _numbers(dice, n, dice.one(1, 2, 3)))
+        columns |= {f"{dice.one(*_ODD_NAMES)}size{j}": X[:, j] for j in range(X.shape[1])}
+    if "towns" in parts:
+        names = np.array(["a", "b", "naïve", "", " ", "<b>", "1"], dtype=object)
+        for j in range(dice.one(1, 2)):
+            columns[f"town{j}"] = names[rng.integers(dice.one(1, 2, len(names)), size=n)]
+        if dice.often(0.3):
+            columns["lucky"] = rng.random(n) < 0.3
+        if dice.often(0.2):
+            columns["level"] = rng.integers(2, size=n)
+    if "visits" in parts:
+        columns["visits"] = rng.poisson(dice.one(0.0, 0.1, 5.0, 1e4), size=n).astype(float)
+        types["visits"] = dice.one("count", "count", "overdispersed")
+        if dice.often(0.05):
+            columns["visits"][0] = dice.one(-1.0, 0.5, 1e12, np.inf)
+    table = pd.DataFrame(columns)
+    if dice.often(0.6):
+        gap = rng.random(table.shape) < dice.one(0.05, 0.3, 0.9)
+        table = table.astype(object).mask(gap, None).infer_objects()
+    if dice.often(0.05):
+        table.iloc[:, 0] = np.nan
+    if dice.often(0.1):
+        table.iloc[0] = None
+    settings = _run(dice, kind, n)
+    settings |= {"feature_types": types, "continuous": dice.one("student-t", "gaussian")}
+    settings["noise"] = dice.often(0.2)
+    if dice.often(0.2):
+        settings["covariance"] = dice.one("diag", "tied", "factor")
+    told: dict[str, Any] = {}
+    if dice.often(0.2):
+        told["sample_weight"] = np.where(
+            table.isna().any(axis=1), 1.0, dice.one(1.0, 2.0, 0.5, 0.0, np.nan) + np.zeros(n)
+        )
+    if dice.often(0.2):
+        told["y"] = np.where(rng.random(n) < 0.7, -1, rng.integers(dice.one(1, 2, 5), size=n))
+    new = table.iloc[rng.integers(n, size=3)].reset_index(drop=True)
+    if "town0" in new:
+        new["town0"] = new["town0"].astype(object)
+        new.loc[0, "town0"] = "never seen"
+    if dice.often(0.5):
+        new.iloc[1] = None
+    return Case(kind, seed, table, settings, told, new)
 
 
 def _series_case(kind: str, seed: int, dice: Dice) -> Case:

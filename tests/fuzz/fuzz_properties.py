@@ -17,10 +17,12 @@ from fuzz_inputs import Case
 
 from cavity import (
     CoarseColumnsWarning,
+    ColumnsNote,
     GaussianMixture,
     NotConvergedWarning,
     SeriesMixture,
     StudentTMixture,
+    TableMixture,
 )
 from cavity.estimators.base import load
 
@@ -28,11 +30,12 @@ ESTIMATORS = {
     "student-t": StudentTMixture,
     "gaussian": GaussianMixture,
     "series": SeriesMixture,
+    "table": TableMixture,
 }
 REFUSED_WITHIN, ANSWERED_WITHIN = 2.0, 10.0
 # The package's own warnings that have no category of their own, and what ArviZ says of a
 # leave-one-out estimate, whose user has to know.
-_OURS = (CoarseColumnsWarning, NotConvergedWarning)
+_OURS = (CoarseColumnsWarning, ColumnsNote, NotConvergedWarning)
 _OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
 
 
@@ -95,6 +98,8 @@ def check_case(case: Case) -> str:
         check_posterior(model)
         if case.kind == "series":
             check_series(model, case)
+        elif case.kind == "table":
+            check_table(model, case)
         else:
             check_mixture(model, case)
         check_file(model)
@@ -113,16 +118,12 @@ def probabilities(table: Any, what: str) -> None:
     expect(np.abs(array.sum(axis=1) - 1.0) < 1e-6, f"{what} does not sum to one")
 
 
-def labels_in_range(labels: np.ndarray, n: int, n_clusters: int) -> None:
-    """One label per row, every cluster named."""
-    expect(labels.shape == (n,), "labels_ has another shape")
-    expect(np.array_equal(np.unique(labels), np.arange(n_clusters)), "labels_ out of range")
-
-
 def check_posterior(model: Any) -> None:
     """What any posterior answers."""
     p = model.posterior_
-    labels_in_range(model.labels_, p.n_observations, model.n_clusters_)
+    inside = model.labels_ if not p.record.noise else model.labels_[model.labels_ >= 0]
+    expect(model.labels_.shape == (p.n_observations,), "labels_ has another shape")
+    expect(np.array_equal(np.unique(inside), np.arange(model.n_clusters_)), "labels_ out of range")
     finite(p.log_joint, "log_joint")
     similarity = finite(p.similarity(), "similarity")
     expect((similarity >= 0) & (similarity <= 1.0 + 1e-6), "similarity leaves [0, 1]")
@@ -200,6 +201,34 @@ def _check_rows(model: Any, X: Any, what: str) -> None:
     expect((tail >= 0) & (tail <= 1), f"tail_probabilities of {what}")
     table = model.membership(X)
     probabilities(table.filter(regex=r"^p_\d|^elsewhere$"), f"membership of {what}")
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def check_table(model: Any, case: Case) -> None:
+    """Clusters in each column's terms, rows old and new, their gaps."""
+    if model.n_clusters_:
+        expect(abs(finite(model.weights_, "weights_").sum() - 1.0) < 1e-9, "weights_")
+    summary = model.summary()
+    finite(summary[["estimate", "lower", "upper"]], "summary of a table")
+    finite(model.what_sets_apart()["size"], "what_sets_apart")
+    for X, what in ((case.data, "the data"), (case.new, "new rows")):
+        table = model.membership(X)
+        probabilities(table.filter(regex=r"^p_\d|^noise$|^elsewhere$"), f"membership of {what}")
+        expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
+        predicted = model.predict(X)
+        expect((predicted >= -1) & (predicted < model.n_clusters_), f"predict of {what}")
+        filled = model.impute(X)
+        kinds = model.columns_["kind"]
+        for column in kinds.index[kinds != "empty"]:
+            expect(filled.mean[column].notna(), f"impute leaves gaps in {column!r} of {what}")
+    X, labels = model.sample(7, random_state=0)
+    expect((labels >= -1) & (labels < model.n_clusters_), "labels of sample")
+    expect(X.loc[:, (kinds != "empty").to_numpy()].notna(), "sample has gaps")
+    several = model.posterior_.n_chains * model.posterior_.n_draws > 1
+    if several and "overdispersed" not in set(kinds):
+        finite(model.loo(case.data).elpd_loo, "loo")
 
 
 # ---------------------------------------------------------------------- series

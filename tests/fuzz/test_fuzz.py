@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fuzz_many
 import numpy as np
+import pandas as pd
 import pytest
 from fuzz_inputs import KINDS, case
 from fuzz_many import run_many, words
@@ -16,14 +17,14 @@ from fuzz_properties import Surprise, check_band, check_refusal, quietly
 from cavity.estimators.series_results import Band
 
 SAMPLE = {"student-t": range(5), "gaussian": range(6), "series": range(5)}
-N_SLOW = {"student-t": 3000, "gaussian": 3000, "series": 4000}
+N_SLOW = {"student-t": 3000, "gaussian": 3000, "series": 4000, "table": 400}
 
 
 def _surprises(kind, seeds):
     return [words(found) for found in run_many(kind, list(seeds)) if found["surprise"]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SAMPLE)
 def test_a_sample_of_cases(kind):
     found = _surprises(kind, SAMPLE[kind])
     assert not found, "\n".join(found)
@@ -42,7 +43,7 @@ def test_a_case_is_made_from_its_number(kind):
     for seed in range(5):
         one, other = case(kind, seed), case(kind, seed)
         assert str(one) == str(other)
-        np.testing.assert_array_equal(one.new, other.new)
+        assert pd.DataFrame(one.new).equals(pd.DataFrame(other.new))
 
 
 # ------------------------------------------------------------------ the checks can fail

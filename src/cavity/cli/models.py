@@ -14,13 +14,13 @@ import numpy as np
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError
 from cavity.cli.record import in_options
+from cavity.cli.series_rows import select_rows
 from cavity.cli.tables import (
     Choice,
     Selection,
     needs_table,
     read_table,
     select,
-    select_rows,
     select_table,
     types_of,
 )
