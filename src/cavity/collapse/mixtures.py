@@ -18,8 +18,8 @@ from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.models.gaps import GapUpdate
-from cavity.models.row_scores import NO_NOISE, uneven_rows
-from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows
+from cavity.models.row_scores import uneven_rows
+from cavity.models.rows import NO_NOISE, NOISE_SLOT, RowTraits, UnevenRows
 from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian

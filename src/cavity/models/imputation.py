@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.marginal import Reduction, fill_gaps, reduce_slot, reduction_room
-from cavity.models.predictive import MixtureDraws
+from cavity.models.predictive import MixtureDraws, share_out
 
 # Squared distances of rows further out than this are beyond numbers where gaps are taken out.
 FARTHEST = 1e140
@@ -67,16 +67,7 @@ def evaluate_rest(draws, rows, log_density, probability, scratch):
             for k in range(first, last):
                 scratch[k] = _log_density(draws, rows, i, k)[0]
                 top = max(top, scratch[k])
-            total = 0.0
-            if top > -math.inf:
-                for k in range(first, last):
-                    scratch[k] = math.exp(scratch[k] - top)
-                    total += scratch[k]
-                for k in range(first, last):
-                    probability[i, draws.target[k]] += scratch[k] / total
-                log_density[s, i] = top + math.log(total)
-            else:
-                log_density[s, i] = -math.inf
+            log_density[s, i] = share_out(draws, s, top, scratch, probability[i])
 
 
 @jit

@@ -217,6 +217,24 @@ def far_log(draws, X, i, k, a):
     return math.log(0.5 * delta / a) - 2.0 * math.log(REDUCE)
 
 
+@jit(internal=True)
+def share_out(draws, s, top, scratch, probability):
+    """Log density of a row in draw s, whose share of each cluster is added to `probability`.
+
+    Logs of weight times density of the draw's clusters are in `scratch`, `top` the largest.
+    """
+    if top == -math.inf:
+        return top
+    total = 0.0
+    for k in range(draws.start[s], draws.start[s + 1]):
+        scratch[k] = math.exp(scratch[k] - top)
+        total += scratch[k]
+    for k in range(draws.start[s], draws.start[s + 1]):
+        # The last column is that of clusters without a match: elsewhere.
+        probability[draws.target[k]] += scratch[k] / total
+    return top + math.log(total)
+
+
 @jit
 def evaluate(draws, X, log_density, probability, scratch):
     """Fill the log density per (draw, row) and add up the membership probabilities per row."""
@@ -244,17 +262,7 @@ def evaluate(draws, X, log_density, probability, scratch):
                     value -= 0.5 * delta
                 scratch[k] = value
                 top = max(top, value)
-            total = 0.0
-            if top > -math.inf:
-                for k in range(first, last):
-                    scratch[k] = math.exp(scratch[k] - top)
-                    total += scratch[k]
-                for k in range(first, last):
-                    # The last column is that of clusters without a match: elsewhere.
-                    probability[i, draws.target[k]] += scratch[k] / total
-                log_density[s, i] = top + math.log(total)
-            else:
-                log_density[s, i] = -math.inf
+            log_density[s, i] = share_out(draws, s, top, scratch, probability[i])
 
 
 def predict(draws: MixtureDraws, X: np.ndarray, n_estimate: int) -> tuple[np.ndarray, np.ndarray]:

@@ -29,7 +29,7 @@ from cavity.families.marginal import (
     reduction_room,
 )
 from cavity.families.normal_inverse_wishart import log_gamma_ratio, mahalanobis, mahalanobis8
-from cavity.models.rows import RowTraits, UnevenRows
+from cavity.models.rows import NO_NOISE, RowTraits, UnevenRows
 from cavity.models.sampled_student_t import MarginalStudentT, SampledStudentT, draw_scale_of_shape
 from cavity.models.scaled_gaussian import ScaledGaussian
 from cavity.models.selection import draw_by_bounds, draw_from_scores
@@ -64,7 +64,6 @@ from cavity.verbs import (
     part_visit,
 )
 
-NO_NOISE = -1
 _LOG_PI = math.log(math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
 

@@ -51,8 +51,8 @@ from cavity.verbs import (
     visit,
 )
 
-# The slot of rows outside every cluster, where there may be some.
-NOISE_SLOT = 0
+# The slot of rows outside every cluster, where there may be some, and what stands for none.
+NOISE_SLOT, NO_NOISE = 0, -1
 
 
 class RowTraits(NamedTuple):

@@ -20,7 +20,7 @@ from cavity.core.arrays import declare
 from cavity.core.compile import verb
 from cavity.models.categorical import Categorical
 from cavity.models.poisson import Poisson
-from cavity.models.rows import pick_given_weighted, pick_weighted
+from cavity.models.rows import NO_NOISE, pick_given_weighted, pick_weighted
 from cavity.models.selection import draw_from_scores
 from cavity.verbs import (
     accumulate,
@@ -33,8 +33,6 @@ from cavity.verbs import (
     pick,
     pick_given,
 )
-
-NO_NOISE = -1
 
 
 class CellTraits(NamedTuple):
