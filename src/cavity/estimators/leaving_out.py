@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -23,8 +23,9 @@ class LeaveOneOut(Fitted):
 
     n_clusters: int
 
-    def _prior_state(self, n_slots: int) -> Any:
-        raise TypeError("an estimator says what its prior over partitions is")
+    if TYPE_CHECKING:
+        # Of every estimator of rows, which is behind this class and not before it.
+        def _prior_state(self, n_slots: int) -> Any: ...
 
     def _problem_of_fit(self, X: Any) -> tuple[Any, np.ndarray]:
         """The problem of the rows of the fit, and what each one's log density loses to units."""
