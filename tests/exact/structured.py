@@ -105,7 +105,7 @@ def marginals(structure, df, gaps, weight=(1.0,) * N, n_draws=600_000, seed=5):
 
 
 @functools.cache
-def tied_log_likelihoods(df, gaps, n_draws=20_000, n_means=400, seed=6):
+def tied_log_likelihoods(df, gaps, weight=(1.0,) * N, n_draws=20_000, n_means=400, seed=6):
     """Log likelihood of every partition, in the order of `enumeration.partitions`.
 
     Over draws of the covariance, and for each over draws of a cluster's mean.
@@ -135,7 +135,7 @@ def tied_log_likelihoods(df, gaps, n_draws=20_000, n_means=400, seed=6):
             each.append(value - 0.5 * d * np.log(df * np.pi) - 0.5 * (df + d) * np.log1p(form / df))
     of_mask = {}
     for mask in range(1, 1 << N):
-        total = sum(each[i] for i in range(N) if mask >> i & 1) + log_weight
+        total = sum(weight[i] * each[i] for i in range(N) if mask >> i & 1) + log_weight
         of_mask[mask] = special.logsumexp(total, axis=1) - np.log(n_means)
     out = []
     for z in states:
@@ -145,20 +145,21 @@ def tied_log_likelihoods(df, gaps, n_draws=20_000, n_means=400, seed=6):
     return np.array(out)
 
 
-def tied_closed_form(z):
+def tied_closed_form(z, y=Y):
     """Log likelihood of Gaussian rows in a partition, all integrals done."""
-    nu, d = NU["tied"], D
+    nu, (n_rows, d) = NU["tied"], y.shape
     psi = (nu - d - 1.0) * np.diag(SCALE)
     total, after = 0.0, psi.copy()
     for k in np.unique(z):
-        own = Y[z == k]
+        own = y[z == k]
         n = len(own)
         away, shift = own - own.mean(axis=0), own.mean(axis=0) - MEAN
         after += away.T @ away + KAPPA * n / (KAPPA + n) * np.outer(shift, shift)
         total += 0.5 * d * np.log(KAPPA / (KAPPA + n))
-    total += special.multigammaln(0.5 * (nu + N), d) - special.multigammaln(0.5 * nu, d)
+    total += special.multigammaln(0.5 * (nu + n_rows), d) - special.multigammaln(0.5 * nu, d)
     total += 0.5 * nu * np.linalg.slogdet(psi)[1]
-    return total - 0.5 * (nu + N) * np.linalg.slogdet(after)[1] - 0.5 * N * d * np.log(np.pi)
+    total -= 0.5 * (nu + n_rows) * np.linalg.slogdet(after)[1]
+    return total - 0.5 * n_rows * d * np.log(np.pi)
 
 
 def exact(structure, df=None, gaps=False, log_prior=None):
@@ -173,4 +174,20 @@ def exact(structure, df=None, gaps=False, log_prior=None):
     else:
         likelihood = tied_log_likelihoods(df, gaps)
     log_p = likelihood + np.array([log_prior(z) for z in states])
+    return enumeration.Exact(states, special.softmax(log_p), False)
+
+
+def exact_of_repeated(structure, df, weight):
+    """The posterior over partitions of rows that are repeated, copies never parted."""
+    row = np.repeat(np.arange(N), np.asarray(weight, dtype=int))
+    log_prior = small.log_prior("dp")
+    states = enumeration.partitions(N)
+    if structure != "tied":
+        table = marginals(structure, df, False, tuple(weight))
+        return enumeration.posterior(states, table, lambda z: log_prior(z[row]), labelled=False)
+    if df is None:
+        likelihood = np.array([tied_closed_form(z[row], Y[row]) for z in states])
+    else:
+        likelihood = tied_log_likelihoods(df, False, tuple(weight))
+    log_p = likelihood + np.array([log_prior(z[row]) for z in states])
     return enumeration.Exact(states, special.softmax(log_p), False)

@@ -12,6 +12,7 @@ import small
 import structured
 
 from cavity.moves.standard import StandardMoves
+from cavity.priors.rows import RowPlaces
 
 LEVEL = 1e-4
 N_SWEEPS = 6000
@@ -53,6 +54,41 @@ def test_frequencies_of_partitions(structure, df, gaps, moves):
     assert result.p_value > LEVEL
     if moves:
         assert sum(v for k, v in chain.events().items() if k.endswith("accepted")) > 200
+
+
+WEIGHT = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
+
+
+def weighted(structure, df, moves, seed=4):
+    """A chain over rows with weights, which an open prior counts as so many."""
+    places = RowPlaces(WEIGHT, np.full(structured.N, -1))
+    prior = places.around(small.partition_prior("dp"), small.SLOTS)
+    made = structured.problem(structure, df, weight=WEIGHT)
+    kinds = (StandardMoves,) if moves else ()
+    rng = np.random.default_rng(seed)
+    return structured.chain(made, prior, rng, kinds), rng
+
+
+@slow
+@pytest.mark.parametrize(
+    ("structure", "df", "moves"),
+    [
+        ("tied", None, True),
+        ("tied", small.DF, True),
+        ("diag", None, False),
+        ("diag", small.DF, True),
+    ],
+)
+def test_weights_are_repeated_rows(structure, df, moves):
+    exact = structured.exact_of_repeated(structure, df, WEIGHT)
+    sampler, rng = weighted(structure, df, moves)
+    visits = enumeration.visits(sampler, exact, N_SWEEPS, rng)
+    result = enumeration.compare(exact, visits)
+    print(f"{structure} df={df} weights moves={moves}: {result}")
+    assert result.n_cells > 5
+    assert result.p_value > LEVEL
+    # Negative control: the posterior of rows without weights.
+    assert enumeration.compare(structured.exact(structure, df), visits).p_value < 1e-8
 
 
 @slow
