@@ -103,9 +103,13 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
     lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
     if features:
-        lines.append(
-            wrap("what sets it apart: its centre less the median of all, in units of their spread")
-        )
+        said = "its centre less the median of all, in units of their spread"
+        if "taken_for" in p.record.details:
+            said = (
+                "its shares of categories and means; of means how far they are from the mean of "
+                "all, in standard deviations"
+            )
+        lines.append(wrap(f"what sets it apart: {said}"))
     return "\n".join(lines)
 
 

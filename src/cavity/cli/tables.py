@@ -22,7 +22,7 @@ from cavity.reading.numbers import (
     remedy,
     type_refusal,
 )
-from cavity.reading.words import listed
+from cavity.reading.words import listed, shell_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ def select(table: Table, choice: Choice) -> Selection:
             if _looks_like_row_numbers(name, chosen[name].to_numpy()):
                 note(
                     f"Column {name!r} looks like row numbers; if it is, leave it out of the "
-                    f"clustering with --id-column {name}."
+                    f"clustering with --id-column {shell_word(name)}."
                 )
     return Selection(chosen, str(index.name), id_column, n_dropped)
 
@@ -263,9 +263,8 @@ def select_table(table: Table, choice: Choice) -> Selection:
             error = refusal(name, str(path), column, numbers, index)
             text = str(error)
             if "add --" not in text:
-                text = (
-                    f"{text.rstrip('.')}; if they are categories, add --types {name}=categorical."
-                )
+                told = shell_word(f"{name}=categorical")
+                text = f"{text.rstrip('.')}; if they are categories, add --types {told}."
             raise UserError(text)
         else:
             bad = np.isinf(numbers.values)
@@ -307,8 +306,9 @@ def _refuse_dates(texts: list[str | None], name: str, path: Path, rows: Any) -> 
         at, text = there[0]
         raise UserError(
             f"Column {name!r} of {path} holds dates (row {rows[at]!s} is {text!r}), which are "
-            f"neither amounts nor categories; leave it out with --exclude {name}, or turn it into "
-            "a number first, such as days since a date, or a category, such as the month."
+            f"neither amounts nor categories; leave it out with --exclude {shell_word(name)}, or "
+            "turn it into a number first, such as days since a date, or a category, such as the "
+            "month."
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cavity.reading.words import ReadingError, listed
+from cavity.reading.words import ReadingError, listed, shell_word
 
 PARQUET = (".parquet", ".pq")
 _SEPARATORS = {"\t": "tab", ";": ";", "|": "|"}
@@ -58,7 +58,8 @@ class Table:
             places = [str(j + 1) for j, other in enumerate(self.names) if other == name]
             raise ReadingError(
                 f"{self.path} has {len(places)} columns named {name!r} (columns "
-                f"{' and '.join(places)}); rename one, or leave them out with --exclude {name}."
+                f"{' and '.join(places)}); rename one, or leave them out with "
+                f"--exclude {shell_word(name)}."
             )
         return self.columns[self.names.index(name)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.reading.words import ReadingError, quoted
+from cavity.reading.words import ReadingError, quoted, shell_word
 
 # How a gap is written in files of numbers. Names of rows are never compared with these.
 MISSING = (
@@ -226,12 +226,12 @@ def refusal(name: str, where: str, column: Any, numbers: Numbers, rows: Any) -> 
     if numbers.bad.sum() * 2 < np.isfinite(numbers.values).sum():
         return ReadingError(
             f"Row {rows[row]!s}, {place} is {quoted(cell)}, not a number; correct it, or leave "
-            f"the column out with --exclude {name}."
+            f"the column out with --exclude {shell_word(name)}."
         )
     return ReadingError(
         f"{place[0].upper()}{place[1:]} holds text, not numbers (row {rows[row]!s} is "
-        f"{quoted(cell)}); leave it out with --exclude {name}, or name the rows by it with "
-        f"--id-column {name}."
+        f"{quoted(cell)}); leave it out with --exclude {shell_word(name)}, or name the rows "
+        f"by it with --id-column {shell_word(name)}."
     )
 
 
@@ -251,9 +251,9 @@ def type_refusal(name: str, where: str, kind: Any) -> ReadingError:
         if start in words.partition("[")[0]:
             return ReadingError(
                 f"Column {name!r} of {where} holds {what}, not numbers; leave it out with "
-                f"--exclude {name}, or {advice} first."
+                f"--exclude {shell_word(name)}, or {advice} first."
             )
     return ReadingError(
         f"Column {name!r} of {where} holds values of type {words[:60]}, not numbers; leave it out "
-        f"with --exclude {name}, or turn them into numbers first."
+        f"with --exclude {shell_word(name)}, or turn them into numbers first."
     )

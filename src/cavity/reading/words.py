@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -81,3 +82,14 @@ def quoted(cell: Any) -> str:
     """
     text = str(cell)
     return repr(text if len(text) <= 40 else text[:39] + "…")
+
+
+def shell_word(name: Any) -> str:
+    """A name as it is typed after an option, in quotes where it needs them.
+
+    Examples
+    --------
+    >>> shell_word("age"), shell_word("date of birth")
+    ('age', "'date of birth'")
+    """
+    return shlex.quote(str(name))
