@@ -225,12 +225,11 @@ class TableModel(RowsModel):
         return out
 
     def draw(self, path: Path, estimator: Any, table: Any) -> None:
-        """Write the picture of the continuous columns that have no gaps, if there are any."""
+        """Write the picture of the continuous columns, if there are any."""
         kinds = estimator.columns_["kind"]
         names = list(kinds.index[kinds == "continuous"])
-        whole = [] if table is None else [n for n in names if not table[n].isna().any()]
-        if whole:
-            axes = estimator.posterior_.plot_clusters(table[whole], estimator.partition_)
+        if table is not None and names:
+            axes = estimator.posterior_.plot_clusters(table[names], estimator.partition_)
             files.save_picture(path, axes)
 
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:

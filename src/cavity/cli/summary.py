@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.cli.record import in_options
 from cavity.reading.words import printable
+from cavity.report.words import apart_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,13 +104,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
     lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
     if features:
-        said = "its centre less the median of all, in units of their spread"
-        if "taken_for" in p.record.details:
-            said = (
-                "its shares of categories and means; of means how far they are from the mean of "
-                "all, in standard deviations"
-            )
-        lines.append(wrap(f"what sets it apart: {said}"))
+        lines.append(wrap(f"what sets it apart: {apart_words(p)}"))
     return "\n".join(lines)
 
 

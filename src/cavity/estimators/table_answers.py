@@ -343,7 +343,7 @@ class TableAnswers(TableInput, PlacingAnswers):
     ) -> Path:
         """Write the whole answer to one HTML page, as `StudentTMixture.report` does.
 
-        With the data of the fit, X, continuous columns without gaps are drawn.
+        With the data of the fit, X, continuous columns are drawn, rows where they are there.
         """
         import pandas as pd
 
@@ -359,10 +359,8 @@ class TableAnswers(TableInput, PlacingAnswers):
                 raise ValueError(f"X must be the data of the fit, which had {n} rows.")
             values = cells_of(frame, self._columns).continuous
             names = [column.name for column in self._columns if column.kind == CONTINUOUS]
-            whole = np.isfinite(values).all(axis=0)
-            if whole.any():
-                kept = [name for name, there in zip(names, whole, strict=True) if there]
-                drawn = pd.DataFrame(values[:, whole], columns=kept)
+            if names:
+                drawn = pd.DataFrame(values, columns=names)
         return write_report(
             path,
             self.posterior_,

@@ -13,6 +13,7 @@ from cavity.core.words import plural
 from cavity.pictures.style import shorten
 from cavity.posterior import summary
 from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
+from cavity.report.words import apart_words
 
 if TYPE_CHECKING:
     from cavity.pictures.frame import Table
@@ -88,10 +89,7 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
         "matching cluster; the interval of the size is over these draws."
     )
     if features is not None:
-        caption += (
-            " What sets it apart: where its centre differs most from the median of all, in units "
-            "of their spread."
-        )
+        caption += f" What sets it apart: {apart_words(view.posterior)}."
     if not frame["size_in_interval"].all():
         caption += (
             " * The interval does not hold the estimate’s own size: the draws mostly have this "

@@ -11,6 +11,7 @@ from cavity.report.markup import probability
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
+    from cavity.posterior.posterior import Posterior
     from cavity.posterior.view import View
 
 _LISTED = 5
@@ -34,6 +35,16 @@ def sizes_sentence(view: View) -> str:
         return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}."
     largest = enumerate_words([f"{s:,}" for s in sizes[:_LISTED]])
     return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}."
+
+
+def apart_words(posterior: Posterior) -> str:
+    """What the words about what sets a cluster apart are about."""
+    if "taken_for" in posterior.record.details:
+        return (
+            "its shares of categories beside those of all, and its means, with how far they are "
+            "from the mean of all in units of the column's spread"
+        )
+    return "its centre less the median of all, in units of their spread"
 
 
 def number_sentence(view: View) -> str:
