@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import cavity
 from cavity import CoarseColumnsWarning, ColumnsNote, TableMixture
 from cavity.datasets import make_table
+from cavity.reading.columns import cells_of
 
 RUN = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 TYPES = {"count_0": "count"}
@@ -188,6 +189,20 @@ def test_unseen_categories_are_gaps_with_a_note(fitted, data):
     np.testing.assert_array_equal(got, fitted.predict_proba(gap))
 
 
+def test_chains_start_from_measurements_alone_as_well():
+    # Colours part the rows across the groups that the measurements have.
+    group, rows = np.repeat([0, 1], 40), np.arange(80)
+    table = pd.DataFrame({"x": 3.0 * group + 0.01 * rows, "y": 3.0 * group - 0.01 * rows})
+    for name in "abcdefgh":
+        table[name] = np.where(rows % 2 == 0, "red", "green")
+    model = TableMixture(2)
+    columns = model._take(table)
+    plan = model._plan(cells_of(table, columns), columns)[0]
+    starts = [plan.start(chain, np.random.default_rng(0)) for chain in (0, 2)]
+    assert adjusted_rand_score(rows % 2, starts[0]) == 1.0
+    assert adjusted_rand_score(group, starts[1]) == 1.0
+
+
 # --------------------------------------------------------------------------- what columns are
 
 
@@ -358,6 +373,9 @@ def test_two_values_are_no_measurement():
 
     two = np.where(np.arange(30) % 5 == 0, 1.0, 0.48)
     assert "'a' has two values, 0.48 and 1, and is taken as categorical" in taken(two).note
+    spike = np.where(np.arange(60) % 3 == 0, 0.0, np.arange(60))
+    assert "'a' is 0 in 33% of its rows" in taken(spike).note
+    assert taken(np.arange(60.0)).note == ""
     # A mixture of measurements says so too, and what to do.
     with pytest.warns(CoarseColumnsWarning, match=r"'lip' has 2 values.*TableMixture"):
         warn_of_coarse_columns(two[:, None], ["lip"])

@@ -245,7 +245,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             few,
             data_digest(*told),
             self._collapse_options(),
-            start=self._first_labels(standard, start, n_start, home),
+            start=self._first_labels([standard], start, n_start, home),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, X.shape, n_start, self.n_warmup),
             places=row_places(weight, home, n, self.noise),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -67,11 +67,16 @@ class RowEstimator(Estimator):
         return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     def _first_labels(
-        self, points: np.ndarray, start: Any, n_start: int, home: np.ndarray | None
+        self, views: Sequence[np.ndarray], start: Any, n_start: int, home: np.ndarray | None
     ) -> Callable[[int, np.random.Generator], np.ndarray]:
-        """What gives a chain its first labels: by the rows as points, and by labels known."""
+        """What gives a chain its first labels: by the rows as points, and by labels known.
+
+        Where there are several views of the rows, starts take them in turn.
+        """
 
         def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
+            # Of two starts that follow each other one is from k-means and one at random.
+            points = views[chain // 2 % len(views)]
             z = initial_labels(points, n_start, start, chain, rng)
             z = z if home is None else with_known(z, home)
             # The first slot is that of noise, and no row starts there.

@@ -354,6 +354,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         collapse = self._collapse_for(problem)
         options = self._collapse_options(collapse)
         places = features_of(standard, cells)
+        # What categories tell may be another story than that of the measurements: k-means of both
+        # together would hear the louder one alone.
+        views = [places]
+        if 1 < standard.shape[1] < places.shape[1]:
+            views.append(places[:, : standard.shape[1]])
         home = None if known is None else known.home
 
         told = [part for part in (weight, home) if part is not None]
@@ -366,7 +371,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             options,
             collapse,
             {"columns": taken_for},
-            start=self._first_labels(places, start, n_start, home),
+            start=self._first_labels(views, start, n_start, home),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
             places=row_places(weight, home, n, self.noise),

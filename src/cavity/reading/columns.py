@@ -34,6 +34,8 @@ MOST_CATEGORIES = 1000
 # More distinct texts than this, and than half the rows, are names of the rows.
 FEW_NAMES = 50
 LARGEST_COUNT = 1e9
+# A measurement that is one value in this share of the rows is asked about.
+SPIKE = 0.25
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,14 @@ def take_column(
         note = (
             f"column {name!r} has {distinct.size} values and is taken as continuous; if it is "
             f"not, say that it is {also}"
+        )
+    values_of, times = np.unique(there, return_counts=True)
+    share = times.max() / there.size
+    if not note and there.size > 2 * FEW_VALUES and share >= SPIKE and distinct.size > 1:
+        note = (
+            f"column {name!r} is {number_text(values_of[times.argmax()])} in {share:.0%} of its "
+            "rows, and a cluster of these may take the clustering over; if they are of another "
+            "kind, such as none at all, leave the column out or give them a column of their own"
         )
     return Column(name, CONTINUOUS, "whole numbers" if whole else "numbers", note=note)
 
