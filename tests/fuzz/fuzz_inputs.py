@@ -251,14 +251,15 @@ def _table_case(kind: str, seed: int, dice: Dice) -> Case:
         types["visits"] = dice.one("count", "count", "overdispersed")
         if dice.often(0.05):
             columns["visits"][0] = dice.one(-1.0, 0.5, 1e12, np.inf)
-    table = pd.DataFrame(columns)
+    gap = np.zeros((n, len(columns)), dtype=bool)
     if dice.often(0.6):
-        gap = rng.random(table.shape) < dice.one(0.05, 0.3, 0.9)
-        table = table.astype(object).mask(gap, None).infer_objects()
+        gap = rng.random(gap.shape) < dice.one(0.05, 0.3, 0.9)
     if dice.often(0.05):
-        table.iloc[:, 0] = np.nan
+        gap[:, 0] = True
     if dice.often(0.1):
-        table.iloc[0] = None
+        gap[0] = True
+    whole = pd.DataFrame(columns).astype(object)
+    table = whole.mask(gap, None).infer_objects()
     settings = _run(dice, kind, n)
     settings |= {"feature_types": types, "continuous": dice.one("student-t", "gaussian")}
     settings["noise"] = dice.often(0.2)
@@ -271,12 +272,12 @@ def _table_case(kind: str, seed: int, dice: Dice) -> Case:
         )
     if dice.often(0.2):
         told["y"] = np.where(rng.random(n) < 0.7, -1, rng.integers(dice.one(1, 2, 5), size=n))
-    new = table.iloc[rng.integers(n, size=3)].reset_index(drop=True)
+    new = whole.iloc[rng.integers(n, size=3)].reset_index(drop=True)
     if "town0" in new:
-        new["town0"] = new["town0"].astype(object)
         new.loc[0, "town0"] = "never seen"
     if dice.often(0.5):
-        new.iloc[1] = None
+        new = new.mask(np.arange(3)[:, None] == 1, None)
+    new = new.infer_objects()
     return Case(kind, seed, table, settings, told, new)
 
 
