@@ -130,7 +130,9 @@ def check_posterior(model: Any) -> None:
     finite(p.certainty().select_dtypes("number"), "certainty")
     summary = p.summary()
     # A cluster of the estimate that no draw has is told by its presence; it has no sizes.
-    finite(summary[summary["presence"] > 0].select_dtypes("number"), "summary")
+    # Noise, which comes last, has no parameters.
+    clusters = summary.iloc[: model.n_clusters_] if p.record.noise else summary
+    finite(clusters[clusters["presence"] > 0].select_dtypes("number"), "summary")
     finite(model.partition_.expected_loss, "expected loss")
     finite(p.partition("binder").expected_loss, "expected Binder loss")
     finite(p.n_clusters_posterior(), "n_clusters_posterior")
