@@ -74,7 +74,8 @@ def evidences(model, q, i, out):
 def bounds(model, q, i, most, least):
     """Write bounds of ``evidence`` for every slot: upper ones into `most`, lower into `least`.
 
-    Where no lower bound is cheap, minus infinity will do. Only for models whose ``pick`` is
+    On entry `most` has the slots' weights: one of weight zero needs no bound. Where no lower bound
+    is cheap, minus infinity will do. Only for models whose ``pick`` is
     `cavity.models.selection.draw_by_bounds`.
     """
 

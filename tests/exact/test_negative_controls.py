@@ -112,14 +112,14 @@ class StaleScales(NamedTuple):
     y: np.ndarray
     alpha: np.ndarray
     score_rule: np.ndarray
-    score_grid: np.ndarray
+    score_nodes: np.ndarray
     residual: np.ndarray
     scale: np.ndarray
 
 
 declare(
     StaleScales,
-    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
+    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0},
     constant=("y", "residual"),
 )
 for _verb in (evidence, bounds, pick, log_likelihood, observe, accumulate):

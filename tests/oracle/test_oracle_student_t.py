@@ -119,7 +119,7 @@ def test_bounds_bound_and_the_batch_agrees(d):
     y[0] = q.mean[:, 0]
     model = student_t(y, alpha)
     for i in range(len(y)):
-        lower, upper, exact = np.empty(n_slots), np.empty(n_slots), np.empty(n_slots)
+        lower, upper, exact = np.empty(n_slots), np.ones(n_slots), np.empty(n_slots)
         call(_bounds, model, q, i, upper, lower)
         call(_evidences, model, q, i, exact)
         single = [call(_evidence, model, q, k, i) for k in range(n_slots)]

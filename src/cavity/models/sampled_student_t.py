@@ -28,14 +28,9 @@ from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8
+from cavity.models.scale_integral import N_CONSTANTS, N_GAUSS, SCORE_TOLERANCE, set_rule
 from cavity.models.scaled_gaussian import ScaledGaussian, first_scales
-from cavity.models.student_t import (
-    N_CONSTANTS,
-    N_NODES,
-    SCORE_TOLERANCE,
-    StudentT,
-    set_rule,
-)
+from cavity.models.student_t import StudentT
 from cavity.verbs import (
     accumulate,
     auxiliary,
@@ -65,14 +60,14 @@ class SampledStudentT(NamedTuple):
     y: np.ndarray  # (n, d)
     alpha: np.ndarray  # (slots,), half the degrees of freedom
     score_rule: np.ndarray  # (constants, slots)
-    score_grid: np.ndarray  # (slots, nodes), exp(step * j)
+    score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
     residual: np.ndarray  # (d, 8)
     scale: np.ndarray  # (n,)
 
 
 declare(
     SampledStudentT,
-    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
+    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0},
     constant=("y", "residual"),
 )
 
@@ -99,7 +94,7 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
         y=y,
         alpha=np.array(alpha, dtype=float),
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
-        score_grid=np.zeros((n_slots, N_NODES)),
+        score_nodes=np.zeros((n_slots, N_GAUSS)),
         residual=np.zeros((d, WIDTH)),
         scale=first_scales(y, float(alpha[0])),
     )
@@ -110,7 +105,7 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
 def set_score_rule(model: SampledStudentT) -> None:
     """Bring the quadrature table in line with the degrees of freedom."""
     d = model.y.shape[1]
-    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_grid)
+    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_nodes)
 
 
 def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:
