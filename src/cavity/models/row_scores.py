@@ -35,8 +35,10 @@ from cavity.models.scale_integral import (
     BOUND,
     LOG_ALPHA,
     N_CONSTANTS,
+    REACH,
     SCORE_TOLERANCE,
     SHAPE,
+    TAIL,
     bounds_of_integral,
     log_integral,
     set_rule,
@@ -299,7 +301,9 @@ def _(base, rows, q, k, i, rng):
     alpha = base.alpha[k]
     shape = w * (alpha + 0.5 * d)
     n1 = q.nu[k] - m + w
-    base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, rng)
+    rule = rows.rule[rows.kind[i]]
+    reach, tail = rule[REACH, k], rule[TAIL, k]
+    base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, reach, tail, rng)
     if m > 0:
         _fill(rows, q, k, i, m, delta, base.scale[i], rng)
 

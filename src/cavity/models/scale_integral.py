@@ -20,7 +20,10 @@ is small: A is at most exp(u/kappa), and where alpha' = alpha - (n1-d) / (2 kapp
 n1 slope / (2 rate) = 1 - alpha'/rate is at most one, so s = slope / rate is at least bend / 2, and
 log G <= (bend/2) (s x - log(1 + s x)) / s^2, which falls in s; at s = bend / 2 the integral is a
 beta function, and I <= Gamma(a) rate^-a v^a Gamma(v-a) / Gamma(v) with v = 2 / bend. By
-digamma(y) > log(y) - 1/y the logarithm of the last factors is below a (a+2) / (2 v (1 - a/v)).
+digamma(y) > log(y) - 1 / (2 y) - 1 / (12 y^2) the logarithm of the last factors is below
+a (a+1) / (2 v (1 - b)) + a / (12 v^2 (1 - b)^2) with b = a/v. Where b is at most 1/2, 1 / (1 - b)
+is below 1 + 2 b. There the bound from below is raised by the expectation of log G, with logarithms
+by their series.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from cavity.core.numerics import ROUGH, fast_exp, fast_log_pair, rough_log
 _LOG_PI = math.log(math.pi)
 
 # Rows of the table of quadrature constants.
-SHAPE, STEP, RISE, LOW, U_LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(9)
-N_CONSTANTS = 9
+SHAPE, STEP, RISE, LOW, U_LOW, HIGH, BASE, BOUND, LOG_ALPHA, REACH, TAIL = range(11)
+N_CONSTANTS = 11
 # The most nodes of the trapezoid rule.
 N_NODES = 512
 SCORE_TOLERANCE = 1.5e-9
@@ -47,8 +50,8 @@ N_GAUSS = 2 * (FEW + MORE)
 FEW_SERVE, MORE_SERVE = 0.1, 0.3
 # The same for projections, which ask for more digits.
 FEW_PROJECT, MORE_PROJECT = 0.05, 0.18
-# How much the bound from above by `bend` may exceed the one from below, in nats.
-_MOST_SLACK = 0.25
+# The most that the bound from above by `bend` may exceed Jensen's from below, in nats.
+_MOST_SLACK = 1.0
 
 
 @jit(internal=True)
@@ -67,6 +70,13 @@ def _log_abs_gamma(a, y):
         + 0.5 * math.log(2.0 * math.pi)
         + a / (12.0 * (a * a + y * y))
     )
+
+
+@jit(internal=True)
+def reach_and_tail(a):
+    """An X that few gamma variates of shape a exceed, and X^(a-1) exp(-X) / Gamma(a)."""
+    reach = a + 4.0 * math.sqrt(a) + 4.0
+    return reach, math.exp((a - 1.0) * math.log(reach) - reach - math.lgamma(a))
 
 
 @jit(internal=True)
@@ -102,6 +112,7 @@ def quadrature_rule(alpha, a, d, tolerance, rule, k):
     rule[BASE, k] = constant + math.log(step)
     rule[BOUND, k] = constant + math.lgamma(a)
     rule[LOG_ALPHA, k] = math.log(alpha)
+    rule[REACH, k], rule[TAIL, k] = reach_and_tail(a)
 
 
 @jit(internal=True)
@@ -265,22 +276,24 @@ def bounds_of_integral(weight, delta, kappa, alpha, n1, d, shape, log_alpha):
 
     By `bend` where that will do for every slot of a positive weight, or else as anywhere.
     """
-    # One division gives 1 / kappa and 1 / (kappa rate).
+    # Of 1 / (kappa rate), and of the slopes of A and B in x.
     distance = kappa * delta
     scaled = kappa * alpha + 0.5 * (d + n1 * distance)
     both = 1.0 / (kappa * scaled)
-    inverse_kappa = scaled * both
-    rate = scaled * inverse_kappa
-    s = (1.0 + distance) * (kappa * both)
-    spread = shape * n1 * s * s
-    # With b = spread / 2 at most 1/4, 1 / (1 - b) is at most 1 + 4 b / 3.
-    slack = 0.25 * (shape + 2.0) * spread * (1.0 + (2.0 / 3.0) * spread)
-    slack = select(2.0 * alpha * kappa >= n1 - d, slack, 1.0)
-    misfit = select(_MOST_SLACK >= select(weight > 0.0, slack, 0.0), 0.0, 1.0)
+    p = kappa * both
+    s = (1.0 + distance) * p
+    bend = n1 * s * s
+    spread = shape * bend
+    mean = 0.25 * shape * (shape + 1.0)
+    slack = (mean * bend + spread * bend * (1.0 / 24.0)) * (1.0 + spread)
+    serves = select(2.0 * alpha * kappa >= n1 - d, slack, 2.0)
+    serves = select(1.0 >= spread, serves, 2.0)
+    misfit = select(_MOST_SLACK >= select(weight > 0.0, serves, 0.0), 0.0, 1.0)
     if first8(misfit > 0.5) == WIDTH:
-        low = shape * rough_log(rate)
+        low = shape * rough_log(scaled * scaled * both)
+        gain = mean * (bend * (1.0 - (2.0 / 3.0) * (shape + 2.0) * s) - (n1 - d) * p * p)
         above = slack - (low - shape * ROUGH)
-        below = low + shape * ROUGH
+        below = low + shape * ROUGH - select(gain > 0.0, gain, 0.0)
     else:
         rate = alpha + 0.5 * (d / kappa + n1 * delta)
         above = _bound_anywhere(delta, kappa, alpha, n1, d, shape, log_alpha)
