@@ -140,7 +140,8 @@ def log_likelihood(model, parameters, z):
 def complete(model, q, k, i, rng):
     """Draw what ``evidence`` integrated out of observation i, now that it goes to slot k.
 
-    Slot k holds the other members. By default there is nothing to draw.
+    Slot k holds the other members, and the last that it scored is observation i. By default there
+    is nothing to draw.
     """
 
 

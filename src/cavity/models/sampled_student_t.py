@@ -72,13 +72,14 @@ class SampledStudentT(NamedTuple):
     score_rule: np.ndarray  # (constants, slots)
     score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
     residual: np.ndarray  # (d, 8)
+    delta: np.ndarray  # (slots,), distances of the observation scored last
     scale: np.ndarray  # (n,)
 
 
 declare(
     SampledStudentT,
-    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0},
-    constant=("y", "residual"),
+    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0, "delta": 0},
+    constant=("y", "residual", "delta"),
 )
 
 
@@ -106,6 +107,7 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
         score_nodes=np.zeros((n_slots, N_GAUSS)),
         residual=np.zeros((d, WIDTH)),
+        delta=np.zeros(n_slots),
         scale=first_scales(y, float(alpha[0])),
     )
     set_score_rule(model)
@@ -363,7 +365,6 @@ def _by_pieces(f, rng):
 @complete.register(SampledStudentT)
 def _(model, q, k, i, rng):
     d = model.y.shape[1]
-    delta = mahalanobis(q, k, model.y[i])
     alpha, rule = model.alpha[k], model.score_rule
     model.scale[i] = draw_scale_of_shape(
         alpha,
@@ -371,7 +372,7 @@ def _(model, q, k, i, rng):
         d,
         q.kappa[k],
         q.nu[k] + 1.0,
-        delta,
+        model.delta[k],
         rule[REACH, k],
         rule[TAIL, k],
         rng,

@@ -53,6 +53,7 @@ class StudentT(NamedTuple):
     project_rule: np.ndarray  # (constants, slots)
     project_nodes: np.ndarray  # (slots, nodes and weights)
     residual: np.ndarray  # (d, 8)
+    delta: np.ndarray  # (slots,), distances of the observation scored last
 
 
 declare(
@@ -63,8 +64,9 @@ declare(
         "score_nodes": 0,
         "project_rule": 1,
         "project_nodes": 0,
+        "delta": 0,
     },
-    constant=("y",),
+    constant=("y", "residual", "delta"),
 )
 
 
@@ -86,6 +88,7 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         project_rule=np.zeros((N_CONSTANTS, n_slots)),
         project_nodes=np.zeros((n_slots, N_GAUSS)),
         residual=np.zeros((d, WIDTH)),
+        delta=np.zeros(n_slots),
     )
     set_rules(model, fraction)
     return model
@@ -104,6 +107,7 @@ def set_rules(model: StudentT, fraction: float) -> None:
 def _(model, q, k, i):
     d = model.y.shape[1]
     delta = mahalanobis(q, k, model.y[i])
+    model.delta[k] = delta
     value = log_integral(
         model.score_rule,
         model.score_nodes,
@@ -123,6 +127,7 @@ def _(model, q, i, most, least):
     rule = model.score_rule
     for j in range(0, most.shape[0], WIDTH):
         delta = mahalanobis8(q, j, model.y[i], model.residual)
+        store8(model.delta, j, delta)
         above, below = bounds_of_integral(
             load8(most, j),
             delta,
