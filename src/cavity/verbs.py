@@ -74,7 +74,8 @@ def evidences(model, q, i, out):
 def bounds(model, q, i, most, least):
     """Write bounds of ``evidence`` for every slot: upper ones into `most`, lower into `least`.
 
-    Where no lower bound is cheap, minus infinity will do. Only for models whose ``pick`` is
+    On entry `most` has the slots' weights: one of weight zero needs no bound. Where no lower bound
+    is cheap, minus infinity will do. Only for models whose ``pick`` is
     `cavity.models.selection.draw_by_bounds`.
     """
 
@@ -139,7 +140,8 @@ def log_likelihood(model, parameters, z):
 def complete(model, q, k, i, rng):
     """Draw what ``evidence`` integrated out of observation i, now that it goes to slot k.
 
-    Slot k holds the other members. By default there is nothing to draw.
+    Slot k holds the other members, and the last that it scored is observation i. By default there
+    is nothing to draw.
     """
 
 

@@ -112,15 +112,16 @@ class StaleScales(NamedTuple):
     y: np.ndarray
     alpha: np.ndarray
     score_rule: np.ndarray
-    score_grid: np.ndarray
+    score_nodes: np.ndarray
     residual: np.ndarray
+    delta: np.ndarray
     scale: np.ndarray
 
 
 declare(
     StaleScales,
-    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
-    constant=("y", "residual"),
+    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0, "delta": 0},
+    constant=("y", "residual", "delta"),
 )
 for _verb in (evidence, bounds, pick, log_likelihood, observe, accumulate):
     _verb.register(StaleScales)(_verb.verb.implementations[SampledStudentT])

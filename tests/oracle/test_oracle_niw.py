@@ -142,13 +142,13 @@ def test_log_partition_and_divergence(d):
 def test_a_slot_that_was_held_is_put_back_to_the_last_bit(d):
     rng = np.random.default_rng(200 + d)
     q = normal_inverse_wishart(*random_niw(d, rng), n_slots=3)
-    before = [array.copy() for array in q[:-1]]
+    before = [array.copy() for array in q[:-2]]
     room = np.zeros((2, q.natural.shape[1]))
     call(_hold, q, 1, room)
     call(_move, q, 1, 2.0 * q.kappa[1], q.nu[1] + 1.0, 0.3, 1.1, 0.2, rng.standard_normal(d))
     assert not np.array_equal(q.whiten, before[5])
     call(_put_back, q, 1, room)
-    for array, old in zip(q[:-1], before, strict=True):
+    for array, old in zip(q[:-2], before, strict=True):
         np.testing.assert_array_equal(array, old)
 
 

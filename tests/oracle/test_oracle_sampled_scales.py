@@ -10,10 +10,15 @@ from scipy import integrate, stats
 
 from cavity.core.compile import jit
 from cavity.families.normal_inverse_wishart import gaussian_parameters
-from cavity.models.sampled_student_t import draw_scale, marginal_student_t, set_log_norm
+from cavity.models.sampled_student_t import (
+    draw_scale,
+    draw_scale_of_shape,
+    marginal_student_t,
+    set_log_norm,
+)
 from cavity.verbs import log_densities, log_density
 
-LEVEL = 1e-5  # of each test; 33 cases
+LEVEL = 1e-5  # of each test; 37 cases
 
 CASES = [
     (alpha, d, kappa, d + 3.0, delta)
@@ -35,6 +40,13 @@ def many(out, alpha, d, kappa, nu, delta, rng):
         out[j] = draw_scale(alpha, d, kappa, nu, delta, rng)
 
 
+@jit
+def many_by_reach(out, alpha, d, kappa, nu, delta, reach, tail, rng):
+    for j in range(out.shape[0]):
+        a = alpha + 0.5 * d
+        out[j] = draw_scale_of_shape(alpha, a, d, kappa, nu + 1.0, delta, reach, tail, rng)
+
+
 def log_f(log_u, alpha, d, kappa, nu, delta):
     """Log density of log u, up to a constant, as a textbook writes it."""
     u = np.exp(log_u)
@@ -43,18 +55,37 @@ def log_f(log_u, alpha, d, kappa, nu, delta):
     return value + 0.5 * d * np.log(u * shrink) - 0.5 * (nu + 1) * np.log1p(u * shrink * delta)
 
 
-@pytest.mark.parametrize(("alpha", "d", "kappa", "nu", "delta"), CASES)
-def test_draws_follow_the_density(alpha, d, kappa, nu, delta):
-    rng = np.random.default_rng(0)
-    draws = np.empty(4000)
-    many(draws, alpha, d, kappa, nu, delta, rng)
+def p_value(draws, alpha, d, kappa, nu, delta):
+    """Of the draws under the density, by Kolmogorov and Smirnov's test."""
     grid = np.linspace(-60.0 / alpha if alpha < 1 else -40.0, 12.0, 200_001)
     log_p = log_f(grid, alpha, d, kappa, nu, delta)
     p = np.exp(log_p - log_p.max())
     cdf = integrate.cumulative_trapezoid(p, grid, initial=0.0)
     cdf /= cdf[-1]
-    ranks = np.interp(np.log(draws), grid, cdf)
-    assert stats.kstest(ranks, "uniform").pvalue > LEVEL
+    return stats.kstest(np.interp(np.log(draws), grid, cdf), "uniform").pvalue
+
+
+@pytest.mark.parametrize(("alpha", "d", "kappa", "nu", "delta"), CASES)
+def test_draws_follow_the_density(alpha, d, kappa, nu, delta):
+    rng = np.random.default_rng(0)
+    draws = np.empty(4000)
+    many(draws, alpha, d, kappa, nu, delta, rng)
+    assert p_value(draws, alpha, d, kappa, nu, delta) > LEVEL
+
+
+@pytest.mark.parametrize("reach", [1.3, 2.0])
+@pytest.mark.parametrize("case", [(2.0, 2, 30.0, 34.0, 0.07), (0.8, 1, 9.0, 12.0, 0.1)])
+def test_draws_from_the_tail_follow_the_density(reach, case):
+    """A gamma that ends so early that many draws are from beyond it."""
+    a = case[0] + 0.5 * case[1]
+    reach *= a
+    tail = math.exp((a - 1.0) * math.log(reach) - reach - math.lgamma(a))
+    draws = np.empty(20_000)
+    many_by_reach(draws, *case, reach, tail, np.random.default_rng(4))
+    assert p_value(draws, *case) > LEVEL
+    # Negative control: a tail of half its weight.
+    many_by_reach(draws, *case, reach, 0.5 * tail, np.random.default_rng(4))
+    assert p_value(draws, *case) < LEVEL
 
 
 def test_a_wrong_envelope_is_noticed():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from entries import _all_evidence, _bounds, _evidence, _evidences, _project, call
 from niw import NIW, expected_statistics, random_niw
+from scipy import special
 from student_t_quadrature import (
     largest_relative_error,
     log_evidence,
@@ -17,6 +18,7 @@ from student_t_quadrature import (
 
 from cavity.core.lanes import WIDTH
 from cavity.families.normal_inverse_wishart import normal_inverse_wishart, unpack
+from cavity.models.scale_integral import FEW, MORE
 from cavity.models.student_t import student_t
 
 
@@ -119,7 +121,7 @@ def test_bounds_bound_and_the_batch_agrees(d):
     y[0] = q.mean[:, 0]
     model = student_t(y, alpha)
     for i in range(len(y)):
-        lower, upper, exact = np.empty(n_slots), np.empty(n_slots), np.empty(n_slots)
+        lower, upper, exact = np.empty(n_slots), np.ones(n_slots), np.empty(n_slots)
         call(_bounds, model, q, i, upper, lower)
         call(_evidences, model, q, i, exact)
         single = [call(_evidence, model, q, k, i) for k in range(n_slots)]
@@ -129,6 +131,49 @@ def test_bounds_bound_and_the_batch_agrees(d):
         assert np.all(np.isfinite(upper))
         assert np.all(lower <= exact + 1e-9)
         assert np.all(np.isfinite(lower))
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 30])
+def test_bounds_in_clusters_with_members(d):
+    """Slots that the finer bounds are for, and a proof that these were used: they are close."""
+    rng = np.random.default_rng(100 + d)
+    n_slots = 40
+    df = np.exp(rng.uniform(np.log(1.5), np.log(100.0), n_slots))
+    q, alpha = many_slots(rng, d, n_slots, df)
+    for k in range(n_slots):
+        size = 2.0 * (4.0 + alpha[k] + 0.5 * d) ** 2 * np.exp(rng.uniform(0.0, 5.0))
+        root = np.tril(0.2 * rng.standard_normal((d, d)), -1) + np.eye(d)
+        one = NIW(rng.standard_normal(d), size, size + d, size * root @ root.T)
+        slot = normal_inverse_wishart(*one, n_slots=WIDTH)
+        for name in ("natural", "kappa", "nu", "half_log_det", "log_ratio"):
+            getattr(q, name)[k] = getattr(slot, name)[0]
+        q.mean[:, k], q.whiten[:, :, k] = slot.mean[:, 0], slot.whiten[:, :, 0]
+    y = rng.standard_normal((60, d)) * np.exp(rng.uniform(-2, 4, (60, 1)))
+    model = student_t(y, alpha)
+    gaps = []
+    for i in range(len(y)):
+        lower, upper, exact = np.empty(n_slots), np.ones(n_slots), np.empty(n_slots)
+        call(_bounds, model, q, i, upper, lower)
+        call(_evidences, model, q, i, exact)
+        assert np.all(upper >= exact - 1e-9)
+        assert np.all(lower <= exact + 1e-9)
+        gaps.append(upper - lower)
+    assert np.median(gaps) < 0.1
+
+
+@pytest.mark.parametrize("alpha", [0.3, 2.5, 100.0, 1e6])
+def test_gauss_rules_against_scipy(alpha):
+    model = student_t(np.zeros((1, 3)), np.full(WIDTH, alpha))
+    start = 0
+    for n in (FEW, MORE):
+        nodes, weights = special.roots_genlaguerre(n, alpha + 0.5)
+        found = model.score_nodes[0, start : start + n]
+        np.testing.assert_allclose(found, nodes, rtol=1e-9)
+        found = model.score_nodes[0, start + n : start + 2 * n]
+        if alpha < 100.0:  # beyond, SciPy's overflow
+            np.testing.assert_allclose(found, weights / weights.sum(), rtol=1e-8)
+        assert found.sum() == pytest.approx(1.0)
+        start += 2 * n
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
-from cavity.core.compile import compiled
+from cavity.core.compile import Kernels
 from cavity.estimators.structures import describe_block, describe_prior
 from cavity.models.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.priors.rows import RowPrior, plain, prior_is_open
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import seat_weight
+
+# By the types of a prior and of sizes: looking them up takes longer than the kernel does.
+_kernels: defaultdict[tuple[type, str], Kernels] = defaultdict(Kernels)
 
 
 def seat_weights(prior, counts, n_clusters, out):
@@ -28,8 +33,8 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     counts = np.append(sampler.counts, 0) if is_open else sampler.counts
     occupied = counts > 0
     seats = np.empty(counts.size)
-    kernel = compiled(seat_weights, prior)
-    kernel(prior, counts, int(occupied.sum()), seats)
+    kernels = _kernels[type(prior), counts.dtype.char]
+    kernels.run(seat_weights, prior, counts, np.count_nonzero(occupied), seats)
     if is_open:
         seats[:-1][~occupied[:-1]] = 0.0
     return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]

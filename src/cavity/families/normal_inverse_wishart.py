@@ -34,6 +34,7 @@ class NormalInverseWishart(NamedTuple):
     half_log_det: np.ndarray  # (slots,), half the log determinant of Psi
     log_ratio: np.ndarray  # (slots,), lnGamma((nu+1)/2) - lnGamma((nu-d+1)/2)
     work: np.ndarray  # (2 + d, d)
+    memo: np.ndarray  # (2, slots), the nu that a slot had before, and its log_ratio
 
 
 declare(
@@ -46,7 +47,9 @@ declare(
         "whiten": 2,
         "half_log_det": 0,
         "log_ratio": 0,
+        "memo": 1,
     },
+    constant=("memo",),
 )
 
 
@@ -111,6 +114,7 @@ def normal_inverse_wishart(
         half_log_det=np.full(n_slots, np.log(np.diag(root)).sum()),
         log_ratio=np.full(n_slots, log_ratio),
         work=np.zeros((2 + d, d)),
+        memo=np.full((2, n_slots), np.nan),
     )
 
 
@@ -354,6 +358,14 @@ def _move_working(q, k, kappa, nu, shift, scale, weight, grown):
         t = t_next
     for r in range(d):
         q.mean[r, k] += shift * e[r]
+    # A row that leaves and comes back leaves nu where it was: its two values take turns.
+    before, ratio = q.nu[k], q.log_ratio[k]
+    if q.memo[0, k] == nu:
+        q.log_ratio[k] = q.memo[1, k]
+    else:
+        q.log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
+    q.memo[0, k] = before
+    q.memo[1, k] = ratio
     q.kappa[k] = kappa
     q.nu[k] = nu
     # |Psi| changes by scale^d times that; the product of factors near one needs one logarithm.
@@ -361,7 +373,6 @@ def _move_working(q, k, kappa, nu, shift, scale, weight, grown):
     for _ in range(d):
         growth *= scale
     q.half_log_det[k] += 0.5 * math.log(growth)
-    q.log_ratio[k] = log_gamma_ratio(0.5 * (nu + 1.0), d)
 
 
 @jit(forceinline=True, internal=True)

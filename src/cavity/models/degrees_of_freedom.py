@@ -255,7 +255,11 @@ class TailUpdate(Update):
         if self.learn is None:
             return 0.0
         alpha = chain.model.alpha
-        df = 2.0 * (alpha[:1] if self.learn == "shared" else alpha[chain.counts > 0])
+        if self.learn == "shared":
+            one = 2.0 * float(alpha[0])
+            constant = _log_normaliser(self.shape, self.rate)
+            return constant + (self.shape - 1.0) * math.log(one) - self.rate * one
+        df = 2.0 * alpha[chain.counts > 0]
         logs = (self.shape - 1.0) * np.log(df) - self.rate * df
         return float(logs.sum()) + df.size * _log_normaliser(self.shape, self.rate)
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from cavity.core.compile import jit
-from cavity.core.lanes import WIDTH, load8, ramp8, splat8, store8, sum8
-from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
+from cavity.core.lanes import WIDTH, load8, splat8, store8
+from cavity.core.numerics import fast_log
 from cavity.families.marginal import (
     fill_gaps,
     log_gamma_steps8,
@@ -31,25 +31,20 @@ from cavity.families.marginal import (
 from cavity.families.normal_inverse_wishart import log_gamma_ratio, mahalanobis, mahalanobis8
 from cavity.models.rows import NO_NOISE, RowTraits, UnevenRows
 from cavity.models.sampled_student_t import MarginalStudentT, SampledStudentT, draw_scale_of_shape
-from cavity.models.scaled_gaussian import ScaledGaussian
-from cavity.models.selection import draw_by_bounds, draw_from_scores
-from cavity.models.student_t import (
-    BASE,
+from cavity.models.scale_integral import (
     BOUND,
     LOG_ALPHA,
-    LOW,
     N_CONSTANTS,
-    N_NODES,
-    RISE,
+    REACH,
     SCORE_TOLERANCE,
     SHAPE,
-    STEP,
+    TAIL,
     bounds_of_integral,
-    is_steep,
+    log_integral,
     set_rule,
-    steadied,
-    window,
 )
+from cavity.models.scaled_gaussian import ScaledGaussian
+from cavity.models.selection import draw_by_bounds, draw_from_scores
 from cavity.verbs import (
     evidences,
     log_likelihood,
@@ -244,23 +239,6 @@ def _(base, rows, parameters, i, out):
 # --------------------------------------------------------------------------- sampled scales
 
 
-@jit(forceinline=True, internal=True)
-def _integral(n, u0, step, start, rise, alpha, inverse_kappa, delta, n1, d):
-    """The integral of `cavity.models.student_t`, its nodes made on the way."""
-    power_a = 0.5 * (n1 - d)
-    power_b = 0.5 * n1
-    slope = inverse_kappa + delta
-    ramp = ramp8() * rise + start
-    u = u0 * fast_exp(ramp8() * step)
-    growth = math.exp(WIDTH * step)
-    total = splat8(0.0)
-    for j in range(0, n, WIDTH):
-        log_a, log_b = fast_log_pair(1.0 + u * inverse_kappa, 1.0 + u * slope)
-        total = total + fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
-        u = u * growth
-    return sum8(total)
-
-
 @part_evidence.register(SampledStudentT)
 def _(base, rows, q, k, i):
     m = take_gaps(rows, i)
@@ -268,22 +246,19 @@ def _(base, rows, q, k, i):
     d = base.y.shape[1] - m
     kind = rows.kind[i]
     delta, half_log_det = distance_of_rest(rows, q, k, i, m)
-    alpha = base.alpha[k]
-    inverse_kappa = 1.0 / q.kappa[k]
-    n1 = q.nu[k] - m + w
-    rule = rows.rule[kind]
-    shape = rule[SHAPE, k]
-    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-    log_rate, u0, n = window(rule, k, rate)
-    start, height = shape * rule[LOW, k], 0.0
-    if is_steep(rule, k, log_rate, n, N_NODES):
-        u0, n, start, height = steadied(rule, k, n, N_NODES, u0, alpha, inverse_kappa, delta, n1, d)
-    total = _integral(
-        n, u0, rule[STEP, k], start, rule[RISE, k], alpha, inverse_kappa, delta, n1, d
-    )
     constant = log_ratio_of_rest(q, k, m, w) - w * (q.half_log_det[k] + half_log_det)
-    constant += rows.constant[kind, k] + rule[BASE, k] + height
-    return constant - shape * log_rate + math.log(total)
+    # Gauss' nodes of every kind of row would take longer to make than they save.
+    value = log_integral(
+        rows.rule[kind],
+        rows.constant[:, :0],
+        k,
+        base.alpha[k],
+        1.0 / q.kappa[k],
+        delta,
+        q.nu[k] - m + w,
+        d,
+    )
+    return constant + rows.constant[kind, k] + value
 
 
 @part_bounds.register(SampledStudentT)
@@ -296,6 +271,7 @@ def _(base, rows, q, i, most, least):
         delta, half_log_det = distance_of_rest8(rows, q, j, i, m)
         n1 = load8(q.nu, j) + 1.0
         above, below = bounds_of_integral(
+            load8(most, j),
             delta,
             load8(q.kappa, j),
             load8(base.alpha, j),
@@ -324,7 +300,9 @@ def _(base, rows, q, k, i, rng):
     alpha = base.alpha[k]
     shape = w * (alpha + 0.5 * d)
     n1 = q.nu[k] - m + w
-    base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, rng)
+    rule = rows.rule[rows.kind[i]]
+    reach, tail = rule[REACH, k], rule[TAIL, k]
+    base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, reach, tail, rng)
     if m > 0:
         _fill(rows, q, k, i, m, delta, base.scale[i], rng)
 

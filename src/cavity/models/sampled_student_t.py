@@ -10,10 +10,12 @@ The density of the scale against a slot NIW(m, kappa, nu, Psi) is
     f(u) ~ u^(a-1) exp(-alpha u) F(u),   a = alpha + d/2,
     -log F(u) = H(u) = (n1 log B - (n1 - d) log A) / 2,  A = 1 + u/kappa,  B = A + u delta,
 
-with n1 = nu + 1. F is a mixture of exponentials exp(-s u), so H is concave and grows from 0: for
-any U, H(u) is at least H(U) u / U below U and at least H(U) beyond. Two gammas bound f. Far
-outliers in small clusters have a density that is a power of u over many orders of magnitude; there
-H's chords over pieces of log u bound it.
+with n1 = nu + 1. In clusters of more than a few members f is nearly a gamma density, and one of a
+little less rate bounds it but for its tail (`cavity.models.scale_integral` on G). In general: F is
+a mixture of exponentials exp(-s u), so H is concave and grows from 0: for any U, H(u) is at least
+H(U) u / U below U and at least H(U) beyond. Two gammas bound f. Far outliers in small clusters have
+a density that is a power of u over many orders of magnitude; there H's chords over pieces of log u
+bound it.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, load8, require_whole, store8
 from cavity.core.numerics import fast_exp, fast_log, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8
-from cavity.models.scaled_gaussian import ScaledGaussian, first_scales
-from cavity.models.student_t import (
+from cavity.models.scale_integral import (
     N_CONSTANTS,
-    N_NODES,
+    N_GAUSS,
+    REACH,
     SCORE_TOLERANCE,
-    StudentT,
+    TAIL,
+    reach_and_tail,
     set_rule,
 )
+from cavity.models.scaled_gaussian import ScaledGaussian, first_scales
+from cavity.models.student_t import StudentT
 from cavity.verbs import (
     accumulate,
     auxiliary,
@@ -65,15 +70,16 @@ class SampledStudentT(NamedTuple):
     y: np.ndarray  # (n, d)
     alpha: np.ndarray  # (slots,), half the degrees of freedom
     score_rule: np.ndarray  # (constants, slots)
-    score_grid: np.ndarray  # (slots, nodes), exp(step * j)
+    score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
     residual: np.ndarray  # (d, 8)
+    delta: np.ndarray  # (slots,), distances of the observation scored last
     scale: np.ndarray  # (n,)
 
 
 declare(
     SampledStudentT,
-    slots={"alpha": 0, "score_rule": 1, "score_grid": 0},
-    constant=("y", "residual"),
+    slots={"alpha": 0, "score_rule": 1, "score_nodes": 0, "delta": 0},
+    constant=("y", "residual", "delta"),
 )
 
 
@@ -99,8 +105,9 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
         y=y,
         alpha=np.array(alpha, dtype=float),
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
-        score_grid=np.zeros((n_slots, N_NODES)),
+        score_nodes=np.zeros((n_slots, N_GAUSS)),
         residual=np.zeros((d, WIDTH)),
+        delta=np.zeros(n_slots),
         scale=first_scales(y, float(alpha[0])),
     )
     set_score_rule(model)
@@ -110,7 +117,7 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
 def set_score_rule(model: SampledStudentT) -> None:
     """Bring the quadrature table in line with the degrees of freedom."""
     d = model.y.shape[1]
-    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_grid)
+    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_nodes)
 
 
 def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:
@@ -169,72 +176,86 @@ def _fast_height(u, f):
 
 @jit
 def draw_scale(alpha, d, kappa, nu, delta, rng):
-    """Draw u from f exactly: by rejection from two gammas, or from many pieces if that is slow.
-
-    Two gammas join at an edge. One that does for most observations is tried first, then the best of
-    some. Each way is exact and is given up after a number of tries that is fixed, so the draw is
-    exact too.
-    """
-    return draw_scale_of_shape(alpha, alpha + 0.5 * d, d, kappa, nu + 1.0, delta, rng)
+    """Draw u from f exactly."""
+    a = alpha + 0.5 * d
+    reach, tail = reach_and_tail(a)
+    return draw_scale_of_shape(alpha, a, d, kappa, nu + 1.0, delta, reach, tail, rng)
 
 
 @jit(internal=True)
-def draw_scale_of_shape(alpha, a, d, kappa, n1, delta, rng):
-    """``draw_scale`` for a density of any shape a, whose H has any n1."""
+def draw_scale_of_shape(alpha, a, d, kappa, n1, delta, reach, tail, rng):
+    """``draw_scale`` for a density of any shape a, whose H has any n1.
+
+    By rejection: from one gamma, from two that join at an edge, first at one that does for most
+    observations, then at the best of some, or from many pieces. Each way is exact and is given up
+    after a number of tries that is fixed, so the draw is exact too.
+    """
+    u = _by_one_gamma(alpha, a, d, kappa, n1, delta, reach, tail, rng)
+    if u > 0.0:
+        return u
     inverse_kappa = 1.0 / kappa
     f = _Shape(alpha, a, inverse_kappa, inverse_kappa + delta, n1, d)
-    reach = f.a + 2.0 * math.sqrt(f.a)
-    edge = reach / (alpha + 0.5 * (d * inverse_kappa + n1 * delta))
-    u = _by_polynomials(f, 2.0 * edge, rng)
+    far = f.a + 2.0 * math.sqrt(f.a)
+    edge = far / (alpha + 0.5 * (d * inverse_kappa + n1 * delta))
+    u = _by_two_gammas(f, 2.0 * edge, _FIRST_TRIES, rng)
     if not u > 0.0:
-        u = _by_two_gammas(f, 2.0 * edge, _FIRST_TRIES, rng)
-    if not u > 0.0:
-        u = _by_two_gammas(f, _best_edge(f, edge, reach), _FEW_TRIES, rng)
+        u = _by_two_gammas(f, _best_edge(f, edge, far), _FEW_TRIES, rng)
     return u if u > 0.0 else _by_pieces(f, rng)
 
 
 @jit(forceinline=True, internal=True)
-def _by_polynomials(f, edge, rng):
-    """One try by two gammas, with hardly a logarithm; -1 if it is refused or would not do.
+def _by_one_gamma(alpha, a, d, kappa, n1, delta, reach, tail, rng):
+    """A draw by a gamma and an exponential tail, or -1 after some refusals, or if it would not do.
 
-    In clusters of more than a few members H is nearly a straight line, and simple bounds of
-    logarithms and exponentials decide what ``_by_two_gammas`` computes.
+    In x = rate u the density is x^(a-1) exp(-x) G(x), and log G is at most bend x^2 / 4. Up to X,
+    the `reach`, that is at most c x with c = bend X / 4: a gamma of rate 1 - c. Beyond, F is at
+    most F(X), and x^(a-1) exp(-beta x) is below an exponential of rate `fall`, beta being alpha
+    over the rate. Polynomials decide nearly all draws.
     """
-    near = edge * f.inverse_kappa
-    far = edge * f.slope
-    # Of H at the edge from below: log(1 + x) is at least 2 x / (2 + x) and at most x - x^2 / 2 +
-    # x^3 / 3. Any bound from below makes an envelope.
-    most = (f.n1 - f.d) * near * (1.0 - near * (0.5 - near * (1.0 / 3.0)))
-    height = f.n1 * far / (2.0 + far) - 0.5 * most
-    if not height > 0.0:
+    p = 1.0 / (kappa * alpha + 0.5 * (d + n1 * kappa * delta))
+    s = (1.0 + kappa * delta) * p
+    bend = n1 * s * s
+    c = 0.25 * bend * reach
+    above = c * reach
+    fall = alpha * kappa * p - max(a - 1.0, 0.0) / reach
+    if not (c < 0.25 and above < 2.0 and fall > 0.05):
         return -1.0
-    chord = height / edge
-    rate = f.alpha + chord
-    # The gamma below the edge has the chance 1 / (1 + exp(-y)); log r is at most
-    # (r - 1) (r + 5) / (4 r + 2).
-    r = rate / f.alpha
-    y = height - f.a * (r - 1.0) * (r + 5.0) / (4.0 * r + 2.0)
-    grown = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))
-    uniform = rng.random()
-    if not (y > 0.0 and uniform * (1.0 + grown) < grown):
-        chance = 1.0 / (1.0 + fast_exp(f.a * fast_log(r) - height))
-        if not uniform < chance:
-            u = rng.standard_gamma(f.a) / f.alpha
-            if u > edge and rng.random() <= fast_exp(height - _fast_height(u, f)):
-                return u
-            return -1.0
-    u = rng.standard_gamma(f.a) / rate
-    if u > edge:
-        return -1.0
-    # H(u) from above by its third-order polynomial, exp from below by its own.
-    s, p = f.slope, f.inverse_kappa
-    bend = f.n1 * s * s * (0.25 - u * s * (1.0 / 6.0)) - 0.25 * (f.n1 - f.d) * p * p
-    slope = 0.5 * (f.n1 * s - (f.n1 - f.d) * p)
-    x = u * (chord - slope + u * bend)
-    uniform = rng.random()
-    if uniform <= 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0))):
-        return u
-    return u if uniform <= fast_exp(chord * u - _fast_height(u, f)) else -1.0
+    # G(X) is at most exp(above), and that at most 1 / most.
+    most = (1.0 - 0.25 * above) * (1.0 - 0.25 * above)
+    most *= most
+    beyond = tail / (most * fall)
+    cubic = n1 * s * s * s * (1.0 / 6.0)
+    square = 0.25 * (bend - (n1 - d) * p * p)
+    for _ in range(_FIRST_TRIES):
+        uniform = rng.random()
+        if uniform * (1.0 + beyond) >= 1.0:
+            # The gamma has more than its share: (1 - c)^-a to `beyond`.
+            weight = fast_exp(-a * fast_log(1.0 - c))
+            if uniform * (weight + beyond) >= weight:
+                further = -math.log1p(-rng.random()) / fall
+                x = reach + further
+                value = (a - 1.0) * math.log(x / reach) - further + _log_g(x, p, s, n1, d)
+                if rng.random() <= most * math.exp(value + fall * further):
+                    return x * kappa * p
+                continue
+        x = rng.standard_gamma(a) / (1.0 - c)
+        if x > reach:
+            continue
+        # log G from below by its series, exp by its own.
+        uniform = rng.random()
+        t = x * (x * (square - x * cubic) - c)
+        if uniform <= 1.0 + t * (1.0 + t * (0.5 + t * (1.0 / 6.0))):
+            return x * kappa * p
+        if uniform <= math.exp(_log_g(x, p, s, n1, d) - c * x):
+            return x * kappa * p
+    return -1.0
+
+
+@jit(internal=True)
+def _log_g(x, p, s, n1, d):
+    """Logarithm of G(x), which is how far the density is from a gamma's."""
+    near = (n1 - d) * (p * x - math.log1p(p * x))
+    return 0.5 * (n1 * (s * x - math.log1p(s * x)) - near)
 
 
 @jit(internal=True)
@@ -344,8 +365,18 @@ def _by_pieces(f, rng):
 @complete.register(SampledStudentT)
 def _(model, q, k, i, rng):
     d = model.y.shape[1]
-    delta = mahalanobis(q, k, model.y[i])
-    model.scale[i] = draw_scale(model.alpha[k], d, q.kappa[k], q.nu[k], delta, rng)
+    alpha, rule = model.alpha[k], model.score_rule
+    model.scale[i] = draw_scale_of_shape(
+        alpha,
+        alpha + 0.5 * d,
+        d,
+        q.kappa[k],
+        q.nu[k] + 1.0,
+        model.delta[k],
+        rule[REACH, k],
+        rule[TAIL, k],
+        rng,
+    )
 
 
 @auxiliary.register(SampledStudentT)

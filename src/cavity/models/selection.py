@@ -52,12 +52,15 @@ def _(model, parameters, i, weights, scores, mass, rng):
 def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
     """Draw k with probability proportional to weight times evidence, exactly.
 
-    Clusters are evaluated in decreasing order of (weight times) bound until the uniform variate
-    is decided whatever the rest may be; often a lower bound of the first one's evidence decides
-    it. The order does not depend on the variate, so the draw has exactly the probabilities of a
-    full evaluation. The number of slots is a multiple of eight; -1 if no bound is finite.
+    Clusters are taken in decreasing order of (weight times) bound until the uniform variate is
+    decided whatever the rest may be. Mostly bounds of the first two decide it; else evidences are
+    computed, as many as it takes. The order does not depend on the variate, so the draw has exactly
+    the probabilities of a full evaluation. The number of slots is a multiple of eight; -1 if no
+    bound is finite.
     """
     n_slots = weights.shape[0]
+    for j in range(0, n_slots, WIDTH):
+        store8(mass, j, load8(weights, j))
     bounds(model, q, i, mass, scores)
     highest = splat8(-math.inf)
     for j in range(0, n_slots, WIDTH):
@@ -70,22 +73,34 @@ def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
         bound = select(weight > 0.0, weight * fast_exp(load8(mass, j) - top), 0.0)
         store8(mass, j, bound)
         sum_of_bounds = sum_of_bounds + bound
-    rest = sum8(sum_of_bounds)
-    if not rest > 0.0:
+    all_bounds = sum8(sum_of_bounds)
+    if not all_bounds > 0.0:
         return -1
     uniform = rng.random()
+    # A slot that was taken leaves the race.
+    first, most = largest_of(mass)
+    rest = max(all_bounds - most, 0.0)
+    least = weights[first] * fast_exp(scores[first] - top)
+    if uniform * (least + rest) < least:
+        return first
+    mass[first] = -2.0
+    second, next_most = largest_of(mass)
+    next_least = weights[second] * fast_exp(scores[second] - top)
+    if next_most > 0.0 and uniform * (most + next_least) >= most:
+        # It is not the first. The two together have at least this share.
+        rest = max(rest - next_most, 0.0)
+        if uniform * (least + next_least + rest) < least + next_least:
+            return second
+    mass[first] = most
+    rest = all_bounds
     total = 0.0
     for n_visited in range(n_slots):
         best, largest = largest_of(mass)
         rest = max(rest - largest, 0.0)
-        # A visited slot leaves the race; the cumulative sums of exact masses go to `scores`.
+        # The cumulative sums of exact masses go to `scores`.
         mass[best] = -2.0
         if n_visited == n_slots - 1:
             rest = 0.0
-        if n_visited == 0:
-            least = weights[best] * fast_exp(scores[best] - top)
-            if uniform * (least + rest) < least:
-                return best
         if largest > 0.0:
             total += weights[best] * fast_exp(evidence(model, q, best, i) - top)
         visited[n_visited] = best

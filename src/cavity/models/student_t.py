@@ -1,14 +1,8 @@
 """Multivariate Student-t observations with a normal-inverse-Wishart approximation.
 
 y_i ~ t_df(mean_k, Sigma_k), a Gaussian with scale u ~ Gamma(alpha, alpha), alpha = df/2. Against
-a cavity NIW(m, kappa, nu, Psi) everything is a one-dimensional integral over u:
-
-    score = const + log I,   I = integral of u^(a-1) exp(-alpha u) F(u) du,   a = alpha + d/2,
-    F(u)  = A^((n1-d)/2) B^(-n1/2),  A = 1 + u/kappa,  B = 1 + u/kappa + u delta,  n1 = nu + 1,
-
-with delta the Mahalanobis distance under Psi. F is completely monotone, hence a mixture of
-exp(-s u); so the trapezoid rule in log u has the relative error of the gamma function's Fourier
-transform whatever kappa, nu and delta are, and the window's ends follow from gamma tails.
+a cavity NIW(m, kappa, nu, Psi) everything is a one-dimensional integral over u
+(`cavity.models.scale_integral`): evidence, and the moments that a projection matches.
 """
 
 from __future__ import annotations
@@ -20,21 +14,33 @@ import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
-from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, select, splat8, store8, sum8
-from cavity.core.numerics import ROUGH, fast_exp, fast_log_pair, rough_log
+from cavity.core.lanes import WIDTH, load8, ramp8, require_whole, splat8, store8, sum8
+from cavity.core.numerics import fast_exp, fast_log_pair
 from cavity.families.normal_inverse_wishart import mahalanobis, mahalanobis8, rank_one
+from cavity.models.scale_integral import (
+    BOUND,
+    FEW_PROJECT,
+    LOG_ALPHA,
+    LOW,
+    MORE_PROJECT,
+    N_CONSTANTS,
+    N_GAUSS,
+    PROJECTION_TOLERANCE,
+    RISE,
+    SCORE_TOLERANCE,
+    SHAPE,
+    STEP,
+    bounds_of_integral,
+    gauss_places,
+    is_steep,
+    log_integral,
+    set_rule,
+    steadied,
+    window,
+)
 from cavity.models.scaled_gaussian import total_log_student_t
 from cavity.models.selection import draw_by_bounds
 from cavity.verbs import bounds, evidence, log_likelihood, pick, project
-
-_LOG_PI = math.log(math.pi)
-
-# Rows of the table of quadrature constants.
-SHAPE, STEP, RISE, LOW, U_LOW, HIGH, BASE, BOUND, LOG_ALPHA = range(9)
-N_CONSTANTS = 9
-N_NODES = 512
-SCORE_TOLERANCE = 1.5e-9
-PROJECTION_TOLERANCE = 1.5e-10
 
 
 class StudentT(NamedTuple):
@@ -43,10 +49,11 @@ class StudentT(NamedTuple):
     y: np.ndarray  # (n, d)
     alpha: np.ndarray  # (slots,), half the degrees of freedom
     score_rule: np.ndarray  # (constants, slots)
-    score_grid: np.ndarray  # (slots, nodes), exp(step * j)
+    score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
     project_rule: np.ndarray  # (constants, slots)
-    project_grid: np.ndarray  # (slots, nodes)
+    project_nodes: np.ndarray  # (slots, nodes and weights)
     residual: np.ndarray  # (d, 8)
+    delta: np.ndarray  # (slots,), distances of the observation scored last
 
 
 declare(
@@ -54,11 +61,12 @@ declare(
     slots={
         "alpha": 0,
         "score_rule": 1,
-        "score_grid": 0,
+        "score_nodes": 0,
         "project_rule": 1,
-        "project_grid": 0,
+        "project_nodes": 0,
+        "delta": 0,
     },
-    constant=("y",),
+    constant=("y", "residual", "delta"),
 )
 
 
@@ -76,207 +84,41 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         y=y,
         alpha=np.array(alpha, dtype=float),
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
-        score_grid=np.zeros((n_slots, N_NODES)),
+        score_nodes=np.zeros((n_slots, N_GAUSS)),
         project_rule=np.zeros((N_CONSTANTS, n_slots)),
-        project_grid=np.zeros((n_slots, N_NODES)),
+        project_nodes=np.zeros((n_slots, N_GAUSS)),
         residual=np.zeros((d, WIDTH)),
+        delta=np.zeros(n_slots),
     )
     set_rules(model, fraction)
     return model
 
 
-@jit(internal=True)
-def _log_abs_gamma(a, y):
-    """Logarithm of ``|Gamma(a + i y)|``, by Stirling's series after a shift upwards."""
-    shift = 0.0
-    while a < 8.0:
-        shift -= 0.5 * math.log(a * a + y * y)
-        a += 1.0
-    log_modulus = 0.5 * math.log(a * a + y * y)
-    return (
-        shift
-        + (a - 0.5) * log_modulus
-        - y * math.atan2(y, a)
-        - a
-        + 0.5 * math.log(2.0 * math.pi)
-        + a / (12.0 * (a * a + y * y))
-    )
-
-
-@jit(internal=True)
-def quadrature_rule(alpha, a, d, tolerance, rule, k):
-    """Step, window and constants of the trapezoid rule for one shape a of the integrand.
-
-    The step h makes 2 |Gamma(a + 2 pi i / h)| / Gamma(a) the tolerance; the lower end cuts off
-    at most a fraction `tolerance` of any integrand, as does the upper one.
-    """
-    log_tolerance = math.log(tolerance)
-    goal = log_tolerance - math.log(2.0) + math.lgamma(a)
-    low, high = 0.1, 200.0 + 20.0 * a
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if _log_abs_gamma(a, middle) > goal:
-            low = middle
-        else:
-            high = middle
-    step = 2.0 * math.pi / high
-    # Upper end x = alpha u with gamma tail below the tolerance, by fixed-point iteration on
-    # the bound  Q(a, x) <= x^(a-1) exp(-x) / (Gamma(a) (1 - (a-1)/x)).
-    x = a - log_tolerance + 2.0 * math.sqrt(-a * log_tolerance)
-    for _ in range(30):
-        slack = max(1.0 - (a - 1.0) / x, 0.05)
-        x = max((a - 1.0) * math.log(x) - math.lgamma(a) - log_tolerance - math.log(slack), a + 1.0)
-    rule[SHAPE, k] = a
-    rule[STEP, k] = step
-    rule[RISE, k] = a * step
-    rule[LOW, k] = (log_tolerance + math.lgamma(a + 1.0)) / a
-    rule[U_LOW, k] = math.exp(rule[LOW, k])
-    rule[HIGH, k] = math.log(x / alpha)
-    constant = alpha * math.log(alpha) - math.lgamma(alpha) - 0.5 * d * _LOG_PI
-    rule[BASE, k] = constant + math.log(step)
-    rule[BOUND, k] = constant + math.lgamma(a)
-    rule[LOG_ALPHA, k] = math.log(alpha)
-
-
-@jit
-def set_rule(alpha, d, fraction, tolerance, rule, grid):
-    """Fill one quadrature table for these degrees of freedom and a power of the likelihood."""
-    for k in range(alpha.shape[0]):
-        if k > 0 and alpha[k] == alpha[k - 1]:
-            for j in range(N_CONSTANTS):
-                rule[j, k] = rule[j, k - 1]
-            for j in range(grid.shape[1]):
-                grid[k, j] = grid[k - 1, j]
-            continue
-        a = (alpha[k] + 0.5 * d) * fraction
-        quadrature_rule(alpha[k], a, d, tolerance, rule, k)
-        for j in range(grid.shape[1]):
-            grid[k, j] = math.exp(rule[STEP, k] * j)
-
-
 def set_rules(model: StudentT, fraction: float) -> None:
     """Bring the quadrature tables in line with the degrees of freedom."""
     d = model.y.shape[1]
-    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_grid)
-    set_rule(model.alpha, d, fraction, PROJECTION_TOLERANCE, model.project_rule, model.project_grid)
-
-
-@jit(forceinline=True, internal=True)
-def window(rule, k, rate):
-    """Lowest node and number of nodes (a multiple of 8) for an integrand of this initial rate."""
-    log_rate = math.log(rate)
-    span = rule[HIGH, k] - rule[LOW, k] + log_rate
-    n = (int(span / rule[STEP, k]) + 8) // 8 * 8
-    return log_rate, rule[U_LOW, k] / rate, max(n, 8)
-
-
-@jit(forceinline=True, internal=True)
-def is_steep(rule, k, log_rate, n, n_max):
-    """Whether the integrand may overflow or needs more nodes than there are.
-
-    It is at most Gamma(a) (rate / alpha)^a in the units of the sum. Far outliers under many
-    degrees of freedom get there; the common case pays one comparison.
-    """
-    height = rule[SHAPE, k] * (log_rate - rule[LOG_ALPHA, k]) + rule[BOUND, k] - rule[BASE, k]
-    return n > n_max or height > 650.0
-
-
-@jit(internal=True)
-def steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d):
-    """Lowest node, number of nodes, start of the exponent and its height at the top.
-
-    With more nodes than there is room for, those around the top are kept: at the steps that
-    call for so many, the rest of the window holds nothing.
-    """
-    best, height = 0, -math.inf
-    start = rule[SHAPE, k] * rule[LOW, k]
-    for j in range(n):
-        u = u0 * math.exp(rule[STEP, k] * j)
-        value = start + rule[RISE, k] * j - alpha * u
-        value += 0.5 * (n1 - d) * math.log1p(u * inverse_kappa)
-        value -= 0.5 * n1 * math.log1p(u * (inverse_kappa + delta))
-        if value > height:
-            best, height = j, value
-    first = min(max(best - n_max // 2, 0), max(n - n_max, 0))
-    u0 *= math.exp(rule[STEP, k] * first)
-    return u0, min(n, n_max), start + rule[RISE, k] * first - height, height
-
-
-@jit(forceinline=True, internal=True)
-def _integral(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
-    """Sum of the integrand over n nodes (a multiple of 8), eight at a time."""
-    power_a = 0.5 * (n1 - d)
-    power_b = 0.5 * n1
-    slope = inverse_kappa + delta
-    ramp = ramp8() * rise + start
-    total = splat8(0.0)
-    for j in range(0, n, WIDTH):
-        u = u0 * load8(grid, j)
-        log_a, log_b = fast_log_pair(1.0 + u * inverse_kappa, 1.0 + u * slope)
-        total = total + fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
-    return sum8(total)
+    set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_nodes)
+    set_rule(
+        model.alpha, d, fraction, PROJECTION_TOLERANCE, model.project_rule, model.project_nodes
+    )
 
 
 @evidence.register(StudentT)
 def _(model, q, k, i):
     d = model.y.shape[1]
     delta = mahalanobis(q, k, model.y[i])
-    alpha = model.alpha[k]
-    inverse_kappa = 1.0 / q.kappa[k]
-    n1 = q.nu[k] + 1.0
-    rule = model.score_rule
-    shape = rule[SHAPE, k]
-    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-    n_max = model.score_grid.shape[1]
-    log_rate, u0, n = window(rule, k, rate)
-    start, height = shape * rule[LOW, k], 0.0
-    if is_steep(rule, k, log_rate, n, n_max):
-        u0, n, start, height = steadied(rule, k, n, n_max, u0, alpha, inverse_kappa, delta, n1, d)
-    total = _integral(
-        model.score_grid[k],
-        n,
-        u0,
-        start,
-        rule[RISE, k],
-        alpha,
-        inverse_kappa,
+    model.delta[k] = delta
+    value = log_integral(
+        model.score_rule,
+        model.score_nodes,
+        k,
+        model.alpha[k],
+        1.0 / q.kappa[k],
         delta,
-        n1,
+        q.nu[k] + 1.0,
         d,
     )
-    constant = q.log_ratio[k] - q.half_log_det[k] + rule[BASE, k] + height
-    return constant - shape * log_rate + math.log(total)
-
-
-@jit(forceinline=True, internal=True)
-def bounds_of_integral(delta, kappa, alpha, n1, d, shape, log_alpha):
-    """Upper bound of log I / Gamma(a) for eight slots, and minus a lower bound.
-
-    -log F is concave in u: above its chord on [0, U], and above its value at U beyond. Hence
-    I <= Gamma(a) [ (alpha + H/U)^-a + alpha^-a exp(-H) ] with H = -log F(U), for any U. From below:
-    F(u) is an average of exp(-s u) with mean s = -F'(0), and Jensen's inequality. Logarithms are
-    rough, each on the safe side.
-    """
-    # U = 1, or 2 / delta if that is less; one division gives U and 1 / kappa.
-    per_reach = select(delta > 2.0, 0.5 * delta, 1.0)
-    both = 1.0 / (per_reach * kappa)
-    reach = both * kappa
-    inverse_kappa = both * per_reach
-    a = 1.0 + reach * inverse_kappa
-    most = (1.0 + ROUGH) * (n1 - d) * rough_log(a)
-    height = 0.5 * ((1.0 - ROUGH) * n1 * rough_log(a + reach * delta) - most)
-    height = select(height < 0.0, 0.0, height)
-    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
-    near = shape * (rough_log(alpha + height * per_reach) - ROUGH)
-    far = shape * log_alpha + height
-    # -log(exp(-near) + exp(-far)) >= low - min(log 2, exp(-gap)), and the series of exp(gap)
-    # bounds exp(-gap).
-    larger = near > far
-    low = select(larger, far, near)
-    gap = select(larger, near, far) - low
-    slack = 1.0 / (1.0 + gap * (1.0 + gap * (0.5 + gap * (1.0 / 6.0))))
-    above = select(slack > 0.6931471805599454, 0.6931471805599454, slack) - low
-    return above, shape * (rough_log(rate) + ROUGH)
+    return q.log_ratio[k] - q.half_log_det[k] + value
 
 
 @bounds.register(StudentT)
@@ -285,7 +127,9 @@ def _(model, q, i, most, least):
     rule = model.score_rule
     for j in range(0, most.shape[0], WIDTH):
         delta = mahalanobis8(q, j, model.y[i], model.residual)
+        store8(model.delta, j, delta)
         above, below = bounds_of_integral(
+            load8(most, j),
             delta,
             load8(q.kappa, j),
             load8(model.alpha, j),
@@ -305,29 +149,62 @@ def _(model, q, i, weights, scores, mass, visited, rng):
 
 
 @jit(forceinline=True, internal=True)
-def _tilted_sums(grid, n, u0, start, rise, alpha, inverse_kappa, delta, n1, d):
-    """Weighted sums over the nodes: of 1, u/B, u^2/(AB), 1/A, A/B and log(B/A)."""
+def _tilted_terms(sums, u, weight, exponent, inverse_kappa, slope, power_a, power_b):
+    """Add eight nodes to the sums of 1, u/B, u^2/(AB), 1/A, A/B and log(B/A), weighted."""
+    total, first, second, inverse, ratio, log_ratio = sums
+    a = 1.0 + u * inverse_kappa
+    b = 1.0 + u * slope
+    log_a, log_b = fast_log_pair(a, b)
+    w = weight * fast_exp(exponent + (power_a * log_a - power_b * log_b))
+    over = 1.0 / (a * b)
+    over_a = b * over
+    over_b = w * a * over
+    return (
+        total + w,
+        first + u * over_b,
+        second + u * u * over_b * over_a,
+        inverse + w * over_a,
+        ratio + a * over_b,
+        log_ratio + w * (log_b - log_a),
+    )
+
+
+@jit(forceinline=True, internal=True)
+def _tilted_sums(rule, nodes, k, alpha, inverse_kappa, delta, n1, d):
+    """Sums of the tilted scale's integrand times 1, u/B, u^2/(AB), 1/A, A/B and log(B/A)."""
     power_a = 0.5 * (n1 - d)
     power_b = 0.5 * n1
     slope = inverse_kappa + delta
-    ramp = ramp8() * rise + start
+    rate = alpha + 0.5 * (d * inverse_kappa + n1 * delta)
+    s = slope / rate
     zero = splat8(0.0)
-    total, first, second, inverse, ratio, log_ratio = zero, zero, zero, zero, zero, zero
-    for j in range(0, n, WIDTH):
-        u = u0 * load8(grid, j)
-        a = 1.0 + u * inverse_kappa
-        b = 1.0 + u * slope
-        log_a, log_b = fast_log_pair(a, b)
-        w = fast_exp(ramp + rise * j - alpha * u + (power_a * log_a - power_b * log_b))
-        over = 1.0 / (a * b)
-        over_a = b * over
-        over_b = w * a * over
-        total = total + w
-        first = first + u * over_b
-        second = second + u * u * over_b * over_a
-        inverse = inverse + w * over_a
-        ratio = ratio + a * over_b
-        log_ratio = log_ratio + w * (log_b - log_a)
+    sums = zero, zero, zero, zero, zero, zero
+    bend = (rule[SHAPE, k] + 1.5) * n1 * s * s
+    start, n = gauss_places(bend, FEW_PROJECT, MORE_PROJECT)
+    if n > 0:
+        p, steepness = inverse_kappa / rate, 1.0 - alpha / rate
+        for j in range(start, start + n, WIDTH):
+            x = load8(nodes[k], j)
+            weight = load8(nodes[k], j + n)
+            sums = _tilted_terms(sums, x, weight, steepness * x, p, s, power_a, power_b)
+        total, first, second, inverse, ratio, log_ratio = sums
+        first, second = first * (1.0 / rate), second * (1.0 / (rate * rate))
+        sums = total, first, second, inverse, ratio, log_ratio
+    else:
+        log_rate = math.log(rate)
+        u0, n = window(rule, k, rate, log_rate)
+        begin = rule[SHAPE, k] * rule[LOW, k]
+        if is_steep(rule, k, log_rate, n):
+            u0, n, begin, _ = steadied(rule, k, n, u0, alpha, inverse_kappa, delta, n1, d)
+        rise, step = rule[RISE, k], rule[STEP, k]
+        ramp = ramp8() * rise + begin
+        u = u0 * fast_exp(ramp8() * step)
+        growth = math.exp(WIDTH * step)
+        for j in range(0, n, WIDTH):
+            exponent = ramp + rise * j - alpha * u
+            sums = _tilted_terms(sums, u, 1.0, exponent, inverse_kappa, slope, power_a, power_b)
+            u = u * growth
+    total, first, second, inverse, ratio, log_ratio = sums
     return sum8(total), sum8(first), sum8(second), sum8(inverse), sum8(ratio), sum8(log_ratio)
 
 
@@ -455,21 +332,10 @@ def _(model, q, k, i, fraction):
     delta = mahalanobis(q, k, model.y[i])
     inverse_kappa = 1.0 / q.kappa[k]
     n1 = q.nu[k] + fraction
-    rule = model.project_rule
-    rate = model.alpha[k] + 0.5 * (d * inverse_kappa + n1 * delta)
-    n_max = model.project_grid.shape[1]
-    log_rate, u0, n = window(rule, k, rate)
-    start = rule[SHAPE, k] * rule[LOW, k]
-    if is_steep(rule, k, log_rate, n, n_max):
-        u0, n, start, _ = steadied(
-            rule, k, n, n_max, u0, model.alpha[k], inverse_kappa, delta, n1, d
-        )
     total, first, second, inverse, ratio, log_ratio = _tilted_sums(
-        model.project_grid[k],
-        n,
-        u0,
-        start,
-        rule[RISE, k],
+        model.project_rule,
+        model.project_nodes,
+        k,
         model.alpha[k],
         inverse_kappa,
         delta,

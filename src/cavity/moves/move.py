@@ -19,8 +19,9 @@ WAITING = 50
 _SMALL = 500
 # What the cheapest try that finds a proposal computes.
 _FEW_EVIDENCES = 20
-# A kind never accepted after the evidences of so many scans keeps this part of its share.
-_IN_VAIN, _KEPT_SHARE = 100, 0.25
+# A kind never accepted after the evidences of so many scans keeps this part of its share. Of more
+# than a thousand observations fewer scans tell, for a try's chance is soon all or nothing there.
+_IN_VAIN, _IN_VAIN_OF_MANY, _KEPT_SHARE = 100, 10, 0.25
 
 
 class Move:
@@ -114,7 +115,8 @@ class Move:
             shares = self.effort * (1.0 + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
-            vain = (self.tally[:, ACCEPTED] == 0) & (self.tally[:, WORK] > _IN_VAIN * n)
+            scans = max(_IN_VAIN * min(1.0, 1000 / n), _IN_VAIN_OF_MANY)
+            vain = (self.tally[:, ACCEPTED] == 0) & (self.tally[:, WORK] > scans * n)
             shares[vain] *= _KEPT_SHARE
             cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
             cost = np.maximum(cost, n * np.array(self.least_cost) + _FEW_EVIDENCES)

@@ -13,16 +13,15 @@ columns go together within them.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, multigammaln
 
 from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
-from cavity.priors.cluster import Common, solve_transposed
+from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity.priors.cluster import solve_transposed
 
 FIXED, DIAGONAL, FULL = 0, 1, 2
 
@@ -91,18 +90,23 @@ def draw_scale(prior, common, rng):
     return True
 
 
-def scale_log_density(prior: ScalePrior, common: Common) -> float:
-    """Log density of the mean covariance under its prior."""
-    diagonal, g, d = np.diag(common.scale), prior.strength, prior.mean.size
-    rate = g / prior.mean
-    if prior.form == FIXED:
-        return 0.0
+def scale_log_density(prior, scale, root):
+    """Log density of the mean covariance under its prior; `root` is room for a matrix."""
+    d, g = prior.mean.shape[0], prior.strength
+    total = 0.0
     if prior.form == DIAGONAL:
-        each = g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(diagonal) - rate * diagonal
-        return float(each.sum())
-    value = 0.5 * (g - d - 1.0) * np.linalg.slogdet(common.scale)[1]
-    value -= 0.5 * (rate * diagonal).sum() + 0.5 * g * (d * math.log(2.0) - np.log(rate).sum())
-    return float(value - _log_multigamma(0.5 * g, d))
-
-
-_log_multigamma = functools.cache(multigammaln)
+        for j in range(d):
+            rate = g / prior.mean[j]
+            total += g * math.log(rate) - math.lgamma(g)
+            total += (g - 1.0) * math.log(scale[j, j]) - rate * scale[j, j]
+        return total
+    for r in range(d):
+        rate = g / prior.mean[r]
+        total += 0.5 * (g * math.log(rate) - rate * scale[r, r])
+        for c in range(r + 1):
+            root[r, c] = scale[r, c]
+    if not cholesky_in_place(root):
+        return -math.inf
+    for r in range(d):
+        total += (g - d - 1.0) * math.log(root[r, r])
+    return total - 0.5 * g * d * math.log(2.0) - log_multigamma(0.5 * g, d)

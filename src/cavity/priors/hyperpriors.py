@@ -13,7 +13,7 @@ import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import Kernels
-from cavity.priors.cluster import common_of, read_common, write_common
+from cavity.priors.cluster import Common, common_of, read_common, write_common
 from cavity.priors.covariance_df import draw_df, spare_log_density
 from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_scale, scale_log_density
 from cavity.priors.mean_spread import SpreadPrior, draw_spread, spread_log_density
@@ -70,7 +70,8 @@ class ClusterHyperpriors(Update):
         self.n_held = n_held
         self._kernels = Kernels()
         self.n_drawn = np.zeros(1, dtype=np.int64)
-        self._room = common_of(np.concatenate([[1.0, d + 2.0], np.zeros(d * (d + 3) // 2)]), d)
+        # Not a number: in line with no prior before the first draw.
+        self._room = common_of(np.full(2 + d * (d + 3) // 2, np.nan), d)
 
     def fresh(self) -> Self:
         """One with room of its own."""
@@ -99,10 +100,19 @@ class ClusterHyperpriors(Update):
                 "to rounding. Leave out columns that repeat others, or fix covariance_prior_scale."
             )
 
+    def _common(self, natural: np.ndarray) -> Common:
+        """What a family's packed prior says: as last drawn, where that is still so."""
+        room = self._room
+        if room.kappa[0] == natural[0] and room.nu[0] == natural[1]:
+            return room
+        return common_of(natural, self.d)
+
     def log_density(self, chain: Chain) -> float:
         """Of what is learned under its priors."""
-        common = common_of(chain.family.prior, self.d)
-        total = scale_log_density(self.scale, common)
+        common = self._common(chain.family.prior)
+        total = 0.0
+        if self.scale.form != FIXED:
+            total += self._kernels.run(scale_log_density, self.scale, common.scale, common.work[0])
         if self.typical > 0.0:
             total += spare_log_density(self.typical, float(common.nu[0]) - self.d - 1.0)
         if self.spread.shape > 0.0:
@@ -111,14 +121,14 @@ class ClusterHyperpriors(Update):
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """All that is learned."""
-        common = common_of(chain.family.prior, self.d)
+        common = self._common(chain.family.prior)
         out: dict[str, np.ndarray] = {}
         if self.scale.form != FIXED:
-            out["covariance_prior_scale"] = np.diag(common.scale).copy()
+            out["covariance_prior_scale"] = common.scale.diagonal().copy()
         if self.typical > 0.0:
             out["covariance_prior_df"] = common.nu[0].copy()
         if self.spread.shape > 0.0:
-            out["mean_prior_centre"] = common.centre
+            out["mean_prior_centre"] = common.centre.copy()
             out["mean_prior_strength"] = common.kappa[0].copy()
         return out
 

@@ -66,5 +66,5 @@ def spread_log_density(prior: SpreadPrior, centre: np.ndarray, kappa: float) -> 
     """Log density of the centre and kappa under their priors."""
     shape, rate, spread = prior
     value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
-    value -= rate * kappa + 0.5 * float(np.square(centre).sum()) / spread**2
+    value -= rate * kappa + 0.5 * float(centre @ centre) / spread**2
     return value - centre.size * math.log(spread * math.sqrt(2.0 * math.pi))

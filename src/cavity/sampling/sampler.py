@@ -233,9 +233,12 @@ class PartitionSampler:
         used = self.n_allowed
         if prior_is_open(self.prior):
             used = int(np.flatnonzero(self.counts).max(initial=0)) + 1
+        empty = self.counts[:used] == 0
+        some_empty = bool(empty.any())
         for name in self.cluster_parameters:
             values = np.array(out[name][:used])
-            values[self.counts[:used] == 0] = np.nan
+            if some_empty:
+                values[empty] = np.nan
             out[name] = values
         if not self.marginal:
             out["log_likelihood"] = np.array(self._log_likelihood)
