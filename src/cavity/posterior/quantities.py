@@ -38,8 +38,12 @@ def named(
 
 
 def scalar_parameters(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Parameters that are one number in each draw, also those that all clusters share."""
-    return scalars(posterior.parameters, posterior.cluster_parameters)
+    """Parameters that are one number in each draw, also those that all clusters share.
+
+    In the data's units; what becomes every observation's own there is in those of the model.
+    """
+    found = scalars(posterior.parameters, posterior.cluster_parameters)
+    return scalars(posterior.drawn, posterior.cluster_parameters) | found
 
 
 def scalars(

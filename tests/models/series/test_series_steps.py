@@ -10,11 +10,11 @@ from scipy import stats
 
 from cavity.models.series.draws import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
 from cavity.models.series.state import factor_series
-from cavity.models.series.steps import SharedSteps
+from cavity.models.series.steps import BEGINNING, SharedSteps
 
-NONE = np.zeros(0)
+ONE = np.ones(1)
 LEARNED = SeriesPriors(
-    3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE, a=Hyperprior(True, 1.5, 2.0, 0.1)
+    3.0, 0.2, 3.0, 1.0, 0 * ONE, ONE, 4 * ONE, 0.3 * ONE, a=Hyperprior(True, 1.5, 2.0, 0.1)
 )
 STATED = LEARNED._replace(a=KNOWN)
 STEP = np.array([0.3, 0.4, -0.2])
@@ -61,10 +61,10 @@ def test_the_gain_is_the_priors_ratio_times_the_jacobian(priors, backwards):
     def moved(values):
         one = parameters([0.9, -0.2, 0.7])
         write(one, values, learned)
-        steps.take(one, step, backwards=backwards)
+        steps.take(one, ONE.copy(), step, backwards=backwards)
         return read(one, learned)
 
-    gain = steps.take(own, step, backwards=backwards)
+    gain = steps.take(own, ONE.copy(), step, backwards=backwards)
     sides = 1e-6 * np.eye(start.size)
     columns = [(moved(start + side) - moved(start - side)) / 2e-6 for side in sides]
     volume = math.log(abs(np.linalg.det(columns)))
@@ -76,19 +76,38 @@ def test_the_gain_is_the_priors_ratio_times_the_jacobian(priors, backwards):
 def test_the_way_back_takes_the_other_order(backwards):
     steps, own = SharedSteps(LEARNED), parameters([0.9, -0.2, 0.7])
     start = read(own, True)
-    gain = steps.take(own, STEP, backwards=backwards)
-    assert steps.take(own, -STEP, backwards=not backwards) == pytest.approx(-gain, abs=1e-10)
+    gain = steps.take(own, ONE, STEP, backwards=backwards)
+    assert steps.take(own, ONE, -STEP, backwards=not backwards) == pytest.approx(-gain, abs=1e-10)
     np.testing.assert_allclose(read(own, True), start, rtol=1e-12)
     # In the same order it does not lead back: this is why a coin decides the order.
-    steps.take(own, STEP, backwards=backwards)
-    steps.take(own, -STEP, backwards=backwards)
+    steps.take(own, ONE, STEP, backwards=backwards)
+    steps.take(own, ONE, -STEP, backwards=backwards)
     assert np.abs(read(own, True) - start).max() > 1e-4
+
+
+def test_steps_of_the_beginning_have_the_priors_ratio():
+    """Both are symmetric in the logarithm of a variance, and go together or not at all."""
+    steps, own, spread = SharedSteps(LEARNED, BEGINNING), parameters([0.9, 0.7]), 0.4 * ONE
+
+    def log_prior_of_logs():
+        start = stats.invgamma(LEARNED.var_x0_shape, scale=LEARNED.var_x0_scale)
+        levels = stats.invgamma(4.0, scale=0.3)
+        values = own.var_x0[0], spread[0]
+        return start.logpdf(values[0]) + levels.logpdf(values[1]) + np.log(values).sum()
+
+    before = log_prior_of_logs()
+    gain = steps.take(own, spread, np.array([0.5, -0.8]))
+    assert gain == pytest.approx(log_prior_of_logs() - before, abs=1e-12)
+    assert spread[0] == pytest.approx(0.4 * math.exp(-0.8))
+    assert steps.directions(EVERYTHING, levels=True) == [0, 1]
+    assert steps.directions(EVERYTHING) == []
+    assert steps.directions(EVERYTHING._replace(var_x0=False), levels=True) == []
 
 
 def test_near_a_unit_root_no_step_leads_beyond_it():
     steps, own = SharedSteps(LEARNED), parameters([0.9999, 0.998, 0.9])
     for _ in range(5):
-        assert steps.take(own, np.array([0.0, 1.0, 0.0])) > -math.inf
+        assert steps.take(own, ONE, np.array([0.0, 1.0, 0.0])) > -math.inf
     assert own.a.max() < 1.0
 
 
@@ -101,8 +120,9 @@ def test_steps_adapt_to_the_density_and_then_stay():
         return -0.5 * (math.log(own.var_x[0]) / 0.01) ** 2
 
     before, accepted, after_tuning = density(), 0, None
+    places = steps.directions(EVERYTHING)
     for number in range(900):
-        took, before = steps.attempt(own, EVERYTHING, before, density, rng)
+        took, before = steps.attempt(own, ONE, places, before, density, rng)
         if number == 400:
             after_tuning = steps.tuning[0], steps.metric.copy()
         accepted += took and number > 400

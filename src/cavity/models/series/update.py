@@ -20,7 +20,7 @@ from cavity.models.series.common import (
     draw_common_given_states,
     draw_common_jointly,
 )
-from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
+from cavity.models.series.densities import log_normal
 from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
@@ -31,6 +31,7 @@ from cavity.models.series.moves import (
     shift_autoregressions,
     state_sums,
 )
+from cavity.models.series.prior_density import log_prior_of_series
 from cavity.models.series.refresh import (
     draw_factorised,
     draw_factors_given_states,
@@ -40,12 +41,12 @@ from cavity.models.series.refresh import (
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries, SeriesParameters
-from cavity.models.series.steps import SharedSteps
-from cavity.models.series.tails import draw_tails, log_density_of_tails
+from cavity.models.series.steps import BEGINNING, DYNAMICS, SharedSteps
+from cavity.models.series.tails import draw_tails, log_density_of_df, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
-_TRIES = 2  # steps of what all series share, in one sweep
+_TRIES = (2, 1)  # steps of what all series share, in one sweep: each block of `steps`
 
 
 class SeriesUpdate(Update):
@@ -96,7 +97,8 @@ class SeriesUpdate(Update):
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
-        self.steps = SharedSteps(priors)
+        self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
+        self.steps = SharedSteps(priors, DYNAMICS), SharedSteps(priors, BEGINNING)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -155,17 +157,17 @@ class SeriesUpdate(Update):
     ) -> None:
         """Move what all series share, then draw factors and coefficients; states are out.
 
-        The means of the coefficients are drawn, and var_x and the population of the a_i moved
+        The means of the coefficients are drawn, and variances and the population of the a_i moved
         (`SharedSteps`), with the factors integrated out as well.
         """
         n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
         c = self._coefficients(model, moving)
-        matrices = self.matrices
+        matrices, tried = self.matrices
         products, eta = np.empty(matrices.shape[2]), np.empty(n_times)
         nothing = mean_equations(0, n_times)
 
         def density() -> float:
-            return marginal_likelihood(model, z, counts, c, nothing, matrices, products)
+            return marginal_likelihood(model, z, counts, c, nothing, tried, products)
 
         def draw_factors() -> None:
             nonlocal c
@@ -179,23 +181,31 @@ class SeriesUpdate(Update):
             # Labels were drawn with the clusters' factors integrated out: these come first.
             draw_factors()
             draw_common_jointly(model, z, parameters, matrices[0], products, rng)
-        equations = mean_equations(p if c.free else 0, n_times)
+        fresh = len(matrices) == counts.size  # whether all that they say can be kept
+        equations = mean_equations(p if c.free else 0, n_times, len(matrices))
         before = marginal_likelihood(model, z, counts, c, equations, matrices, products)
         if c.free and not math.isfinite(before):
             # Series that know their factor to the last digit leave none to take levels out with:
             # these are then drawn given the factors, and factors given these.
             c = c._replace(free=False)
-            before = density()
+            before = marginal_likelihood(model, z, counts, c, nothing, matrices, products)
         if c.free and np.linalg.eigvalsh(equations.information)[0] >= 0.0:
             # The condition fails by rounding alone, and does not depend on the means themselves.
+            old = c.centre.copy()
             before += draw_means(
                 c, equations, self.priors.beta_mean, self.priors.beta_precision, rng
             )
-        fresh = False  # whether the matrices are those of the parameters as they are
-        for _ in range(_TRIES if self.steps.directions(moving) else 0):
-            accepted, before = self.steps.attempt(model.own, moving, before, density, rng)
-            fresh = accepted and len(matrices) == counts.size
-        if fresh:
+            matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
+        levels = c.free and p > model.cells.covariates.shape[2]
+        for steps, tries in zip(self.steps, _TRIES, strict=True):
+            places = steps.directions(moving, levels=levels)
+            for _ in range(tries if places else 0):
+                accepted, before = steps.attempt(
+                    model.own, self.hyper[1], places, before, density, rng
+                )
+                if accepted:
+                    matrices, tried = tried, matrices
+        if fresh and math.isfinite(before):
             draw_factorised(counts, parameters, matrices, eta, rng)
             draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
         else:
@@ -225,7 +235,7 @@ class SeriesUpdate(Update):
             np.empty(model.cells.y.shape[1] + 1), self.last, self.states, self.sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
-            draw_tails(model, self.n_cells, self.learn_df, rng)
+            self.gain[0] = draw_tails(model, self.n_cells, self.learn_df, rng)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Make room for more clusters."""
@@ -236,16 +246,43 @@ class SeriesUpdate(Update):
         common = bool(model.own.common.size)
         self.sums: StateSums = state_sums(n_times, n_slots, common=common)
         n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
-        self.matrices = information_matrix(n_times if self.joint else 1, n_kept)
+        # One set for the parameters as they are, one for those that are tried.
+        self.matrices = information_matrix(n_times if self.joint else 1, 2, n_kept)
 
     # ------------------------------------------------------------------ what a draw says
 
     def log_density(self, chain: Chain) -> float:
         """Of the parameters that move."""
-        total = log_prior_of_series(chain.model.own, self.hyper, self.priors, self.moving)
+        total = self._log_prior(chain.model.own)
+        if self.moving.beta:
+            total += log_normal(chain.model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
         if chain.model.own.tails.size:
-            total += log_density_of_tails(chain.model, self.learn_df)
+            total += log_density_of_tails(chain.model)
         return total
+
+    def log_collapsed(self, chain: Chain) -> float | None:
+        """Of data and parameters; factors, states, coefficients and weights are out, where joint.
+
+        The weights are by one draw of them: exact for Gaussian noise, for Student-t noise on
+        average (`cavity.models.series.tails`).
+        """
+        if not self.joint:
+            return None
+        model, z, counts = chain.model, chain.z, chain.counts
+        n_times = model.cells.y.shape[1]
+        matrices = self.matrices[0]
+        given = mean_equations(0, n_times), matrices, np.empty(matrices.shape[2])
+        c = self._coefficients(model, self.moving)
+        total = marginal_likelihood(model, z, counts, c, *given)
+        if c.free and not math.isfinite(total):
+            total = marginal_likelihood(model, z, counts, c._replace(free=False), *given)
+            total += log_normal(model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
+        return float(total + self._log_prior(model.own) + self.gain[0])
+
+    def _log_prior(self, own: SeriesParameters) -> float:
+        """Of what is neither a coefficient nor the weight of a cell."""
+        total = log_prior_of_series(own, self.hyper, self.priors, self.moving)
+        return total + log_density_of_df(own.df[0]) if self.learn_df else total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Parameters of a kept draw, in the model's units; the many in single precision."""
@@ -304,8 +341,11 @@ class SeriesUpdate(Update):
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
-            "tuning": self.steps.tuning.copy(),
-            "metric": self.steps.metric.copy(),
+            **{
+                f"{name}{block}": getattr(steps, name).copy()
+                for block, steps in enumerate(self.steps)
+                for name in ("tuning", "metric")
+            },
             "progress": np.array([self.n_kept, self.n_done]),
         }
 
@@ -313,9 +353,10 @@ class SeriesUpdate(Update):
         """Continue from ``arrays``."""
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
-        for name in ("tuning", "metric"):
-            array = getattr(self.steps, name)
-            setattr(self.steps, name, fitting(saved_array(arrays, name), array, name))
+        for block, steps in enumerate(self.steps):
+            for name in ("tuning", "metric"):
+                found = saved_array(arrays, f"{name}{block}")
+                setattr(steps, name, fitting(found, getattr(steps, name), name))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
@@ -323,6 +364,7 @@ class SeriesUpdate(Update):
 
 _CHANGING = (
     "hyper",
+    "gain",
     "last",
     "states",
     "trend_mean",
@@ -330,31 +372,3 @@ _CHANGING = (
     "trend_cross",
     "beta_mean",
 )
-
-
-def log_prior_of_series(
-    own: SeriesParameters, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
-) -> float:
-    """Log prior density of the parameters that move."""
-    total = 0.0
-    a_mean, a_precision, loading_mean, loading_precision = own.population
-    if moving.a:
-        if a_precision > 0:
-            root = math.sqrt(a_precision)
-            total += log_normal(own.a, a_mean, a_precision)
-            total -= own.a.size * log_mass((-1 - a_mean) * root, (1 - a_mean) * root)
-        else:
-            total -= own.a.size * math.log(2.0)
-    if moving.loading:
-        total += log_normal(own.loading, loading_mean, loading_precision)
-    if moving.var_x:
-        total += log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
-    if moving.var_x0:
-        total += log_inverse_gamma(own.var_x0, prior.var_x0_shape, prior.var_x0_scale)
-    if moving.var_y:
-        total += log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
-    if moving.beta and own.beta.shape[1]:
-        total += log_normal(own.beta, hyper[0], 1.0 / hyper[1])
-        total += log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
-        total += log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
-    return total
