@@ -1,15 +1,18 @@
 """Puts the results of all experiments on one page, with the figures beside it.
 
 ``python -m reproduction.page RESULTS DOCS`` reads the folders that ``python -m reproduction NAME
---out RESULTS/NAME`` left and writes ``DOCS/reproduction.md`` and ``DOCS/reproduction/*``.
+--out RESULTS/NAME`` left and writes ``DOCS/reproduction.md`` and ``DOCS/reproduction/*``. Of an
+experiment without a folder the page keeps what it says.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from reproduction import EXPERIMENTS, get_experiment
 
@@ -25,7 +28,9 @@ changes a ranking of the paper, the table says so.
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """Write the page from the experiments that have results; return its path."""
+    """Write the page anew for the experiments that have results; return its path."""
+    path = docs / "reproduction.md"
+    before = path.read_text() if path.exists() else ""
     figures = docs / "reproduction"
     figures.mkdir(parents=True, exist_ok=True)
     parts = [HEAD]
@@ -34,6 +39,13 @@ def write_page(results: Path, docs: Path) -> Path:
     for name in EXPERIMENTS:
         folder = results / name
         if not (folder / "verdicts.json").exists():
+            kept = _kept(name, before)
+            if kept is not None:
+                times.append(kept.row)
+                total += 60.0 * kept.minutes
+                parts.append(kept.section)
+                # What the head says of earlier runs is still true of them.
+                parts[0] = before[: before.index("## What it took")].rstrip() + "\n"
             continue
         summary = json.loads((folder / "verdicts.json").read_text())
         if summary["quick"]:
@@ -46,9 +58,25 @@ def write_page(results: Path, docs: Path) -> Path:
     times += [f"| together | | {total / 60:.1f} min |", ""]
     times.append("With `--jobs 2` on two cores, each takes a little over half of its time.")
     text = "\n".join([parts[0], "## What it took", "", *times, "", *parts[1:]])
-    path = docs / "reproduction.md"
     path.write_text(text)
     return path
+
+
+class _Kept(NamedTuple):
+    """What a page says of one experiment."""
+
+    section: str
+    row: str  # of the table of times
+    minutes: float
+
+
+def _kept(name: str, page: str) -> _Kept | None:
+    """What the page says of an experiment; None if it has none."""
+    section = re.search(rf"^## {re.escape(name)}\n.*?(?=^## |\Z)", page, re.S | re.M)
+    row = re.search(rf"^\| \[{re.escape(name)}\].*\| ([0-9.]+) min \|$", page, re.M)
+    if section is None or row is None:
+        return None
+    return _Kept(section[0].rstrip("\n") + "\n", row[0], float(row[1]))
 
 
 def _section(name: str, folder: Path, figures: Path) -> str:

@@ -210,6 +210,8 @@ def test_page_of_all_results(tmp_path):
     assert "| the error is zero at r = 0 |" in text
     assert "(reproduction/convergence-flat.png)" in text
     assert (tmp_path / "docs" / "reproduction" / "convergence-flat.svg").exists()
+    # An experiment that was not run again keeps what the page says of it.
+    assert write_page(tmp_path / "nothing", tmp_path / "docs").read_text() == text
     reproduce("convergence", results / "convergence", quick=True, progress=False)
     with pytest.raises(ValueError, match="holds a quick run"):
         write_page(results, tmp_path / "docs")

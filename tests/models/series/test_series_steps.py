@@ -10,7 +10,7 @@ from scipy import stats
 
 from cavity.models.series.draws import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
 from cavity.models.series.state import factor_series
-from cavity.models.series.steps import BEGINNING, SharedSteps
+from cavity.models.series.steps import BEGINNING, DYNAMICS, SharedSteps
 
 ONE = np.ones(1)
 LEARNED = SeriesPriors(
@@ -104,6 +104,40 @@ def test_steps_of_the_beginning_have_the_priors_ratio():
     assert steps.directions(EVERYTHING._replace(var_x0=False), levels=True) == []
 
 
+def drawn_from_the_prior(steps, n):
+    """Variances that many steps visit where the data say nothing, thinned."""
+    rng, own, spread = np.random.default_rng(4), parameters([0.5, 0.2]), 0.4 * ONE
+    ways, out = steps.directions(EVERYTHING, levels=True), []
+    for number in range(n):
+        steps.attempt(own, spread, ways, 0.0, lambda: 0.0, rng)
+        if number > 500 and number % 20 == 0:
+            out.append([own.var_x0[0], spread[0]])
+    return np.array(out)
+
+
+def test_walks_and_leaps_visit_what_they_should(monkeypatch):
+    """False alarm below 1e-4; leaps taken as if they were walks are noticed."""
+    start = stats.invgamma(LEARNED.var_x0_shape, scale=LEARNED.var_x0_scale)
+    levels = stats.invgamma(4.0, scale=0.3)
+    found = drawn_from_the_prior(SharedSteps(LEARNED, BEGINNING), 30_000)
+    for values, reference in zip(found.T, (start, levels), strict=True):
+        assert stats.kstest(values, reference.cdf).pvalue > 5e-5
+    leap = SharedSteps._leap
+    monkeypatch.setattr(SharedSteps, "_leap", lambda *given: (leap(*given)[0], 0.0))
+    found = drawn_from_the_prior(SharedSteps(LEARNED, BEGINNING), 30_000)
+    assert stats.kstest(found[:, 1], levels.cdf).pvalue < 5e-5
+
+
+def test_a_place_is_where_steps_lead():
+    cases = (LEARNED, DYNAMICS, STEP), (STATED, DYNAMICS, STEP * [1, 1, 0])
+    for priors, block, step in (*cases, (LEARNED, BEGINNING, STEP[:2])):
+        steps, own, spread = SharedSteps(priors, block), parameters([0.9, -0.2]), 0.4 * ONE
+        ways = np.flatnonzero(step)
+        before = steps.place(own, spread)
+        steps.take(own, spread, step)
+        np.testing.assert_allclose((steps.place(own, spread) - before)[ways], step[ways])
+
+
 def test_near_a_unit_root_no_step_leads_beyond_it():
     steps, own = SharedSteps(LEARNED), parameters([0.9999, 0.998, 0.9])
     for _ in range(5):
@@ -120,9 +154,9 @@ def test_steps_adapt_to_the_density_and_then_stay():
         return -0.5 * (math.log(own.var_x[0]) / 0.01) ** 2
 
     before, accepted, after_tuning = density(), 0, None
-    places = steps.directions(EVERYTHING)
+    ways = steps.directions(EVERYTHING)
     for number in range(900):
-        took, before = steps.attempt(own, ONE, places, before, density, rng)
+        took, before = steps.attempt(own, ONE, ways, before, density, rng)
         if number == 400:
             after_tuning = steps.tuning[0], steps.metric.copy()
         accepted += took and number > 400

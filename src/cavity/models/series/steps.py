@@ -13,24 +13,32 @@ Of the dynamics (`DYNAMICS`):
 Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of var_x0 and of the
 variance of the levels. Near a unit root a state never forgets where it began, and the two are
 hardly told apart.
+
+Steps are of two kinds: a random walk and, three times in four once the chain has warmed up, leaps,
+which propose from a normal distribution about where the chain has been, whatever the present
+place. A leap is worth two steps of the walk or more; where it does not fit, the walk goes on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from cavity.core.arrays import fitting, saved_array
 from cavity.models.series.densities import log_mass
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors
 from cavity.models.series.state import A_MEAN, A_PRECISION, SeriesParameters
 
+_ADAPTED = ("tuning", "metric", "places")
 VAR_X, SHIFT, SPREAD, START, LEVELS = 0, 1, 2, 3, 4
 DYNAMICS, BEGINNING = (VAR_X, SHIFT, SPREAD), (START, LEVELS)
 _FIRST = (0.2, 0.2, 0.3, 0.3, 0.3)  # steps of each before anything is known
 _TUNED = 300  # tries in which a step size adapts
 _MEASURED = (60, 160)  # tries at which its metric is measured
+_WATCHED = 100  # tries before the places that leaps are made from are noted, until _TUNED
+_WIDENED = 1.5  # variance of leaps over that of the places
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
 
@@ -49,6 +57,9 @@ class SharedSteps:
         Scale of the steps, and number of tries.
     metric : (d, d) array
         Steps of the directions per unit step.
+    places : (d + 2, d) array
+        Number of places that were noted (all of the first row), their mean, and the sums of
+        products about it.
     """
 
     def __init__(self, priors: SeriesPriors, block: tuple[int, ...] = DYNAMICS) -> None:
@@ -56,9 +67,21 @@ class SharedSteps:
         self.block = block
         self.tuning = np.array([1.0, 0.0])
         self.metric = np.diag([_FIRST[kind] for kind in block])
+        self.places = np.zeros((len(block) + 2, len(block)))
+        self._root: np.ndarray | None = None  # of the covariance of leaps; follows from the places
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of what has adapted, for a checkpoint."""
+        return {name: getattr(self, name).copy() for name in _ADAPTED}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from ``arrays``."""
+        for name in _ADAPTED:
+            setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+        self._root = None
 
     def directions(self, moving: Moving, *, levels: bool = False) -> list[int]:
-        """Places in the block of those that may be taken; `levels`: series have levels to draw."""
+        """Which of the block may be taken, as indices; `levels`: series have levels to draw."""
         together = levels and moving.beta and moving.var_x0
         allowed = {
             VAR_X: moving.var_x,
@@ -67,13 +90,13 @@ class SharedSteps:
             START: together,
             LEVELS: together,
         }
-        return [place for place, kind in enumerate(self.block) if allowed[kind]]
+        return [way for way, kind in enumerate(self.block) if allowed[kind]]
 
     def attempt(
         self,
         own: SeriesParameters,
         spread: np.ndarray,
-        places: list[int],
+        ways: list[int],
         before: float,
         density: Callable[[], float],
         rng: np.random.Generator,
@@ -84,7 +107,7 @@ class SharedSteps:
         ----------
         spread : (p,) array
             Variances of the coefficients, that of the levels first.
-        places : list of int
+        ways : list of int
             What ``directions`` gave.
         before : float
             ``density()`` at the present parameters.
@@ -93,14 +116,20 @@ class SharedSteps:
         """
         tries = int(self.tuning[1])
         if tries in _MEASURED:
-            self._measure(own, spread, places, density)
+            self._measure(own, spread, ways, density)
+        here = self.place(own, spread)
+        if _WATCHED <= tries < _TUNED:
+            self._note(here)
         step = np.zeros(len(self.block))
-        step[places] = rng.standard_normal(len(places))
+        step[ways] = rng.standard_normal(len(ways))
         old = _kept(own, spread)
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
-        step = self.tuning[0] * (self.metric @ step)
-        gain = self.take(own, spread, step, backwards=backwards)
+        if tries >= _TUNED and tries % 4:
+            step, chance = self._leap(here, step, ways)
+        else:
+            step, chance = self.tuning[0] * (self.metric @ step), 0.0
+        gain = chance + self.take(own, spread, step, backwards=backwards)
         accepted, after = False, before
         if gain > -math.inf:
             after = density()
@@ -112,15 +141,58 @@ class SharedSteps:
         self.tuning[1] += 1.0
         if tries < _TUNED:
             since = tries - max(begun for begun in (0, *_MEASURED) if begun <= tries)
-            excess = accepted - _WANTED[len(places)]
+            excess = accepted - _WANTED[len(ways)]
             self.tuning[0] *= math.exp(excess / math.sqrt(since + 1.0))
         return accepted, after
+
+    def place(self, own: SeriesParameters, spread: np.ndarray) -> np.ndarray:
+        """Where the parameters stand: a step adds to it, whatever the order of its directions."""
+        mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
+        if not self.priors.a.learned:
+            # Nothing but the a_i shifts then, and they alone say where they are.
+            mean, precision = math.tanh(float(np.arctanh(own.a).mean())), 1.0
+        at = {}
+        if VAR_X in self.block:
+            at[VAR_X] = math.log(own.var_x[0])
+            at[SHIFT] = math.atanh(mean)
+            at[SPREAD] = -0.5 * math.log(precision) - math.log((1.0 - mean) * (1.0 + mean))
+        else:
+            at[START] = math.log(own.var_x0[0])
+            at[LEVELS] = math.log(spread[0])
+        return np.array([at[kind] for kind in self.block])
+
+    def _note(self, here: np.ndarray) -> None:
+        """Take a place into the mean and the products."""
+        count, mean, products = self.places[0], self.places[1], self.places[2:]
+        away = here - mean
+        count += 1.0
+        mean += away / count
+        products += np.outer(away, here - mean)
+
+    def _leap(
+        self, here: np.ndarray, noise: np.ndarray, ways: list[int]
+    ) -> tuple[np.ndarray, float]:
+        """A step from here by standard normal noise, and log chance of the way back over it."""
+        if self._root is None:
+            covariance = _WIDENED * self.places[2:] / (self.places[0, 0] - 1.0)
+            self._root = np.zeros_like(covariance)
+            some = np.ix_(ways, ways)
+            if np.linalg.eigvalsh(covariance[some])[0] > 1e-12:
+                self._root[some] = np.linalg.cholesky(covariance[some])
+        step = np.zeros(len(self.block))
+        root = self._root[np.ix_(ways, ways)]
+        if not root[0, 0]:
+            return step, -math.inf  # it has never moved
+        away = here[ways] - self.places[1, ways]
+        step[ways] = root @ noise[ways] - away
+        old = np.linalg.solve(root, away)
+        return step, 0.5 * float(noise @ noise - old @ old)
 
     def _measure(
         self,
         own: SeriesParameters,
         spread: np.ndarray,
-        places: list[int],
+        ways: list[int],
         density: Callable[[], float],
     ) -> None:
         """Set the metric of the steps by the curvature of the log posterior here."""
@@ -128,35 +200,35 @@ class SharedSteps:
         size = len(self.block)
         width = 0.5 * np.sqrt((self.metric**2).sum(axis=1))
 
-        def height(*ways: tuple[int, float]) -> float:
+        def height(*signs: tuple[int, float]) -> float:
             step = np.zeros(size)
-            for place, sign in ways:
-                step[place] = sign * width[place]
+            for way, sign in signs:
+                step[way] = sign * width[way]
             value = self.take(own, spread, step)
             if value > -math.inf:
                 value += density()
             _put_back(own, spread, old)
             return value
 
-        pairs = [(one, other) for row, one in enumerate(places) for other in places[:row]]
-        ways = [[(place, 1.0)] for place in places] + [
+        pairs = [(one, other) for row, one in enumerate(ways) for other in ways[:row]]
+        trials = [[(way, 1.0)] for way in ways] + [
             [(one, 1.0), (other, 1.0)] for one, other in pairs
         ]
-        up = np.array([height(*way) for way in ways])
-        down = np.array([height(*((place, -1.0) for place, _ in way)) for way in ways])
+        up = np.array([height(*trial) for trial in trials])
+        down = np.array([height(*((way, -1.0) for way, _ in trial)) for trial in trials])
         fall = 2.0 * height() - up - down  # twice the loss of a step, there and back
         if not np.isfinite(fall).all():
             return
-        curvature = np.diag(fall[: len(places)])
-        for (one, other), both in zip(pairs, fall[len(places) :], strict=True):
-            row, column = places.index(one), places.index(other)
+        curvature = np.diag(fall[: len(ways)])
+        for (one, other), both in zip(pairs, fall[len(ways) :], strict=True):
+            row, column = ways.index(one), ways.index(other)
             across = 0.5 * (both - curvature[row, row] - curvature[column, column])
             curvature[row, column] = curvature[column, row] = across
         if np.linalg.eigvalsh(curvature)[0] > 1e-3:
             metric = np.zeros((size, size))
-            metric[np.ix_(places, places)] = np.linalg.cholesky(np.linalg.inv(curvature))
+            metric[np.ix_(ways, ways)] = np.linalg.cholesky(np.linalg.inv(curvature))
             self.metric = width[:, None] * metric
-            self.tuning[0] = 2.4 / math.sqrt(len(places))
+            self.tuning[0] = 2.4 / math.sqrt(len(ways))
 
     # ------------------------------------------------------------------ one step
 

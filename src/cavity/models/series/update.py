@@ -198,10 +198,10 @@ class SeriesUpdate(Update):
             matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
         levels = c.free and p > model.cells.covariates.shape[2]
         for steps, tries in zip(self.steps, _TRIES, strict=True):
-            places = steps.directions(moving, levels=levels)
-            for _ in range(tries if places else 0):
+            ways = steps.directions(moving, levels=levels)
+            for _ in range(tries if ways else 0):
                 accepted, before = steps.attempt(
-                    model.own, self.hyper[1], places, before, density, rng
+                    model.own, self.hyper[1], ways, before, density, rng
                 )
                 if accepted:
                     matrices, tried = tried, matrices
@@ -342,9 +342,9 @@ class SeriesUpdate(Update):
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
             **{
-                f"{name}{block}": getattr(steps, name).copy()
+                f"steps{block}.{name}": values
                 for block, steps in enumerate(self.steps)
-                for name in ("tuning", "metric")
+                for name, values in steps.arrays().items()
             },
             "progress": np.array([self.n_kept, self.n_done]),
         }
@@ -354,9 +354,9 @@ class SeriesUpdate(Update):
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         for block, steps in enumerate(self.steps):
-            for name in ("tuning", "metric"):
-                found = saved_array(arrays, f"{name}{block}")
-                setattr(steps, name, fitting(found, getattr(steps, name), name))
+            prefix = f"steps{block}."
+            names = (name for name in arrays if name.startswith(prefix))
+            steps.restore({name.removeprefix(prefix): arrays[name] for name in names})
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
