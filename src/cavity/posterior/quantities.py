@@ -24,7 +24,9 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     ['number of clusters', 'largest cluster', 'entropy of sizes']
     """
     sizes = (posterior.n_occupied, posterior.largest_cluster, posterior.size_entropy)
-    return named(posterior.log_joint, sizes) | scalar_parameters(posterior)
+    # What becomes every observation's own in the data's units is followed in those of the model.
+    drawn = scalars(posterior.drawn, posterior.cluster_parameters)
+    return named(posterior.log_joint, sizes) | drawn | scalar_parameters(posterior)
 
 
 def named(
@@ -38,12 +40,8 @@ def named(
 
 
 def scalar_parameters(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Parameters that are one number in each draw, also those that all clusters share.
-
-    In the data's units; what becomes every observation's own there is in those of the model.
-    """
-    found = scalars(posterior.parameters, posterior.cluster_parameters)
-    return scalars(posterior.drawn, posterior.cluster_parameters) | found
+    """Parameters that are one number in each draw, also those that all clusters share."""
+    return scalars(posterior.parameters, posterior.cluster_parameters)
 
 
 def scalars(

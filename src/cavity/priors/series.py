@@ -49,11 +49,11 @@ class SeriesPrior:
 
     a: tuple[float, ...] = (1.0, 1.0, 0.0001)
     loading: tuple[float, ...] = (1.0, 2.0, 0.25)
-    var_x: tuple[float, float] = (1.0, 0.001)
+    var_x: tuple[float, float] = (1.0, 0.01)
     var_y: tuple[float, float] = (1.0, 0.1)
     intercept: tuple[float, float, float] = (1.0, 1.0, 0.05)
     beta: tuple[float, float, float] = (1.0, 2.0, 0.1)
-    var_x0: tuple[float, float] = (1.0, 0.2)
+    var_x0: tuple[float, float] = (2.0, 1.0)
     common: tuple[float, ...] = (1.0, 2.0, 0.05)
 
     def __post_init__(self) -> None:
