@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import series_oracle as oracle
 from builders import series_chain
-from scipy import stats
+from scipy import linalg, stats
 
 from cavity.core.compile import jit
 from cavity.models.series import coefficients as module
@@ -116,6 +116,31 @@ def test_means_are_drawn_from_their_posterior():
     z = (out - expected) @ np.linalg.cholesky(information)
     for j in range(2):
         assert stats.kstest(z[:, j], "norm").pvalue > LEVEL
+
+
+def test_means_are_integrated_out():
+    """Against the dense Gaussian of all observations, means among the unknown."""
+    m, rows, c = case(2, True)
+    prior_mean, prior_precision = np.array([0.4, -0.2]), np.array([1.0, 2.5])
+
+    def both(spread):
+        c.spread[:] = spread
+        equations = module.mean_equations(2, T)
+        got = evidence(m, c, equations)[0]
+        got += module.log_without_means(c, equations, prior_mean, prior_precision)
+        zero, dense_total, U = c._replace(centre=0 * c.centre), [], []
+        for k in range(3):
+            response, total, _ = dense(m, rows, np.flatnonzero(k == Z), zero)
+            dense_total.append((response, total))
+            U.append(rows[np.isin(rows[:, 0], np.flatnonzero(k == Z))][:, 3:])
+        covariance = linalg.block_diag(*[total for _, total in dense_total])
+        design = np.concatenate(U)
+        covariance = covariance + design @ np.diag(1 / prior_precision) @ design.T
+        response = np.concatenate([r for r, _ in dense_total]) - design @ prior_mean
+        return got, stats.multivariate_normal(np.zeros(len(response)), covariance).logpdf(response)
+
+    one, other = both([0.5, 1.2]), both([2.0, 0.3])
+    assert one[0] - other[0] == pytest.approx(one[1] - other[1], abs=1e-6)
 
 
 @jit

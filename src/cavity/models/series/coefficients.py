@@ -225,6 +225,27 @@ def close_equations(matrix, equations, slopes):
                 equations.information[o, j] -= total
 
 
+def log_without_means(
+    c: Coefficients,
+    equations: MeanEquations,
+    prior_mean: np.ndarray,
+    prior_precision: np.ndarray,
+) -> float:
+    """What the log density gains when the means are integrated out, but for a constant.
+
+    Minus infinity where rounding leaves no equations to integrate by.
+    """
+    information = equations.information + np.diag(prior_precision)
+    if not np.linalg.eigvalsh(equations.information)[0] >= 0.0:
+        return -math.inf
+    away = prior_mean - c.centre
+    pull = equations.pull + prior_precision * away
+    root = np.linalg.cholesky(information)
+    half = np.linalg.solve(root, pull)
+    prior = float(away @ (prior_precision * away))
+    return 0.5 * (float(half @ half) - prior) - float(np.log(np.diag(root)).sum())
+
+
 def draw_means(
     c: Coefficients,
     equations: MeanEquations,

@@ -10,9 +10,11 @@ import numpy as np
 from cavity.core.arrays import fitting, saved_array
 from cavity.models.series.coefficients import (
     Coefficients,
+    MeanEquations,
     coefficients,
     draw_all_coefficients,
     draw_means,
+    log_without_means,
     mean_equations,
 )
 from cavity.models.series.common import (
@@ -46,7 +48,8 @@ from cavity.models.series.tails import draw_tails, log_density_of_df, log_densit
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
-_TRIES = (2, 1)  # steps of what all series share, in one sweep: each block of `steps`
+# Steps of what all series share, in one sweep: each block of `steps`.
+_TRIES_OF_DYNAMICS, _TRIES_OF_BEGINNING = 2, 1
 
 
 class SeriesUpdate(Update):
@@ -98,7 +101,8 @@ class SeriesUpdate(Update):
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
         self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
-        self.steps = SharedSteps(priors, DYNAMICS), SharedSteps(priors, BEGINNING)
+        self.dynamics = SharedSteps(priors, DYNAMICS)
+        self.beginning = SharedSteps(priors, BEGINNING)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -157,17 +161,21 @@ class SeriesUpdate(Update):
     ) -> None:
         """Move what all series share, then draw factors and coefficients; states are out.
 
-        The means of the coefficients are drawn, and variances and the population of the a_i moved
-        (`SharedSteps`), with the factors integrated out as well.
+        Factors and coefficients are integrated out of all steps (`SharedSteps`), and of those of
+        the beginning the means of the coefficients too, which are then drawn.
         """
         n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
         c = self._coefficients(model, moving)
         matrices, tried = self.matrices
         products, eta = np.empty(matrices.shape[2]), np.empty(n_times)
         nothing = mean_equations(0, n_times)
+        prior = self.priors.beta_mean, self.priors.beta_precision
 
-        def density() -> float:
-            return marginal_likelihood(model, z, counts, c, nothing, tried, products)
+        def density(room: np.ndarray, equations: MeanEquations = nothing) -> float:
+            return marginal_likelihood(model, z, counts, c, equations, room, products)
+
+        def there() -> float:
+            return density(tried)
 
         def draw_factors() -> None:
             nonlocal c
@@ -183,28 +191,39 @@ class SeriesUpdate(Update):
             draw_common_jointly(model, z, parameters, matrices[0], products, rng)
         fresh = len(matrices) == counts.size  # whether all that they say can be kept
         equations = mean_equations(p if c.free else 0, n_times, len(matrices))
-        before = marginal_likelihood(model, z, counts, c, equations, matrices, products)
+        before = density(matrices, equations)
         if c.free and not math.isfinite(before):
             # Series that know their factor to the last digit leave none to take levels out with:
             # these are then drawn given the factors, and factors given these.
             c = c._replace(free=False)
-            before = marginal_likelihood(model, z, counts, c, nothing, matrices, products)
-        if c.free and np.linalg.eigvalsh(equations.information)[0] >= 0.0:
-            # The condition fails by rounding alone, and does not depend on the means themselves.
-            old = c.centre.copy()
-            before += draw_means(
-                c, equations, self.priors.beta_mean, self.priors.beta_precision, rng
-            )
-            matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
-        levels = c.free and p > model.cells.covariates.shape[2]
-        for steps, tries in zip(self.steps, _TRIES, strict=True):
-            ways = steps.directions(moving, levels=levels)
-            for _ in range(tries if ways else 0):
-                accepted, before = steps.attempt(
-                    model.own, self.hyper[1], ways, before, density, rng
-                )
+            before = density(matrices)
+        gain = log_without_means(c, equations, *prior) if c.free else -math.inf
+        if math.isfinite(gain):  # it fails by rounding alone
+            latest = before, equations
+
+            def without_means() -> float:
+                nonlocal latest
+                found = mean_equations(p, n_times, len(tried))
+                latest = density(tried, found), found
+                return latest[0] + log_without_means(c, found, *prior)
+
+            ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
+            for _ in range(_TRIES_OF_BEGINNING if ways else 0):
+                own = model.own, self.hyper[1], ways
+                accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
+                    before, equations = latest
+                    gain = log_without_means(c, equations, *prior)
                     matrices, tried = tried, matrices
+            old = c.centre.copy()
+            before += draw_means(c, equations, *prior, rng)
+            matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
+        ways = self.dynamics.directions(moving)
+        for _ in range(_TRIES_OF_DYNAMICS if ways else 0):
+            own = model.own, self.hyper[1], ways
+            accepted, before = self.dynamics.attempt(*own, before, there, rng)
+            if accepted:
+                matrices, tried = tried, matrices
         if fresh and math.isfinite(before):
             draw_factorised(counts, parameters, matrices, eta, rng)
             draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
@@ -342,9 +361,9 @@ class SeriesUpdate(Update):
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
             **{
-                f"steps{block}.{name}": values
-                for block, steps in enumerate(self.steps)
-                for name, values in steps.arrays().items()
+                f"{block}.{name}": values
+                for block in _BLOCKS
+                for name, values in getattr(self, block).arrays().items()
             },
             "progress": np.array([self.n_kept, self.n_done]),
         }
@@ -353,15 +372,15 @@ class SeriesUpdate(Update):
         """Continue from ``arrays``."""
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
-        for block, steps in enumerate(self.steps):
-            prefix = f"steps{block}."
-            names = (name for name in arrays if name.startswith(prefix))
-            steps.restore({name.removeprefix(prefix): arrays[name] for name in names})
+        for block in _BLOCKS:
+            own = [name for name in arrays if name.startswith(f"{block}.")]
+            getattr(self, block).restore({name.partition(".")[2]: arrays[name] for name in own})
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
 
 
+_BLOCKS = ("dynamics", "beginning")
 _CHANGING = (
     "hyper",
     "gain",
