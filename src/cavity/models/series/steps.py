@@ -1,6 +1,6 @@
 """Metropolis steps of what all series share, with factors, states and coefficients integrated out.
 
-Two blocks of directions. Those of a block are taken together, since none of them moves far alone.
+Directions come in blocks. Those of a block are taken together, since none of them moves far alone.
 Of the dynamics (`DYNAMICS`):
 
 * the logarithm of var_x;
@@ -9,6 +9,8 @@ Of the dynamics (`DYNAMICS`):
   leads beyond;
 * the spread of all a_i about that mean, theirs and the population's, if it is learned: the a_i
   in units of their spread are held, not the a_i, which would hold it in turn.
+
+var_x has steps of its own too (`OWN_NOISE`): at a unit root the other two are one narrow ridge.
 
 Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of var_x0 and of the
 variance of the levels. Near a unit root a state never forgets where it began, and the two are
@@ -33,11 +35,11 @@ from cavity.models.series.state import A_MEAN, A_PRECISION, SeriesParameters
 
 _ADAPTED = ("tuning", "metric", "places")
 VAR_X, SHIFT, SPREAD, START, LEVELS = 0, 1, 2, 3, 4
-DYNAMICS, BEGINNING = (VAR_X, SHIFT, SPREAD), (START, LEVELS)
+DYNAMICS, OWN_NOISE, BEGINNING = (VAR_X, SHIFT, SPREAD), (VAR_X,), (START, LEVELS)
 _FIRST = (0.2, 0.2, 0.3, 0.3, 0.3)  # steps of each before anything is known
-_TUNED = 300  # tries in which a step size adapts
-_MEASURED = (60, 160)  # tries at which its metric is measured
-_WATCHED = 100  # tries before the places that leaps are made from are noted, until _TUNED
+_TUNED = 190  # sweeps in which a step size adapts: fewer than the least warm-up has
+_MEASURED = (30, 90)  # sweeps at which its metric is measured
+_WATCHED = 80  # sweeps before the places that leaps are made from are noted, until _TUNED
 _WIDENED = 1.5  # variance of leaps over that of the places
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
@@ -50,6 +52,8 @@ class SharedSteps:
     priors : SeriesPriors
     block : tuple of int
         The directions.
+    n_tries : int
+        Steps in one sweep.
 
     Attributes
     ----------
@@ -62,9 +66,12 @@ class SharedSteps:
         products about it.
     """
 
-    def __init__(self, priors: SeriesPriors, block: tuple[int, ...] = DYNAMICS) -> None:
+    def __init__(
+        self, priors: SeriesPriors, block: tuple[int, ...] = DYNAMICS, n_tries: int = 1
+    ) -> None:
         self.priors = priors
         self.block = block
+        self.n_tries = n_tries
         self.tuning = np.array([1.0, 0.0])
         self.metric = np.diag([_FIRST[kind] for kind in block])
         self.places = np.zeros((len(block) + 2, len(block)))
@@ -115,17 +122,19 @@ class SharedSteps:
             Log density of the data at the parameters as they are when it is called.
         """
         tries = int(self.tuning[1])
-        if tries in _MEASURED:
+        begun = [self.n_tries * sweep for sweep in (0, *_MEASURED)]
+        tuned = self.n_tries * _TUNED
+        if tries in begun[1:]:
             self._measure(own, spread, ways, density)
         here = self.place(own, spread)
-        if _WATCHED <= tries < _TUNED:
+        if self.n_tries * _WATCHED <= tries < tuned:
             self._note(here)
         step = np.zeros(len(self.block))
         step[ways] = rng.standard_normal(len(ways))
         old = _kept(own, spread)
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
-        if tries >= _TUNED and tries % 4:
+        if tries >= tuned and tries % 4:
             step, chance = self._leap(here, step, ways)
         else:
             step, chance = self.tuning[0] * (self.metric @ step), 0.0
@@ -139,8 +148,8 @@ class SharedSteps:
             _put_back(own, spread, old)
         # Step size towards the best acceptance; fixed once the chain has warmed up.
         self.tuning[1] += 1.0
-        if tries < _TUNED:
-            since = tries - max(begun for begun in (0, *_MEASURED) if begun <= tries)
+        if tries < tuned:
+            since = tries - max(number for number in begun if number <= tries)
             excess = accepted - _WANTED[len(ways)]
             self.tuning[0] *= math.exp(excess / math.sqrt(since + 1.0))
         return accepted, after

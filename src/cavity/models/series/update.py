@@ -43,13 +43,11 @@ from cavity.models.series.refresh import (
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries, SeriesParameters
-from cavity.models.series.steps import BEGINNING, DYNAMICS, SharedSteps
+from cavity.models.series.steps import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
 from cavity.models.series.tails import draw_tails, log_density_of_df, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
-# Steps of what all series share, in one sweep: each block of `steps`.
-_TRIES_OF_DYNAMICS, _TRIES_OF_BEGINNING = 2, 1
 
 
 class SeriesUpdate(Update):
@@ -102,7 +100,8 @@ class SeriesUpdate(Update):
         self.n_done = 0
         self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
         self.dynamics = SharedSteps(priors, DYNAMICS)
-        self.beginning = SharedSteps(priors, BEGINNING)
+        self.own_noise = SharedSteps(priors, OWN_NOISE)
+        self.beginning = SharedSteps(priors, BEGINNING, n_tries=2)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -134,7 +133,7 @@ class SeriesUpdate(Update):
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
             self._draw_given_states(model, parameters, rng)
-        if moving.var_x:
+        if moving.var_x and not self.joint:
             x = np.empty(model.cells.y.shape[1] + 1)
             rescale_own_noise(model, z, parameters, self.priors, x, rng)
         self._refresh(model, parameters, z, moving, rng)
@@ -208,7 +207,7 @@ class SeriesUpdate(Update):
                 return latest[0] + log_without_means(c, found, *prior)
 
             ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
-            for _ in range(_TRIES_OF_BEGINNING if ways else 0):
+            for _ in range(self.beginning.n_tries if ways else 0):
                 own = model.own, self.hyper[1], ways
                 accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
@@ -218,12 +217,13 @@ class SeriesUpdate(Update):
             old = c.centre.copy()
             before += draw_means(c, equations, *prior, rng)
             matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
-        ways = self.dynamics.directions(moving)
-        for _ in range(_TRIES_OF_DYNAMICS if ways else 0):
-            own = model.own, self.hyper[1], ways
-            accepted, before = self.dynamics.attempt(*own, before, there, rng)
-            if accepted:
-                matrices, tried = tried, matrices
+        for steps in (self.dynamics, self.own_noise):
+            ways = steps.directions(moving)
+            for _ in range(steps.n_tries if ways else 0):
+                own = model.own, self.hyper[1], ways
+                accepted, before = steps.attempt(*own, before, there, rng)
+                if accepted:
+                    matrices, tried = tried, matrices
         if fresh and math.isfinite(before):
             draw_factorised(counts, parameters, matrices, eta, rng)
             draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
@@ -380,7 +380,7 @@ class SeriesUpdate(Update):
         self._make_room(chain.model)
 
 
-_BLOCKS = ("dynamics", "beginning")
+_BLOCKS = ("dynamics", "own_noise", "beginning")
 _CHANGING = (
     "hyper",
     "gain",
