@@ -58,13 +58,13 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
 
 
 def ep_chain(y, niw, prior, rng, *, df=5.0, n_shards=1, pace=None, start=None, updates=(),
-             learn=None, pool=None):  # fmt: skip
+             learn=None, pool=None, moves=True):  # fmt: skip
     """A chain by expectation propagation over shards, all rows followed."""
     n_clusters = prior[0].size
     z = rng.integers(n_clusters, size=len(y)) if start is None else start
     engine = few_rows(y, n_shards, block=1)
     return StaleEPSampler(
-        ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
+        engine, ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
         statistics(y, z, whole_vectors(n_clusters)), niw, prior, Tails(df, learn), updates, rng,
-        n_clusters=n_clusters, pace=pace,
+        n_clusters=n_clusters, pace=pace, moves=moves,
     )  # fmt: skip

@@ -32,7 +32,7 @@ def y():
 
 def test_one_shard_is_the_collapse_draw_for_draw(y):
     rng = np.random.default_rng(1)
-    ours = ep_chain(y, NIW, finite(4, len(y)), rng, pace=Pace(every=2))
+    ours = ep_chain(y, NIW, finite(4, len(y)), rng, pace=Pace(every=2), moves=False)
     parts = assemble(StudentTProblem(y, NIW), "ep", 8, {"refresh_every": 2})
     z = np.concatenate(ours.crowd.labels()).astype(np.int32)
     plain = PartitionSampler(parts._replace(updates=()), finite(4, len(y)), z, rng)

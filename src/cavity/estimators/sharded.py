@@ -255,6 +255,7 @@ class _Chains:
         }
         if self.pace is not None:
             return StaleEPSampler(
+                self.engine,
                 self.engine.crowd(chain),
                 self.scouts,
                 _statistics(self.scouts.y, z, whole_vectors(n_slots), 0.5 * tails.df),
@@ -266,6 +267,7 @@ class _Chains:
                 n_clusters=self.n_clusters,
                 pace=self.pace,
                 n_adapted=self.settings.n_warmup,
+                moves=self.moves,
                 **told,
             )
         return ShardedSampler(

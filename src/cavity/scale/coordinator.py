@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from cavity.models.degrees_of_freedom import draw_df
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open
 from cavity.sampling.sampler import Describe, prior_of_partition
+from cavity.scale.atoms import Weights, log_first
+from cavity.scale.kernel import atoms_of
+from cavity.scale.niw import Location
+from cavity.scale.passes import Order, Total
 from cavity.scale.scouts import Scouts
-from cavity.scale.tails import Tails, log_density
+from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
+from cavity.scale.tails import Tails, log_density, no_ladder
 from cavity.updates import Update
 
 
@@ -36,11 +41,24 @@ class Model(NamedTuple):
     alpha: np.ndarray
 
 
+class Passes(Protocol):
+    """What proposals need of an engine."""
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+
+    def run(self, order: Order) -> Total:
+        """One pass over all rows."""
+
+
 class Coordinator:
     """Base of the samplers over shards.
 
     Parameters
     ----------
+    engine : Engine
+        With its rows loaded.
     scouts : Scouts
         The rows that are followed.
     niw : NIWPrior
@@ -51,6 +69,8 @@ class Coordinator:
         What learns the priors.
     n_slots : int
     rng : numpy.random.Generator
+    moves : bool
+        Whether splits and merges are tried.
     describe : callable, optional
         See `cavity.sampling.sampler.PartitionSampler`.
     cluster_parameters : tuple of str
@@ -59,9 +79,11 @@ class Coordinator:
 
     counts: np.ndarray
     z: np.ndarray
+    weights: Weights
 
     def __init__(
         self,
+        engine: Passes,
         scouts: Scouts,
         niw: NIWPrior,
         prior: Any,
@@ -69,9 +91,11 @@ class Coordinator:
         updates: Iterable[Update],
         n_slots: int,
         rng: np.random.Generator,
+        moves: bool = True,
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
+        self.engine = engine
         self.scouts = scouts
         self.prior = prior
         self.tails = tails
@@ -89,6 +113,13 @@ class Coordinator:
         self._kernels = Kernels()
         self._log_likelihood = math.nan
         self._log_marginal = math.nan  # of the state that log_joint saw last
+        self.ladder = no_ladder()
+        has_weights = hasattr(prior, "concentration")
+        self._moves = SplitMerge(scouts, engine.n_rows) if moves and has_weights else None
+        self._accepted = dict.fromkeys(KINDS, 0)
+        self._asked = dict.fromkeys(KINDS, 0)
+        self._log_mixture = math.nan  # of all rows, labels summed out
+        self._table: np.ndarray | None = None
 
     @property
     def n_slots(self) -> int:
@@ -105,6 +136,91 @@ class Coordinator:
         if self.tails.learn == "each":
             empty = np.flatnonzero(self.counts == 0)
             self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
+
+    # ------------------------------------------------------------------ splits and merges
+
+    def _mixture(self) -> Mixture:
+        mean, whiten = self.parameters.mean, self.parameters.whiten
+        return Mixture(
+            self.weights.weight,
+            [
+                Location(mean[:, k].copy(), whiten[:, :, k].copy(), float(h))
+                for k, h in enumerate(self.parameters.half_log_det)
+            ],
+            self.model.alpha,
+        )
+
+    def _set(self, mixture: Mixture) -> None:
+        self.weights = self.weights._replace(weight=mixture.weight)
+        for k, location in enumerate(mixture.locations):
+            self.parameters.mean[:, k] = location.mean
+            self.parameters.whiten[:, :, k] = location.whiten
+            self.parameters.half_log_det[k] = location.half_log_det
+
+    def _order(self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None) -> Order:
+        atoms = atoms_of(
+            mixture.weight,
+            np.array([location.mean for location in mixture.locations]),
+            np.array([location.whiten for location in mixture.locations]),
+            np.array([location.half_log_det for location in mixture.locations]),
+            mixture.alpha,
+        )
+        rungs = no_ladder() if ladder is None else 1.0 / ladder
+        return Order(atoms, rungs, self.key, self.n_sweeps, purpose)
+
+    def _try(
+        self, kind: str, purpose: int, ladder: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[Order, Total] | None:
+        """Propose a split or merge; what a pass over all rows has drawn, if it was accepted."""
+        assert self._moves is not None
+        now = self._mixture()
+        found = self._moves.propose(
+            now, self._scouted(now), self.prior, self.family.prior, kind, rng
+        )
+        if found is None:
+            return None
+        self._asked[kind] += 1
+        order = self._order(found.mixture, purpose, ladder)
+        drawn = self.engine.run(order)
+        weights = self.weights._replace(weight=found.mixture.weight)
+        gain = drawn.log_mixture - self._log_mixture - found.scouted
+        gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
+        gain -= log_first(self.weights, self.counts)
+        if not math.log1p(-rng.random()) < gain:
+            return None
+        self._accepted[kind] += 1
+        self._set(found.mixture)
+        self._log_mixture = drawn.log_mixture
+        self._table = None
+        return order, drawn
+
+    def _scouted(self, now: Mixture) -> np.ndarray:
+        """What the scouts say of the present clusters, computed once."""
+        if self._table is None:
+            self._table = self.scouts.table(self._order(now, 0).atoms, now.locations)
+        return self._table
+
+    def _move_events(self) -> dict[str, float]:
+        """How often splits and merges were tried, weighed by a pass, and accepted."""
+        out = {}
+        if self._moves is not None:
+            for kind in KINDS:
+                out[f"{kind}_tries"] = float(self._moves.tried[kind])
+                out[f"{kind}_accepted"] = float(self._accepted[kind])
+                out[f"{kind}_evidences"] = float(self._asked[kind])
+        return out
+
+    def _counted(self) -> np.ndarray:
+        tried = {} if self._moves is None else self._moves.tried
+        parts = (tried, self._accepted, self._asked)
+        return np.array([part.get(kind, 0) for part in parts for kind in KINDS])
+
+    def _restore_counted(self, counted: np.ndarray) -> None:
+        tried = {} if self._moves is None else self._moves.tried
+        for part, own in zip(
+            (tried, self._accepted, self._asked), counted.reshape(3, -1), strict=True
+        ):
+            part.update(zip(KINDS, (int(value) for value in own), strict=True))
 
     # ------------------------------------------------------------------ what a draw says
 
@@ -162,6 +278,8 @@ class Coordinator:
             "n_sweeps": np.array(self.n_sweeps),
             "alpha": self.model.alpha.copy(),
             "log_likelihood": np.array(self._log_likelihood),
+            "log_mixture": np.array(self._log_mixture),
+            "moved": self._counted(),
             **flatten(self.prior, "prior."),
             **flatten(self.family, "family."),
             **flatten(self.parameters, "parameters."),
@@ -176,6 +294,9 @@ class Coordinator:
         """Take that over; slots, labels and sizes are there already."""
         self.model = Model(fitting(saved_array(state, "alpha"), self.model.alpha, "alpha"))
         self._log_likelihood = float(saved_array(state, "log_likelihood"))
+        self._log_mixture = float(saved_array(state, "log_mixture"))
+        self._restore_counted(fitting(saved_array(state, "moved"), self._counted(), "moved"))
+        self._table = None
         first, second = (int(word) for word in saved_array(state, "key"))
         self.key = first, second
         self.n_sweeps = int(saved_array(state, "n_sweeps"))

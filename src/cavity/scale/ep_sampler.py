@@ -6,6 +6,11 @@ anew at once, with the newest sums; nobody may be more than so many sweeps ahead
 A sweep of the chain is as many sweeps of shards as there are shards, then one draw of whatever is
 not a label, by the coordinator.
 
+Every few sweeps all wait while splits and merges are tried: parameters and weights are drawn, and a
+pass with the labels summed out decides, as in the exact sampler. Whoever has one label at a time to
+move cannot join two clusters of thousands of rows, nor take one apart. After one that is accepted
+every shard begins anew, with labels drawn given the parameters.
+
 With one shard nothing is stale, and this is `collapse="ep"`. With more, what a shard scored its
 rows by lags behind: `staleness_kl` is the divergence, in nats and averaged over clusters, of the
 slots that all sums now give from those that the shard had at the end of its sweep.
@@ -26,18 +31,23 @@ from cavity.families.normal_inverse_wishart import normal_inverse_wishart
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import padded
 from cavity.sampling.sampler import Describe
-from cavity.scale.coordinator import Coordinator
+from cavity.scale.atoms import draw_weights
+from cavity.scale.blocks import MEASURE, PROPOSAL
+from cavity.scale.coordinator import Coordinator, Passes
 from cavity.scale.crowds import Crowd
 from cavity.scale.ep_shard import Answer, Told
 from cavity.scale.scouts import Scouts
 from cavity.scale.sites import divergences, set_slots
-from cavity.scale.tails import Tails, choose_rung, draw_ladder, no_ladder
+from cavity.scale.split_merge import KINDS
+from cavity.scale.tails import Tails, choose_rung, draw_ladder
 from cavity.updates import Update
 
 # Sweeps that a shard may be ahead of the slowest: the bound on how stale sums are.
 MOST_AHEAD = 2
 # Sweeps from one projection of a row that stays in its cluster to the next.
 REFRESHED_EVERY = 4
+# Sweeps from one round of splits and merges to the next, in the warm-up and after it.
+WARM_MOVES_EVERY, MOVES_EVERY = 2, 5
 
 
 class Pace(NamedTuple):
@@ -68,9 +78,11 @@ class StaleEPSampler(Coordinator):
 
     Parameters
     ----------
+    engine : Engine
+        What makes passes for splits and merges.
     crowd : Crowd
         Who has the shards.
-    scouts, niw, prior, tails, updates, rng, describe, cluster_parameters
+    scouts, niw, prior, tails, updates, rng, moves, describe, cluster_parameters
         See `Coordinator`; the prior is closed.
     start : array of shape (slots, P)
         Statistics of the scouts under the labels that the chain begins with. The number of slots
@@ -84,6 +96,7 @@ class StaleEPSampler(Coordinator):
 
     def __init__(
         self,
+        engine: Passes,
         crowd: Crowd,
         scouts: Scouts,
         start: np.ndarray,
@@ -96,13 +109,14 @@ class StaleEPSampler(Coordinator):
         n_clusters: int,
         pace: Pace | None = None,
         n_adapted: int = 0,
+        moves: bool = True,
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
         n_slots = len(start)
         super().__init__(
-            scouts, niw, padded(prior, n_slots), tails, updates, n_slots, rng, describe,
-            cluster_parameters,
+            engine, scouts, niw, padded(prior, n_slots), tails, updates, n_slots, rng, moves,
+            describe, cluster_parameters,
         )  # fmt: skip
         self.crowd, self.pace = crowd, Pace() if pace is None else pace
         self.n_clusters, self.n_adapted = n_clusters, n_adapted
@@ -125,7 +139,6 @@ class StaleEPSampler(Coordinator):
         self._stale = np.zeros(3)  # last, sum, how often
         self._n_limited = 0
         self._ladder_number = 0
-        self.ladder = no_ladder()
         # Begin as if the scouts were all there is.
         self.counts = np.rint(start[:, 1]).astype(np.int64)
         self.z = np.zeros(0, dtype=np.int32)
@@ -149,6 +162,7 @@ class StaleEPSampler(Coordinator):
         for _ in labels:
             s, answer = self.crowd.answer()
             self._sums[s], self._sizes[s] = answer.sums, answer.counts
+            self._sizes_before[s], self._log_density[s] = answer.counts, answer.log_density
             self._labels[s] = answer.labels
             self._counters += answer.counters
         self._remember()
@@ -230,6 +244,11 @@ class StaleEPSampler(Coordinator):
 
     def sweep(self, rng: np.random.Generator) -> None:
         """As many sweeps of shards as there are shards, then all but the labels."""
+        warm = self.n_sweeps < self.n_adapted
+        if self._moves is not None and (
+            self.n_sweeps % (WARM_MOVES_EVERY if warm else MOVES_EVERY) == 0
+        ):
+            self._split_and_merge(rng)
         for _ in self.crowd.sizes:
             if not self.pace.delay:
                 self._remember()
@@ -253,6 +272,26 @@ class StaleEPSampler(Coordinator):
         self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
         for update in self.updates:
             update.draw(self, rng)
+        self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
+
+    def _split_and_merge(self, rng: np.random.Generator) -> None:
+        """Try both kinds; shards begin anew if one is accepted."""
+        self._wait()
+        self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
+        self.weights = draw_weights(self.prior, self.counts, rng)
+        self._table = None
+        self._log_mixture = self.engine.run(self._order(self._mixture(), MEASURE)).log_mixture
+        accepted = None
+        for at, kind in enumerate(KINDS):
+            accepted = self._try(kind, PROPOSAL + at, None, rng) or accepted
+        if accepted is None:
+            return
+        order, drawn = accepted
+        self.counts = np.rint(drawn.statistics[:, 1]).astype(np.int64)
+        self._kernels.run(set_slots, self.family, drawn.statistics)
+        self._past.clear()
+        self._rung_sums = [None] * len(self._rung_sums)
+        self._begin([order] * len(self._sums))
         self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
 
     def _draw_ladder(self, rng: np.random.Generator) -> None:
@@ -289,7 +328,7 @@ class StaleEPSampler(Coordinator):
         }
         if self._stale[2]:
             out["staleness_kl"] = float(self._stale[1] / self._stale[2])
-        return out | self.crowd.events()
+        return out | self._move_events() | self.crowd.events()
 
     def news(self) -> str:
         """Staleness, and what the crowd says."""

@@ -101,8 +101,13 @@ def make_shard(
     return Shard(layout, y, own - layout.first_row, uuid.uuid4().hex)
 
 
-def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
-    """Draw the labels of every block of a shard; `mapper` may do several blocks at once."""
+def run_pass(
+    shard: Shard, order: Order, mapper: Mapper = map, labels_out: np.ndarray | None = None
+) -> Gathered:
+    """Draw the labels of every block of a shard; `mapper` may do several blocks at once.
+
+    `labels_out` gets the labels of all rows.
+    """
     layout, y = shard.layout, shard.y
     d = len(y)
     n_atoms = len(order.atoms.constant)
@@ -123,6 +128,8 @@ def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
         )  # fmt: skip
         here = slice(bounds[b], bounds[b + 1])
         labels[here] = found[shard.followed[here] - low]
+        if labels_out is not None:
+            labels_out[low:high] = found
 
     for _ in mapper(one, range(layout.n_blocks)):
         pass

@@ -6,10 +6,14 @@ which a pass computes while it draws the labels that go with the proposal. Befor
 the proposal must be accepted by the scouts, and the pass then corrects for what they said (delayed
 acceptance, Christen and Fox 2005): exact, whatever the scouts are.
 
+Where the number of clusters has a prior of its own, a split takes a slot that has no cluster and
+no weight, and a merge leaves one (a reversible jump); clusters without rows are so rare there, one
+in n to the power of the concentration, that splits which wait for one would hardly ever be tried.
+
 Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says
 where two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that
 together have the moments of one, alike to any degree: what becomes of a cluster that is there
-twice. Proposals of locations are mixtures over several widths, so that a density which is wide or
+twice; the one is where they say, or where the scouts do. Proposals of locations are mixtures over several widths, so that a density which is wide or
 narrow is met by one of them.
 """
 
@@ -20,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.scale.atoms import ABSENT, empty_shape, log_weight_density
+from cavity.scale.atoms import ABSENT, empty_shape, is_counted, log_weight_density
 from cavity.scale.niw import NIW, Location, moments
 from cavity.scale.scouts import Scouts, log_sum
 
@@ -107,11 +111,18 @@ class SplitMerge:
         odds = np.where(weight > ABSENT, weight + 1.0 / (self.n_rows + weight.size), 0.0)
         return odds / odds.sum()
 
-    def _empty_odds(self, weight: np.ndarray, a: int) -> np.ndarray:
-        """Of the slot that the other half goes to: those without rows, nearly always."""
-        odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
-        odds[a] = 0.0
-        return odds / odds.sum()
+    def _empty_odds(self, weight: np.ndarray, a: int, prior: Any) -> np.ndarray | None:
+        """Of the slot that the other half goes to: those without rows, nearly always.
+
+        Without weight, where the number of clusters has a prior; None if there is no such slot.
+        """
+        if is_counted(prior):
+            odds = np.where(weight > ABSENT, 0.0, prior.allowed)
+        else:
+            odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
+            odds[a] = 0.0
+        total = odds.sum()
+        return odds / total if total > 0.0 else None
 
     def _near_odds(self, now: Mixture, a: int) -> np.ndarray:
         """Of the cluster that is merged into another: the nearer, the more."""
@@ -132,17 +143,18 @@ class SplitMerge:
         kind: str, rng: np.random.Generator,
     ) -> _Found | None:  # fmt: skip
         weight = now.weight
-        if np.count_nonzero(weight > ABSENT) < 2:
-            return None
         a = int(rng.choice(weight.size, p=self._odds(weight)))
-        e = int(rng.choice(weight.size, p=self._empty_odds(weight, a)))
+        empty = self._empty_odds(weight, a, prior)
+        if empty is None:
+            return None
+        e = int(rng.choice(weight.size, p=empty))
         halves = self._halves(now, table, natural, a, e, kind, rng)
         drawn = None if halves is None else halves.draw(rng)
         if halves is None or drawn is None:
             return None
         first, second, share = drawn
         log_forward = halves.log_density(first, second, (share, 1.0 - share))
-        log_forward += math.log(self._odds(weight)[a] * self._empty_odds(weight, a)[e])
+        log_forward += math.log(self._odds(weight)[a] * empty[e])
         then = _with(now, a, e, (first, second), (share, 1.0 - share))
         changed = self._changed(table, then, a, e)
         wholes = self._wholes(then, changed, natural, a, e, kind)
@@ -172,8 +184,10 @@ class SplitMerge:
         log_forward = _log_mean([whole.log_density(place) for whole in wholes])
         log_forward += math.log(self._odds(weight)[a] * self._near_odds(now, a)[e])
         total = weight[a] + weight[e]
-        rest = float(rng.beta(empty_shape(prior), 1.0 + self.n_rows * total))
-        rest = min(max(rest, 1e-290), 1.0 - 1e-12)
+        rest = 0.0
+        if not is_counted(prior):
+            rest = float(rng.beta(empty_shape(prior), 1.0 + self.n_rows * total))
+            rest = min(max(rest, 1e-290), 1.0 - 1e-12)
         then = _with(now, a, e, (place, before.draw(rng)), (1.0 - rest, rest))
         log_forward += self._log_empty(then, prior, a, e)
         changed = self._changed(table, then, a, e)
@@ -182,14 +196,21 @@ class SplitMerge:
             return None
         own = now.locations[a], now.locations[e]
         log_back = halves.log_density(*own, (weight[a] / total, weight[e] / total))
-        log_back += math.log(self._odds(then.weight)[a] * self._empty_odds(then.weight, a)[e])
+        empty = self._empty_odds(then.weight, a, prior)
+        assert empty is not None
+        log_back += math.log(self._odds(then.weight)[a] * empty[e])
         log_ratio = log_back - log_forward + before.log_density(place)
         log_ratio -= before.log_density(own[0]) + before.log_density(own[1])
         return then, changed, np.array([a, e]), log_ratio
 
     def _log_empty(self, mixture: Mixture, prior: Any, a: int, e: int) -> float:
-        """Log density of an empty slot's share of the pair."""
+        """Log density of an empty slot's share of the pair.
+
+        One without weight has none; two weights in place of one have a volume of their sum.
+        """
         total = mixture.weight[a] + mixture.weight[e]
+        if is_counted(prior):
+            return math.log(total)
         shares = mixture.weight[e] / total, mixture.weight[a] / total
         return _log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
 
@@ -206,16 +227,14 @@ class SplitMerge:
         self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
     ) -> list[NIW] | None:
         """Where one cluster in place of two may lie: a mixture of equal parts."""
-        found: list[np.ndarray]
+        share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
+        fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
+        if fitted is None:
+            return None
+        found = [width * fitted for width in self.widths]
         if kind == "twins":
             own = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
-            found = [own[0] + own[1]]
-        else:
-            share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
-            fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
-            if fitted is None:
-                return None
-            found = [width * fitted for width in self.widths]
+            found.append(own[0] + own[1])
         wholes = [NIW(natural + statistics, self.d) for statistics in found]
         return wholes if all(whole.proper for whole in wholes) else None
 
@@ -281,21 +300,25 @@ class _Twins:
     def _firsts(self, share: float) -> list[NIW]:
         return [NIW(self.natural + width * share * self.whole, self.d) for width in self.widths]
 
-    def _second(self, first: Location, share: float) -> NIW:
-        return NIW(self.natural + self.whole - moments(first, share * self.n), self.d)
+    def _seconds(self, first: Location, share: float) -> list[NIW] | None:
+        rest = self.whole - moments(first, share * self.n)
+        found = [NIW(self.natural + width * rest, self.d) for width in self.widths]
+        return found if all(second.proper for second in found) else None
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float] | None:
         share = min(max(float(rng.random()), 1e-12), 1.0 - 1e-12)
         first = self._firsts(share)[int(rng.integers(len(self.widths)))].draw(rng)
-        second = self._second(first, share)
-        return (first, second.draw(rng), share) if second.proper else None
+        seconds = self._seconds(first, share)
+        if seconds is None:
+            return None
+        return first, seconds[int(rng.integers(len(seconds)))].draw(rng), share
 
     def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
-        second = self._second(one, shares[0])
-        if not second.proper:
+        seconds = self._seconds(one, shares[0])
+        if seconds is None:
             return -math.inf
         firsts = [first.log_density(one) for first in self._firsts(shares[0])]
-        return _log_mean(firsts) + second.log_density(other)
+        return _log_mean(firsts) + _log_mean([second.log_density(other) for second in seconds])
 
 
 def _log_mean(values: list[float]) -> float:
@@ -321,6 +344,7 @@ def _with(
     """The mixture with two slots' weights and locations replaced."""
     weight, locations = now.weight.copy(), list(now.locations)
     total = weight[a] + weight[e]
-    weight[a], weight[e] = shares[0] * total, shares[1] * total
+    for k, share in zip((a, e), shares, strict=True):
+        weight[k] = max(share * total, 1e-300) if share > 0.0 else ABSENT
     locations[a], locations[e] = places
-    return Mixture(np.maximum(weight, 1e-300), locations, now.alpha)
+    return Mixture(weight, locations, now.alpha)
