@@ -1,14 +1,15 @@
 """Expectation propagation over shards: how far from one shard's, and from exact, it clusters.
 
     python benchmarks/scale_ep.py run OUT.json      # every case, a minute or two
-    python benchmarks/scale_ep.py draw OUT.json docs/figures/ep-shards.png
+    python benchmarks/scale_ep.py draw OUT.json docs/images/ep-shards.png
 
 Rows of overlapping Student-t clusters, their parameters' prior held, so that all samplers have the
-same posterior; all start where the rows came from. The distance is the mean over pairs of rows of
-the difference between two probabilities to be together. Shards as they come (nobody more than two
-sweeps ahead), by their
-number; then four shards whose sums are held back, by the sweeps that they are. Exact is
-`collapse="collapsed"`; two of its runs with other seeds tell what chance alone does.
+same posterior: in four clusters, from where the rows came from; in eight columns and in small
+clusters, from labels at random, so that the clusters are on their way at first. The distance is the
+mean over pairs of rows of the difference between two probabilities to be together. Shards as they
+come (nobody more than two sweeps ahead, and taking turns while sums are too stale), by their
+number; then four shards whose sums are held back, by the sweeps that they are, with and without
+that bound. Exact is `collapse="collapsed"`; two runs with other seeds tell what chance alone does.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Case(NamedTuple):
 
 CASES = {
     "four clusters": Case(1000, 4, 2, 4.0, "truth", 800),
-    "eight columns": Case(600, 5, 8, 5.0, "random", 1200),
-    "small clusters": Case(240, 8, 2, 6.0, "random", 3000),
+    "eight columns": Case(400, 3, 8, 3.0, "random", 600),
+    "small clusters": Case(120, 4, 2, 6.0, "random", 1200),
 }
 SHARDS = (1, 2, 4, 8)
 DELAYS = (1, 3, 10, 30)
@@ -92,6 +93,7 @@ def exact(y, z, case, seed):
 def over_shards(y, z, case, seed, n_shards, **pace):
     from cavity.core.lanes import whole_vectors
     from cavity.priors.partition import finite
+    from cavity.scale.clusters import Makeup
     from cavity.scale.engines import ThreadEngine
     from cavity.scale.ep_sampler import Pace, StaleEPSampler
     from cavity.scale.scouts import Scouts
@@ -107,7 +109,7 @@ def over_shards(y, z, case, seed, n_shards, **pace):
     rows, columns = np.tril_indices(d)
     np.add.at(start, z, np.column_stack([np.ones((case.n, 2)), y, y[:, rows] * y[:, columns]]))
     chain = StaleEPSampler(
-        engine, engine.crowd(0), Scouts(y, case.n), start, prior(d), finite(case.k, case.n),
+        engine, engine.crowd(0), Scouts(y, case.n), start, Makeup(prior(d)), finite(case.k, case.n),
         Tails(DF), (), rng, n_clusters=case.k, pace=Pace(**pace), n_adapted=WARMUP,
     )  # fmt: skip
     found = together(chain, rng, case)
@@ -135,17 +137,17 @@ def run(out, *names):
         note(data=name, what="chance", exact=apart(again, right), one=apart(other, one),
              both=apart(0.5 * (one + other), 0.5 * (right + again)))  # fmt: skip
         one, right = 0.5 * (one + other), 0.5 * (right + again)
-        for bounded in (False, True):
+        runs = [("shards", value, True) for value in SHARDS]
+        runs += [("delay", value, bounded) for value in DELAYS for bounded in (False, True)]
+        for what, value, bounded in runs:
+            n_shards, delay = (value, 0) if what == "shards" else (4, value)
             most = {} if bounded else {"most_stale": np.inf}
-            for what, values in (("shards", SHARDS), ("delay", DELAYS)):
-                for value in values:
-                    n_shards, delay = (value, 0) if what == "shards" else (4, value)
-                    found, events = over_shards(
-                        y, z, case, 300, n_shards, delay=delay, **most
-                    )
-                    note(data=name, what=what, value=value, bounded=bounded,
-                         stale=events.get("staleness_kl", 0.0), waits=events.get("waits", 0.0),
-                         one=apart(found, one), exact=apart(found, right))  # fmt: skip
+            found, events = over_shards(y, z, case, 300, n_shards, delay=delay, **most)
+            note(
+                data=name, what=what, value=value, bounded=bounded,
+                stale=events.get("staleness_kl", 0.0), turns=events.get("sweeps_in_turns", 0.0),
+                one=apart(found, one), exact=apart(found, right),
+            )  # fmt: skip
 
 
 def draw(source, out):
@@ -155,24 +157,33 @@ def draw(source, out):
     import matplotlib.pyplot as plt
 
     results = json.loads(Path(source).read_text())
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
-    chance = np.mean([r["one"] for r in results if r["what"] == "one, another seed"])
-    for axis, what, by, label in (
-        (axes[0], "shards", "shards", "shards, as they come"),
-        (axes[1], "delay", "delay", "sweeps that sums are held back, 4 shards"),
-    ):
-        cases = sorted({r[by] for r in results if r["what"] == what})
-        for to, words, colour in (("one", "from one shard", "C0"), ("exact", "from exact", "C3")):
-            values = [[r[to] for r in results if r["what"] == what and r[by] == c] for c in cases]
-            axis.plot(range(len(cases)), np.mean(values, axis=1), "o-", color=colour, label=words)
-        axis.axhline(0.02, color="0.4", linestyle="--", linewidth=1, label="0.02")
-        axis.axhline(chance, color="0.7", linestyle=":", linewidth=1, label="chance alone")
-        axis.set_xticks(range(len(cases)), [str(c) for c in cases])
-        axis.set_xlabel(label)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("mean distance of co-clustering")
-    axes[0].set_ylim(bottom=0.0)
-    axes[1].legend(frameon=False, fontsize=8)
+    names = list(dict.fromkeys(r["data"] for r in results))
+    figure, axes = plt.subplots(
+        len(names), 2, figsize=(8, 2.6 * len(names)), sharey="row", layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for row, name in zip(axes, names, strict=True):
+        own = [r for r in results if r["data"] == name]
+        chance = next(r["one"] for r in own if r["what"] == "chance")
+        for axis, what in zip(row, ("shards", "delay"), strict=True):
+            for bounded in (True, False):
+                some = [r for r in own if r["what"] == what and r["bounded"] == bounded]
+                if not some:
+                    continue
+                for to, words, colour in (("one", "one shard", "C0"), ("exact", "exact", "C3")):
+                    axis.plot(
+                        range(len(some)), [r[to] for r in some], "o-" if bounded else "x:",
+                        color=colour, label=f"from {words}" + ("" if bounded else ", no bound"),
+                    )  # fmt: skip
+                axis.set_xticks(range(len(some)), [str(r["value"]) for r in some])
+            axis.axhline(0.02, color="0.4", linestyle="--", linewidth=1, label="0.02")
+            axis.axhline(chance, color="0.7", linestyle=":", linewidth=1, label="chance alone")
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.set_ylim(bottom=0.0)
+        row[0].set_ylabel(f"{name}\ndistance of co-clustering")
+    axes[-1][0].set_xlabel("shards, as they come")
+    axes[-1][1].set_xlabel("sweeps that sums are held back, 4 shards")
+    axes[0][1].legend(frameon=False, fontsize=8)
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=120)
 

@@ -108,6 +108,26 @@ class Deadly:
 
 
 @pytest.mark.slow
+def test_a_table_on_a_cluster(client, tmp_path):
+    """Categories and counts: the draws of threads, a worker killed on the way."""
+    from cavity import TableMixture
+
+    X = rows()
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["kind"] = np.where(rng.random(len(X)) < 0.2 + 0.6 * (X[:, 1] > 3.0), "x", "y")
+    frame["n"] = rng.poisson(np.exp(0.2 * X[:, 1].clip(-5.0, 10.0)))
+    for at, part in enumerate(np.array_split(frame, 3)):
+        part.to_parquet(tmp_path / f"part-{at}.parquet")
+    settings = {"n_chains": 1, "n_warmup": 6, "n_draws": 40, "random_state": 0}
+    made = [TableMixture(3, feature_types={"n": "count"}, **settings) for _ in range(2)]
+    timer = killed_later(next(iter(client.run(os.getpid).values())), 2.0)
+    away = made[0].fit(tmp_path, client=client)
+    timer.cancel()
+    assert same_draws(away, made[1].fit(tmp_path))
+
+
+@pytest.mark.slow
 def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypatch):
     from cavity.scale import dask_engine
     from cavity.scale.sources import ParquetSource, parquet_source

@@ -15,14 +15,12 @@ import numpy as np
 from cavity.core.arrays import fitting, flatten, rebuilt, saved_array
 from cavity.core.compile import Kernels
 from cavity.families.common import log_densities_of_parameters
-from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import draw_df
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open
 from cavity.sampling.sampler import Describe, prior_of_partition
 from cavity.scale.atoms import Weights, log_first
+from cavity.scale.clusters import Makeup
 from cavity.scale.kernel import atoms_of
-from cavity.scale.niw import Location
 from cavity.scale.passes import Order, Total
 from cavity.scale.scouts import Scouts
 from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
@@ -61,7 +59,8 @@ class Coordinator:
         With its rows loaded.
     scouts : Scouts
         The rows that are followed.
-    niw : NIWPrior
+    makeup : Makeup
+        The prior of clusters' parameters.
     prior : NamedTuple
         The partition prior's state, with a slot for every cluster.
     tails : Tails
@@ -85,7 +84,7 @@ class Coordinator:
         self,
         engine: Passes,
         scouts: Scouts,
-        niw: NIWPrior,
+        makeup: Makeup,
         prior: Any,
         tails: Tails,
         updates: Iterable[Update],
@@ -104,8 +103,10 @@ class Coordinator:
         own = () if math.isinf(tails.df) else ("df",)
         self.cluster_parameters = (*cluster_parameters, *own)
         self.d = scouts.d
-        self.family: Any = normal_inverse_wishart(*niw, n_slots)
-        self.parameters: Any = gaussian_parameters(self.d, n_slots)
+        self.makeup = makeup
+        self.family: Any
+        self.parameters: Any
+        self.family, self.parameters = makeup.families(n_slots)
         self.model = Model(np.full(n_slots, 0.5 * tails.df))
         first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
         self.key = first, second
@@ -140,30 +141,19 @@ class Coordinator:
     # ------------------------------------------------------------------ splits and merges
 
     def _mixture(self) -> Mixture:
-        mean, whiten = self.parameters.mean, self.parameters.whiten
-        return Mixture(
-            self.weights.weight,
-            [
-                Location(mean[:, k].copy(), whiten[:, :, k].copy(), float(h))
-                for k, h in enumerate(self.parameters.half_log_det)
-            ],
-            self.model.alpha,
-        )
+        locations = self.makeup.locations(self.parameters, self.n_slots)
+        return Mixture(self.weights.weight, locations, self.model.alpha)
 
     def _set(self, mixture: Mixture) -> None:
         self.weights = self.weights._replace(weight=mixture.weight)
-        for k, location in enumerate(mixture.locations):
-            self.parameters.mean[:, k] = location.mean
-            self.parameters.whiten[:, :, k] = location.whiten
-            self.parameters.half_log_det[k] = location.half_log_det
+        self.makeup.set_locations(self.parameters, mixture.locations)
 
     def _order(self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None) -> Order:
+        mean, whiten, half_log_det, log_share, log_rate = (
+            np.array(part) for part in zip(*mixture.locations, strict=True)
+        )
         atoms = atoms_of(
-            mixture.weight,
-            np.array([location.mean for location in mixture.locations]),
-            np.array([location.whiten for location in mixture.locations]),
-            np.array([location.half_log_det for location in mixture.locations]),
-            mixture.alpha,
+            mixture.weight, mean, whiten, half_log_det, mixture.alpha, log_share, log_rate
         )
         rungs = no_ladder() if ladder is None else 1.0 / ladder
         return Order(atoms, rungs, self.key, self.n_sweeps, purpose)
@@ -258,6 +248,9 @@ class Coordinator:
         if hasattr(self.prior, "concentration"):
             out["concentration"] = self.prior.concentration[0].copy()
         return out
+
+    def note_prior(self) -> None:
+        """Slots are made of the prior as it is whenever they are loaded."""
 
     def keep(self) -> None:
         """Nothing is summed up on the way."""

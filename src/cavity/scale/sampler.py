@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.arrays import StateError, fitting, saved_array, slot_axes
+from cavity.core.arrays import StateError, chosen, fitting, saved_array
 from cavity.families.common import draw_empty, draw_from, load_from
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open, renew
 from cavity.sampling.sampler import Describe
 from cavity.scale.atoms import Weights, draw_weights, log_first
 from cavity.scale.blocks import PROPOSAL, SWEEP
+from cavity.scale.clusters import Makeup
 from cavity.scale.coordinator import Coordinator, Model
 from cavity.scale.engines import Engine
 from cavity.scale.passes import Total
@@ -51,7 +51,7 @@ class ShardedSampler(Coordinator):
         The rows that the engine follows: proposals are made from them.
     start : array of shape (slots, P)
         Statistics of the scouts under the labels that the chain begins with.
-    niw : NIWPrior
+    makeup : Makeup
     prior : NamedTuple
         The partition prior's state, with a slot for every cluster.
     tails : Tails
@@ -71,7 +71,7 @@ class ShardedSampler(Coordinator):
         engine: Engine,
         scouts: Scouts,
         start: np.ndarray,
-        niw: NIWPrior,
+        makeup: Makeup,
         prior: Any,
         tails: Tails,
         updates: Iterable[Update],
@@ -84,7 +84,7 @@ class ShardedSampler(Coordinator):
     ) -> None:
         n_slots = start.shape[0]
         super().__init__(
-            engine, scouts, niw, prior, tails, updates, n_slots, rng, moves, describe,
+            engine, scouts, makeup, prior, tails, updates, n_slots, rng, moves, describe,
             cluster_parameters,
         )  # fmt: skip
         self.engine: Engine = engine
@@ -117,7 +117,7 @@ class ShardedSampler(Coordinator):
 
     def _load(self) -> None:
         """Bring the slots in line with prior and statistics."""
-        self.family.natural[:] = self.family.prior + self.statistics
+        self.family.natural[:] = self.family.prior + self.statistics[:, self.scouts.shape.lead :]
         self._kernels.run(load_from, self.family, 0)
 
     # ------------------------------------------------------------------ a sweep
@@ -202,13 +202,7 @@ class ShardedSampler(Coordinator):
     def _choose(self, slots: np.ndarray) -> None:
         """Keep these slots of family, parameters and degrees of freedom, in this order."""
         self.family, self.parameters = (
-            value._replace(
-                **{
-                    name: np.ascontiguousarray(np.take(getattr(value, name), slots, axis=axis))
-                    for name, axis in slot_axes(value).items()
-                }
-            )
-            for value in (self.family, self.parameters)
+            chosen(value, slots) for value in (self.family, self.parameters)
         )
         self.model = Model(self.model.alpha[slots])
 

@@ -10,11 +10,11 @@ Where the number of clusters has a prior of its own, a split takes a slot that h
 no weight, and a merge leaves one (a reversible jump); clusters without rows are so rare there, one
 in n to the power of the concentration, that splits which wait for one would hardly ever be tried.
 
-Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says
-where two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that
-together have the moments of one, alike to any degree: what becomes of a cluster that is there
-twice; the one is where they say, or where the scouts do. Proposals of locations are mixtures over several widths, so that a density which is wide or
-narrow is met by one of them.
+Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says where
+two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that together
+have the moments of one, alike to any degree: what becomes of a cluster that is there twice; the one
+is where they say, or where the scouts do. Proposals of locations are mixtures over several widths,
+so that a density which is wide or narrow is met by one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.scale.atoms import ABSENT, empty_shape, is_counted, log_weight_density
-from cavity.scale.niw import NIW, Location, moments
+from cavity.scale.clusters import Conjugate, Location, Shape, moments
 from cavity.scale.scouts import Scouts, log_sum
 
 # The scouts count as this share of all rows when they say whether a pass is worth it.
@@ -61,8 +61,8 @@ class SplitMerge:
     def __init__(self, scouts: Scouts, n_rows: int) -> None:
         self.scouts = scouts
         self.n_rows = n_rows
-        self.d = scouts.d
-        least = 10.0 * (self.d + 2)
+        self.shape = scouts.shape
+        least = 10.0 * (self.shape.n_columns + 2)
         steps = max(1, 1 + int(math.log(max(n_rows / least, 1.0), 8.0)))
         self.widths = 8.0 ** -np.arange(steps)
         self.tried = dict.fromkeys(KINDS, 0)
@@ -90,7 +90,7 @@ class SplitMerge:
         splits = bool(rng.random() < 0.5)
         self.tried[kind] += 1
         step = self._split if splits else self._merge
-        found = step(now, table, prior, NIW(natural, self.d), natural, kind, rng)
+        found = step(now, table, prior, Conjugate(natural, self.shape), natural, kind, rng)
         if found is None:
             return None
         then, changed, slots, log_ratio = found
@@ -129,7 +129,11 @@ class SplitMerge:
         mean = np.array([location.mean for location in now.locations])
         own = now.locations[a]
         away = (mean - own.mean) @ own.whiten.T
-        near = 1.0 / np.square(1.0 + np.einsum("ij,ij->i", away, away) / self.d)
+        distance = np.einsum("ij,ij->i", away, away)
+        if self.shape.n_columns > self.shape.d:
+            # Twice the divergence is to shares and rates what that is to means.
+            distance += 2.0 * np.array([_divergence(own, other) for other in now.locations])
+        near = 1.0 / np.square(1.0 + distance / self.shape.n_columns)
         alive = self.n_rows * now.weight
         odds = near * (alive + 0.01) / (1.0 + alive) + 1e-12
         odds = np.where(now.weight > ABSENT, odds, 0.0)
@@ -139,7 +143,7 @@ class SplitMerge:
     # ------------------------------------------------------------------ the two directions
 
     def _split(
-        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        self, now: Mixture, table: np.ndarray, prior: Any, before: Conjugate, natural: np.ndarray,
         kind: str, rng: np.random.Generator,
     ) -> _Found | None:  # fmt: skip
         weight = now.weight
@@ -169,7 +173,7 @@ class SplitMerge:
         return then, changed, np.array([a, e]), log_ratio
 
     def _merge(
-        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        self, now: Mixture, table: np.ndarray, prior: Any, before: Conjugate, natural: np.ndarray,
         kind: str, rng: np.random.Generator,
     ) -> _Found | None:  # fmt: skip
         weight = now.weight
@@ -225,7 +229,7 @@ class SplitMerge:
 
     def _wholes(
         self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
-    ) -> list[NIW] | None:
+    ) -> list[Conjugate] | None:
         """Where one cluster in place of two may lie: a mixture of equal parts."""
         share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
         fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
@@ -235,7 +239,7 @@ class SplitMerge:
         if kind == "twins":
             own = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
             found.append(own[0] + own[1])
-        wholes = [NIW(natural + statistics, self.d) for statistics in found]
+        wholes = [Conjugate(natural, self.shape, statistics) for statistics in found]
         return wholes if all(whole.proper for whole in wholes) else None
 
     def _halves(
@@ -246,7 +250,7 @@ class SplitMerge:
         place = whole.locations[a]
         if kind == "twins":
             n = self.n_rows * (whole.weight[a] + whole.weight[e])
-            return _Twins(natural, moments(place, n), n, self.widths, self.d)
+            return _Twins(natural, moments(place, n), n, self.widths, self.shape)
         share = np.exp(table[a] - log_sum(table))
         total = share.sum()
         if not total > 0.0:
@@ -257,10 +261,12 @@ class SplitMerge:
         if fitted is None:
             return None
         parts = [
-            (NIW(natural + width * fitted[0], self.d), NIW(natural + width * fitted[1], self.d),
-             1.0 + width * fitted[0][1], 1.0 + width * fitted[1][1])
+            (
+                *(Conjugate(natural, self.shape, width * half) for half in fitted),
+                *(1.0 + width * half[1] for half in fitted),
+            )
             for width in self.widths
-        ]  # fmt: skip
+        ]
         proper = all(first.proper and second.proper for first, second, _, _ in parts)
         return _Launched(parts) if proper else None
 
@@ -271,7 +277,7 @@ _Found = tuple[Mixture, np.ndarray, np.ndarray, float]
 class _Launched:
     """Two locations and the first one's share, around what EM has found, at several widths."""
 
-    def __init__(self, parts: list[tuple[NIW, NIW, float, float]]) -> None:
+    def __init__(self, parts: list[tuple[Any, ...]]) -> None:
         self.parts = parts
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float]:
@@ -293,16 +299,19 @@ class _Twins:
     """Two locations that together have the moments of one; the share of the first is uniform."""
 
     def __init__(
-        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, d: int
+        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, shape: Shape
     ) -> None:
-        self.natural, self.whole, self.n, self.widths, self.d = natural, whole, n, widths, d
+        self.natural, self.whole, self.n, self.widths = natural, whole, n, widths
+        self.shape = shape
 
-    def _firsts(self, share: float) -> list[NIW]:
-        return [NIW(self.natural + width * share * self.whole, self.d) for width in self.widths]
+    def _firsts(self, share: float) -> list[Conjugate]:
+        return [
+            Conjugate(self.natural, self.shape, width * share * self.whole) for width in self.widths
+        ]
 
-    def _seconds(self, first: Location, share: float) -> list[NIW] | None:
+    def _seconds(self, first: Location, share: float) -> list[Conjugate] | None:
         rest = self.whole - moments(first, share * self.n)
-        found = [NIW(self.natural + width * rest, self.d) for width in self.widths]
+        found = [Conjugate(self.natural, self.shape, width * rest) for width in self.widths]
         return found if all(second.proper for second in found) else None
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float] | None:
@@ -319,6 +328,14 @@ class _Twins:
             return -math.inf
         firsts = [first.log_density(one) for first in self._firsts(shares[0])]
         return _log_mean(firsts) + _log_mean([second.log_density(other) for second in seconds])
+
+
+def _divergence(own: Location, other: Location) -> float:
+    """Of shares and rates of counts, in nats."""
+    share, rate = np.exp(own.log_share), np.exp(own.log_rate)
+    value = share @ (own.log_share - other.log_share)
+    value += rate @ (own.log_rate - other.log_rate) - (rate - np.exp(other.log_rate)).sum()
+    return float(max(value, 0.0))
 
 
 def _log_mean(values: list[float]) -> float:
