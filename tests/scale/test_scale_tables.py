@@ -93,7 +93,7 @@ def test_frequencies_of_partitions(names, prior, options):
 )
 def test_frequencies_of_partitions_at_length(names, prior, options):
     """With splits and merges: these labels hardly move one by one, given parameters."""
-    assert p_value(names, prior, 10_000, 5, **options) > LEVEL
+    assert p_value(names, prior, 5_000, 5, **options) > LEVEL
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_merge_without_its_volume_is_noticed(monkeypatch):
         return 0.0 if hasattr(prior, "allowed") else right(self, mixture, prior, a, e)
 
     monkeypatch.setattr(SplitMerge, "_log_empty", without)
-    assert p_value(TWO, "finite", 10_000, 5, n_shards=2) < LEVEL
+    assert p_value(TWO, "finite", 5_000, 5, n_shards=2) < LEVEL
 
 
 # --------------------------------------------------------------------------- joint distribution
@@ -167,7 +167,7 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
 
 @pytest.mark.slow
 def test_joint_distribution():
-    assert largest(10_000, 1) < 1.0
+    assert largest(5_000, 1) < 1.0
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_sums_that_lack_their_gaps_are_noticed():
     def spoil(sampler):
         sampler.statistics[:, -1] = sampler.statistics[:, 1]
 
-    assert largest(10_000, 2, spoil) > 1.0
+    assert largest(5_000, 2, spoil) > 1.0
 
 
 # --------------------------------------------------------------------------- parts

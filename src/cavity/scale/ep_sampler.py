@@ -277,7 +277,7 @@ class StaleEPSampler(Coordinator):
 
     def _bound(self) -> None:
         """Let shards take turns while their sums would be too stale."""
-        to_take, taken, in_all = self._turns
+        to_take, taken, in_all = (int(turns) for turns in self._turns)
         if to_take:
             self._turns[:] = to_take - 1, taken, in_all + 1
         elif self._stale_now:

@@ -181,7 +181,8 @@ def values_of(path: str, size: int, names: tuple[str, ...]) -> list[Values]:
     """The different values of every column of a file."""
     found: list[Values] = []
     for name in names:
-        form, different = "number", set()
+        form = "number"
+        different: set[Any] = set()
         for start in range(0, size, CHUNK):
             piece = Piece(0, start, min(start + CHUNK, size))
             column = read_rows(path, piece, (name,)).to_pandas()[name]
