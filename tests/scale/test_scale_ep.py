@@ -61,6 +61,27 @@ def test_shards_one_after_the_other_are_never_stale(y, n_shards):
     assert np.array_equal(np.bincount(ours.labels(), minlength=8), ours.counts)
 
 
+def test_the_bound_on_staleness_bites(y):
+    """Above it shards take turns, ever longer; a bound of none is never met."""
+    taken = {}
+    for most in (0.0, np.inf):
+        rng = np.random.default_rng(1)
+        pace = Pace(delay=3, most_stale=most)
+        ours = ep_chain(y, NIW, finite(4, len(y)), rng, n_shards=3, pace=pace, moves=False)
+        for _ in range(12):
+            ours.sweep(rng)
+        taken[most] = ours.events()["sweeps_in_turns"]
+        if most == 0.0:
+            # Some sweep, then one in turns, again, two in turns, again, four.
+            assert ours._turns[1] >= 4
+            while not ours._turns[0]:
+                ours.sweep(rng)
+            before = ours._stale[1]
+            ours.sweep(rng)
+            assert ours._stale[1] == pytest.approx(before, abs=1e-9)
+    assert taken == {0.0: pytest.approx(8.0, abs=1.0), np.inf: 0.0}
+
+
 def test_threads_and_a_checkpoint(y, tmp_path):
     """The same draws with and without threads; sites that are made again from labels."""
     with ThreadPoolExecutor(2) as pool:
