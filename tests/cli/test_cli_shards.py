@@ -41,7 +41,7 @@ def test_a_folder_is_fitted_reported_and_placed(cavity, rows, tmp_path):
 
 def test_what_is_refused(cavity, rows, monkeypatch):
     fit = ("fit", rows, "--clusters", 3, *QUICK)
-    assert "Column 'name'" in cavity(*fit).sentence
+    assert "Column 'name'" in cavity(*fit, "--model", "student-t").sentence
     fit = (*fit, "--exclude", "name")
     assert "does not go with Parquet files in shards" in cavity(*fit, "--decimal", ",").sentence
     assert "cannot be spread over shards" in cavity(*fit, "--collapse", "naive").sentence
@@ -53,6 +53,26 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "Series cannot be spread" in cavity("fit", rows, *series, *QUICK).sentence
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
+
+
+def test_a_folder_with_text(cavity, tmp_path):
+    """Categories and counts in files, some of them missing."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for i in range(2):
+        table = make_table().iloc[20 * i : 20 * i + 20].drop(columns="name")
+        table["colour"] = ["red", None] * 10 if i else ["green", "blue"] * 10
+        table["visits"] = [3.0 * i] * 19 + [None]
+        table.to_parquet(folder / f"part-{i}.parquet")
+    fit = ("fit", folder, "--clusters", 2, "--types", "visits=count", "--out", "run", *QUICK)
+    ran = cavity(*fit)
+    assert ran.code == 0, ran.err
+    assert "categorical: colour; count: visits" in ran.out
+    placed = [pd.read_parquet(tmp_path / "run" / "rows" / f"part-{i}.parquet") for i in range(2)]
+    assert placed[0]["cluster"].nunique() == placed[1]["cluster"].nunique() == 1
+    assert placed[0]["cluster"][0] != placed[1]["cluster"][0]
+    assert cavity("report", "run").code == 0
+    assert "Wrote the clusters of 2 files" in cavity("predict", "run", folder, "--out", "to").out
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy import stats
 
 from cavity import StudentTMixture
 from cavity.datasets import make_student_t
@@ -17,8 +18,23 @@ from cavity.datasets import make_student_t
 SETTINGS = {"n_clusters": 4, "n_chains": 1, "n_warmup": 6, "n_draws": 8, "random_state": 0}
 
 
+def rows_and_truth(n=30_000, separation=8):
+    """Three clusters of equal size, two of which overlap: by half, if the separation is 8."""
+    return make_student_t(n, 3, 2, df=4, separation=separation, random_state=3)
+
+
 def rows(n=30_000):
-    return make_student_t(n, 3, 2, df=4, separation=8, random_state=3)[0]
+    return rows_and_truth(n)[0]
+
+
+def true_densities(X, truth):
+    """Log weight and density of every row in every cluster, (n, K), as it was generated."""
+    return np.column_stack(
+        [
+            stats.multivariate_t.logpdf(X, mean, scale, truth.df) - np.log(len(truth.means))
+            for mean, scale in zip(truth.means, truth.scales, strict=True)
+        ]
+    )
 
 
 def write_rows(folder, X, n_files=3):

@@ -6,6 +6,7 @@ import numpy as np
 
 from cavity.core.lanes import whole_vectors
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_weights
+from cavity.scale.clusters import Makeup
 from cavity.scale.crowds import ThreadCrowd
 from cavity.scale.engines import ThreadEngine
 from cavity.scale.ep_sampler import StaleEPSampler
@@ -52,19 +53,19 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
     z = np.zeros(len(y), dtype=int) if start is None else start
     seen = np.arange(len(y)) if scouts is None else scouts
     return ShardedSampler(
-        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), niw, prior,
-        Tails(df, learn, *df_prior), updates, rng, moves=moves,
+        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), Makeup(niw),
+        prior, Tails(df, learn, *df_prior), updates, rng, moves=moves,
     )  # fmt: skip
 
 
 def ep_chain(y, niw, prior, rng, *, df=5.0, n_shards=1, pace=None, start=None, updates=(),
-             learn=None, pool=None):  # fmt: skip
+             learn=None, pool=None, moves=True):  # fmt: skip
     """A chain by expectation propagation over shards, all rows followed."""
     n_clusters = prior[0].size
     z = rng.integers(n_clusters, size=len(y)) if start is None else start
     engine = few_rows(y, n_shards, block=1)
     return StaleEPSampler(
-        ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
-        statistics(y, z, whole_vectors(n_clusters)), niw, prior, Tails(df, learn), updates, rng,
-        n_clusters=n_clusters, pace=pace,
+        engine, ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
+        statistics(y, z, whole_vectors(n_clusters)), Makeup(niw), prior, Tails(df, learn),
+        updates, rng, n_clusters=n_clusters, pace=pace, moves=moves,
     )  # fmt: skip

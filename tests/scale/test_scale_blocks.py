@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from scale_cases import few_rows
 from scipy import integrate, stats
+from scipy.special import gammaln
 
 from cavity.priors.partition import dirichlet, dirichlet_process
 from cavity.scale.atoms import Weights, draw_weights, log_first
 from cavity.scale.blocks import SWEEP, layouts, partial_sums, stream, total
+from cavity.scale.clusters import NIW, Location, Shape, moments
 from cavity.scale.kernel import RUNGS, atoms_of, draw_block, room_for
-from cavity.scale.niw import NIW, Location, moments
-from cavity.scale.passes import Order
+from cavity.scale.passes import Order, make_shard
+
+# Where the categories of two columns begin.
+START = (0, 2, 5)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 7, 16, 37])
@@ -71,20 +75,22 @@ def mixture(d, k, alpha, rng):
     return weight, 3.0 * rng.standard_normal((k, d)), whiten, half, np.full(k, alpha)
 
 
-def twin(y, parameters, rungs, rng):
+def twin(y, codes, counts, parameters, rungs, rng):
     """What a block gives, one row after another."""
-    weight, mean, whiten, _, alpha = parameters
+    weight, mean, whiten, _, alpha, log_share, log_rate = parameters
     n, d = y.shape
     k = len(weight)
-    sums, log_mixture = np.zeros((k, 2 + d + d * (d + 1) // 2)), 0.0
+    sums, log_mixture = np.zeros((k, Shape(d, START, 2).width)), 0.0
     tails, labels = np.zeros_like(rungs), []
     for first in range(0, n, 8):
         here = y[first : first + 8]
         uniform = [rng.random() for _ in here]
-        for row, u in zip(here, uniform, strict=True):
+        for i, (row, u) in enumerate(zip(here, uniform, strict=True), first):
             delta = np.array([np.sum((whiten[j] @ (row - mean[j])) ** 2) for j in range(k)])
             covariance = [np.linalg.inv(w.T @ w) for w in whiten]
-            if np.isinf(alpha[0]):
+            if d == 0:
+                density = np.ones(k)
+            elif np.isinf(alpha[0]):
                 density = [
                     stats.multivariate_normal.pdf(row, mean[j], covariance[j]) for j in range(k)
                 ]
@@ -93,7 +99,20 @@ def twin(y, parameters, rungs, rng):
                     stats.multivariate_t.pdf(row, mean[j], covariance[j], 2.0 * alpha[j])
                     for j in range(k)
                 ]
-            mass = np.cumsum(weight * np.array(density))
+            mass = weight * np.array(density)
+            members = np.zeros(START[-1])
+            for j, code in enumerate(codes[i]):
+                if code >= 0:
+                    mass = mass * np.exp(log_share[:, START[j] + code])
+                    members[START[j] + code] = 1.0
+            tally = []
+            for j, count in enumerate(counts[i]):
+                there = count >= 0.0
+                tally += [count * there, there]
+                if there:
+                    rate = np.exp(log_rate[:, j])
+                    mass = mass * np.exp(stats.poisson.logpmf(count, rate) + gammaln(count + 1.0))
+            mass = np.cumsum(mass)
             label = int(np.searchsorted(mass, u * mass[-1], side="right"))
             labels.append(label)
             log_mixture += np.log(mass[-1])
@@ -102,33 +121,40 @@ def twin(y, parameters, rungs, rng):
                 a = alpha[label]
                 scale = rng.standard_gamma(a + 0.5 * d) / (a + 0.5 * delta[label])
             second = [row[r] * row[c] for r in range(d) for c in range(r + 1)]
-            sums[label] += [scale, 1.0, *(scale * row), *(scale * np.array(second))]
+            own = [scale, 1.0, *(scale * row), *(scale * np.array(second))]
+            sums[label] += [*own, *members, *tally]
             if len(rungs):
                 j = label if len(rungs) > 1 else 0
                 tails[j] += np.log1p(delta[label] * rungs[j])
     return labels, sums, log_mixture, tails
 
 
-@pytest.mark.parametrize(("d", "alpha", "n_rungs"), [(1, 2.0, 1), (3, np.inf, 0), (3, 2.5, 5)])
+@pytest.mark.parametrize(
+    ("d", "alpha", "n_rungs"), [(0, np.inf, 0), (1, 2.0, 1), (3, np.inf, 0), (3, 2.5, 5)]
+)
 def test_a_block_against_its_twin(d, alpha, n_rungs):
     rng = np.random.default_rng(d)
     k, n = 5, 29
-    parameters = mixture(d, k, alpha, rng)
+    shape = Shape(d, START, 2)
+    log_share = np.log(np.hstack([rng.dirichlet(np.ones(size), k) for size in np.diff(START)]))
+    parameters = (*mixture(d, k, alpha, rng), log_share, rng.normal(size=(k, 2)))
     y = 3.0 * rng.standard_normal((n, d))
+    codes = rng.integers(-1, np.diff(START), (n, 2))
+    counts = rng.integers(-1, 4, (n, 2)).astype(float)
     rungs = rng.uniform(0.05, 2.0, (n_rungs, RUNGS))
-    columns = np.zeros((d, n + 8))
-    columns[:, :n] = y.T
-    labels, sums, totals = (
-        np.zeros(n, dtype=np.int32),
-        np.zeros((k, 2 + d + d * (d + 1) // 2)),
-        (np.zeros(2)),
-    )
+    (layout,) = layouts([n], 1)
+    rows = np.hstack([y, codes, counts])
+    still = np.zeros(d)
+    shard = make_shard(layout, rows, still, np.ones(d), still, np.arange(n), shape)
+    assert shard.take(np.arange(n)) == pytest.approx(rows)
+    assert shard.constant[0] == pytest.approx(-gammaln(np.maximum(counts, 0.0) + 1.0).sum())
+    labels, sums, totals = np.zeros(n, dtype=np.int32), np.zeros((k, shape.width)), np.zeros(2)
     tails = np.zeros((n_rungs, RUNGS))
     draw_block(
-        columns, 0, n, atoms_of(*parameters), rungs, labels, sums, totals, tails,
+        shard.columns, 0, n, atoms_of(*parameters), rungs, labels, sums, totals, tails,
         room_for(k, d), stream((5, 6), 0, 0, SWEEP),
     )  # fmt: skip
-    found = twin(y, parameters, rungs, stream((5, 6), 0, 0, SWEEP))
+    found = twin(y, codes, counts, parameters, rungs, stream((5, 6), 0, 0, SWEEP))
     assert labels.tolist() == found[0]
     assert sums == pytest.approx(found[1], rel=1e-10)
     assert totals[0] == pytest.approx(found[2], rel=1e-12)

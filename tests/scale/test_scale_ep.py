@@ -32,7 +32,7 @@ def y():
 
 def test_one_shard_is_the_collapse_draw_for_draw(y):
     rng = np.random.default_rng(1)
-    ours = ep_chain(y, NIW, finite(4, len(y)), rng, pace=Pace(every=2))
+    ours = ep_chain(y, NIW, finite(4, len(y)), rng, pace=Pace(every=2), moves=False)
     parts = assemble(StudentTProblem(y, NIW), "ep", 8, {"refresh_every": 2})
     z = np.concatenate(ours.crowd.labels()).astype(np.int32)
     plain = PartitionSampler(parts._replace(updates=()), finite(4, len(y)), z, rng)
@@ -59,6 +59,27 @@ def test_shards_one_after_the_other_are_never_stale(y, n_shards):
     assert ours.events()["staleness_kl"] == pytest.approx(0.0, abs=1e-9)
     assert ours.counts.sum() == len(y)
     assert np.array_equal(np.bincount(ours.labels(), minlength=8), ours.counts)
+
+
+def test_the_bound_on_staleness_bites(y):
+    """Above it shards take turns, ever longer; a bound of none is never met."""
+    taken = {}
+    for most in (0.0, np.inf):
+        rng = np.random.default_rng(1)
+        pace = Pace(delay=3, most_stale=most)
+        ours = ep_chain(y, NIW, finite(4, len(y)), rng, n_shards=3, pace=pace, moves=False)
+        for _ in range(12):
+            ours.sweep(rng)
+        taken[most] = ours.events()["sweeps_in_turns"]
+        if most == 0.0:
+            # Some sweep, then one in turns, again, two in turns, again, four.
+            assert ours._turns[1] >= 4
+            while not ours._turns[0]:
+                ours.sweep(rng)
+            before = ours._stale[1]
+            ours.sweep(rng)
+            assert ours._stale[1] == pytest.approx(before, abs=1e-9)
+    assert taken == {0.0: pytest.approx(8.0, abs=1.0), np.inf: 0.0}
 
 
 def test_threads_and_a_checkpoint(y, tmp_path):

@@ -64,7 +64,7 @@ def fit(
     settings = {name: value for name, value in settings.items() if value is not None}
     table = None
     if shards.is_in_shards(data, settings, client):
-        model = "student-t" if model == AUTO else model
+        model = shards.model_of(data, choice) if model == AUTO else model
     else:
         table = read_table(data, choice)
         model = chosen_model(model, table, choice)
@@ -115,12 +115,9 @@ def _kind(
         return kind, settings
     if kind.noun == "series":
         raise UserError("Series cannot be spread over shards; give them in one file.")
-    if model == "table":
-        raise UserError(
-            "Categories and counts cannot be spread over shards; give them in one CSV file."
-        )
     fields = {f.name: getattr(kind, f.name) for f in dataclasses.fields(kind)}
-    found = shards.ShardModel(**fields, client=client)
+    made = shards.ShardTableModel if model == "table" else shards.ShardModel
+    found = made(**fields, client=client)
     return found, {"collapse": shards.PARALLEL, **settings}
 
 

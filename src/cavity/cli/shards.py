@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cavity.cli.errors import UserError
-from cavity.cli.models import RowsModel, speaking_of_options
-from cavity.cli.tables import Choice
+from cavity.cli.models import RowsModel, TableModel, speaking_of_options
+from cavity.cli.tables import Choice, types_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,16 @@ def is_in_shards(data: Path, settings: Any, client: Any) -> bool:
         shared = client is not None or settings.get("collapse") == PARALLEL
         return shared and data.suffix in (".parquet", ".pq")
     return bool(glob.has_magic(str(data)))
+
+
+def model_of(data: Path, choice: Choice) -> str:
+    """The model of files, where none is asked for: by whether they have columns of text."""
+    from cavity.scale.sources import is_of_numbers, parquet_source
+
+    if choice.types:
+        return "table"
+    source = parquet_source(data, choice.columns or None, choice.exclude, of_numbers=False)
+    return "student-t" if is_of_numbers(source) else "table"
 
 
 @contextmanager
@@ -103,6 +113,7 @@ class ShardModel(RowsModel):
     """Rows of numbers in many files."""
 
     client: Any = field(default=None, compare=False)
+    of_numbers: bool = True
 
     def open(self, data: Path, choice: Choice) -> Any:
         """Look at the files' footers."""
@@ -115,7 +126,7 @@ class ShardModel(RowsModel):
                     f"--{name.replace('_', '-')} does not go with Parquet files in shards; leave "
                     "it out."
                 )
-        source = parquet_source(data, choice.columns or None, choice.exclude)
+        source = parquet_source(data, choice.columns or None, choice.exclude, self.of_numbers)
         return ShardSelection(source, data)
 
     def check(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
@@ -156,10 +167,32 @@ class ShardModel(RowsModel):
         ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ShardTableModel(ShardModel, TableModel):
+    """Rows of measurements, categories and counts in many files."""
+
+    of_numbers: bool = False
+
+    def check(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
+        """Refuse settings and files that the estimator would refuse."""
+        estimator.feature_types = types_of(choice) or None
+        super().check(estimator, selection, choice, settings)
+
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
+        """Sample."""
+        estimator.feature_types = types_of(choice) or None
+        super().fit(estimator, selection, choice, settings, client)
+
+
 def followed_table(estimator: Any) -> pd.DataFrame | None:
     """The rows that a fit over shards has followed; None of any other fit."""
     import pandas as pd
 
+    if hasattr(type(estimator), "followed_"):
+        found: pd.DataFrame | None = estimator.followed_
+        return found
     posterior = estimator.posterior_
     values = posterior.summaries.get("followed_values")
     if values is None:

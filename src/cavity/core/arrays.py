@@ -64,6 +64,19 @@ def grown(value: Any, n_slots: int) -> Any:
     return _tied(value._replace(**changes))
 
 
+def chosen(value: Any, slots: np.ndarray) -> Any:
+    """The same state with these of its slots, in this order."""
+    axes = _SLOT_AXES.get(type(value), {})
+    changes: dict[str, Any] = {}
+    for name in value._fields:
+        item = getattr(value, name)
+        if _is_tuple(item):
+            changes[name] = chosen(item, slots)
+        elif name in axes:
+            changes[name] = np.ascontiguousarray(np.take(item, slots, axis=axes[name]))
+    return _tied(value._replace(**changes))
+
+
 def slot_axes(value: Any) -> dict[str, int]:
     """Which arrays of a NamedTuple have a slot axis, and which one it is."""
     return dict(_SLOT_AXES.get(type(value), {}))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cavity.collapse.mixtures import StudentTProblem
+from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.core.lanes import whole_vectors
 from cavity.core.progress import say
 from cavity.estimators.description import describe
@@ -21,6 +22,8 @@ from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.recording import LEAST_STEP, recording_steps
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
+from cavity.models.category_shares import ShareHyperpriors
+from cavity.models.count_rates import TYPICAL_SHAPE, RateHyperpriors
 from cavity.models.scaled_gaussian import first_scales
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.stopping import judge_of
@@ -30,12 +33,15 @@ from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.run import ChainRun
 from cavity.scale.atoms import is_supported
+from cavity.scale.clusters import RATES, SHARES, Makeup
 from cavity.scale.engines import Engine, ThreadEngine
 from cavity.scale.ep_sampler import Pace, StaleEPSampler
+from cavity.scale.parts import OfShards
 from cavity.scale.sampler import SPARE, ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource, Source, parquet_source
 from cavity.scale.tails import Tails
+from cavity.updates import Update
 
 N_FOLLOWED = 5_000
 _SEED = 20_180_720
@@ -122,12 +128,56 @@ def check_prior(prior: PartitionSpecification, n_clusters: int, by_ep: bool = Fa
         )
 
 
+def makeup_of(problem: Any) -> Makeup:
+    """The prior of clusters' parameters that a problem states."""
+    if not isinstance(problem, TableProblem):
+        return Makeup(problem.prior)
+    out = Makeup()
+    for part in problem.parts:
+        if isinstance(part, CategoricalProblem):
+            start = tuple(int(at) for at in np.cumsum((0, *part.levels)))
+            out = out._replace(concentration=np.ones(start[-1]), start=start)
+        elif isinstance(part, CountsProblem):
+            centre = part.centre
+            out = out._replace(gamma=(np.full(centre.size, TYPICAL_SHAPE), TYPICAL_SHAPE / centre))
+        else:
+            out = out._replace(niw=part.prior)
+    return out
+
+
+def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
+    """What learns the priors, each seeing its part alone."""
+    if not isinstance(problem, TableProblem):
+        return with_collapsed_df(tuple(update.fresh() for update in problem.updates))
+    found: list[Update] = []
+    for (part, path), own in zip(makeup.paths.items(), problem.parts, strict=True):
+        made: tuple[Update, ...]
+        if part == SHARES:
+            made = (ShareHyperpriors(own.n_held),)
+        elif part == RATES:
+            made = (RateHyperpriors(own.centre, False, own.n_held),)
+        else:
+            made = with_collapsed_df(tuple(update.fresh() for update in own.updates))
+        found += [OfShards(update, path, makeup.columns(part)) for update in made]
+    return tuple(found)
+
+
+def tails_of(problem: Any) -> Tails:
+    """How a problem deals with degrees of freedom."""
+    block = problem.parts[0] if isinstance(problem, TableProblem) else problem
+    if not isinstance(block, StudentTProblem):
+        return Tails(np.inf)
+    return Tails(block.df, block.learn_df, *block.df_prior)
+
+
 def fit_rows(
     source: Source,
     client: Any,
     *,
     name: str,
     problem: Any,
+    points: Any = lambda rows: rows,
+    describe: Any = lambda problem: (describe, ("weight", "mean", "covariance")),
     prior: PartitionSpecification,
     n_clusters: int,
     init: Any,
@@ -138,6 +188,7 @@ def fit_rows(
     follow: int = N_FOLLOWED,
     n_jobs: int | None = None,
     recorded: Mapping[str, Any],
+    details: Mapping[str, Any] | None = None,
 ) -> Posterior:
     """Sample the posterior over partitions of rows in blocks.
 
@@ -149,7 +200,12 @@ def fit_rows(
     name : str
         Of the estimator.
     problem : callable
-        ``problem(standard)``: the problem of rows in the model's units.
+        ``problem(rows)``: the problem of rows in the model's units.
+    points : callable
+        ``points(rows)``: the same rows as points, for where chains start.
+    describe : callable
+        ``describe(problem)``: what gives a kept draw's parameters, and which of these have a
+        cluster axis.
     prior : specification
     n_clusters : int
     init : str or array of labels
@@ -166,6 +222,8 @@ def fit_rows(
         Threads, without a client.
     recorded : mapping
         What the record of the run says of the estimator.
+    details : mapping, optional
+        What it says beside that.
     """
     n = sum(source.sizes)
     if n < 2:
@@ -182,17 +240,27 @@ def fit_rows(
     followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
     raw = engine.sample(followed)
     names = np.array(source.columns, dtype=object) if source.named else None
-    units = ColumnUnits(*robust_standardiser(raw, names))
-    standard = units.standardise(raw)
-    width = np.maximum(recording_steps(standard), LEAST_STEP)
-    width[raw.min(axis=0) == raw.max(axis=0)] = -1.0
-    engine.load(units.centre, units.scale, width, followed)
+    shape = source.shape
+    measured = raw[:, : shape.d]
+    units = ColumnUnits(np.zeros(0), np.ones(0))
+    width = np.zeros(0)
+    standard = raw.copy()
+    if shape.d:
+        own = None if names is None else names[: shape.d]
+        units = ColumnUnits(*robust_standardiser(measured, own))
+        standard[:, : shape.d] = units.standardise(measured)
+        width = np.maximum(recording_steps(standard[:, : shape.d]), LEAST_STEP)
+        width[measured.min(axis=0) == measured.max(axis=0)] = -1.0
+    engine.load(units.centre, units.scale, width, followed, shape)
     try:
-        scouts = Scouts(engine.take(followed), n)
+        taken = engine.take(followed)
+        scouts = Scouts(taken, n, shape)
         start = init if isinstance(init, str) else np.asarray(init)[followed]
+        stated = problem(taken)
         made = _Chains(
-            engine, scouts, standard, problem, prior, n_clusters, start, moves, pace, settings
-        )
+            engine, scouts, points(standard), stated, describe(stated), prior, n_clusters, start,
+            moves, pace, settings,
+        )  # fmt: skip
         run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
     finally:
         engine.close()
@@ -205,10 +273,9 @@ def fit_rows(
         volume=n * units.log_volume,
         summaries={FOLLOWED: followed, VALUES: raw},
         noun="row",
-        columns=source.columns,
         columns_named=source.named,
-        details={"n_rows": n},
-        **recorded,
+        **{"columns": source.columns, **recorded},
+        details={"n_rows": n, **(details or {})},
     )
 
 
@@ -219,8 +286,9 @@ class _Chains:
         self,
         engine: Engine,
         scouts: Scouts,
-        standard: np.ndarray,
+        points: np.ndarray,
         problem: Any,
+        describe: Any,
         prior: PartitionSpecification,
         n_clusters: int,
         init: Any,
@@ -228,54 +296,54 @@ class _Chains:
         pace: Pace | None,
         settings: RunSettings,
     ) -> None:
-        self.engine, self.scouts, self.standard = engine, scouts, standard
-        self.problem = problem(scouts.y)
+        self.engine, self.scouts, self.points = engine, scouts, points
+        self.problem, self.makeup = problem, makeup_of(problem)
+        self.describe, self.cluster_parameters = describe
         self.prior, self.n_clusters, self.init = prior, n_clusters, init
         self.moves, self.pace, self.settings = moves, pace, settings
 
-    def _tails(self) -> Tails:
-        problem = self.problem
-        if not isinstance(problem, StudentTProblem):
-            return Tails(np.inf)
-        return Tails(problem.df, problem.learn_df, *problem.df_prior)
-
     def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler | StaleEPSampler:
         """A started chain."""
-        problem, tails = self.problem, self._tails()
-        n_start = min(self.n_clusters, len(self.standard))
+        tails = tails_of(self.problem)
+        n_start = min(self.n_clusters, len(self.points))
         if not isinstance(self.init, str):
             n_start = int(self.init.max()) + 1
         n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
-        z = initial_labels(self.standard, n_start, self.init, chain, rng)
-        updates = tuple(update.fresh() for update in problem.updates)
+        z = initial_labels(self.points, n_start, self.init, chain, rng)
         prior = self.prior.state(self.n_clusters, n_slots, self.engine.n_rows)
         told: dict[str, Any] = {
-            "describe": describe,
-            "cluster_parameters": ("weight", "mean", "covariance"),
+            "describe": self.describe,
+            "cluster_parameters": self.cluster_parameters,
         }
+        scale = np.ones(len(z))
+        if self.scouts.d:
+            scale = first_scales(self.scouts.y, 0.5 * tails.df)
+        learned = self.prior.updates()
         if self.pace is not None:
             return StaleEPSampler(
+                self.engine,
                 self.engine.crowd(chain),
                 self.scouts,
-                _statistics(self.scouts.y, z, whole_vectors(n_slots), 0.5 * tails.df),
-                problem.prior,
+                self.scouts.begun(z, whole_vectors(n_slots), scale),
+                self.makeup,
                 prior,
                 tails,
-                (*updates, *self.prior.updates()),
+                (*(update.fresh() for update in self.problem.updates), *learned),
                 rng,
                 n_clusters=self.n_clusters,
                 pace=self.pace,
                 n_adapted=self.settings.n_warmup,
+                moves=self.moves,
                 **told,
             )
         return ShardedSampler(
             self.engine,
             self.scouts,
-            _statistics(self.scouts.y, z, n_slots, 0.5 * tails.df),
-            problem.prior,
+            self.scouts.begun(z, n_slots, scale),
+            self.makeup,
             prior,
             tails,
-            (*with_collapsed_df(updates), *self.prior.updates()),
+            (*updates_of(self.problem, self.makeup), *learned),
             rng,
             n_adapted=self.settings.n_warmup,
             moves=self.moves,
@@ -306,15 +374,3 @@ class _Chains:
                 fingerprint=fingerprint,
                 label=name,
             )
-
-
-def _statistics(y: np.ndarray, z: np.ndarray, n_slots: int, alpha: float) -> np.ndarray:
-    """Sums over the rows of each slot, rows far out counting less."""
-    rows, columns = np.tril_indices(y.shape[1])
-    scale = first_scales(y, alpha)[:, None]
-    features = np.column_stack(
-        [scale, np.ones(len(y)), scale * y, scale * y[:, rows] * y[:, columns]]
-    )
-    out = np.zeros((n_slots, features.shape[1]))
-    np.add.at(out, z, features)
-    return out

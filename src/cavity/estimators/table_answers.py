@@ -177,13 +177,14 @@ class TableAnswers(TableInput, PlacingAnswers):
 
     def _table_draws(self) -> TableDraws:
         if "draws" not in self._cache:
-            posterior = self.posterior_
-            matched = posterior.relabel(self.partition_)
-            self._cache["draws"] = pack_draws(
-                posterior, matched, self._columns, self._chosen(), self.n_clusters_
-            )
+            self._cache["draws"] = self._packed(self._chosen())
         draws: TableDraws = self._cache["draws"]
         return draws
+
+    def _packed(self, chosen: np.ndarray) -> TableDraws:
+        """The mixtures of some draws."""
+        matched = self.posterior_.relabel(self.partition_)
+        return pack_draws(self.posterior_, matched, self._columns, chosen, self.n_clusters_)
 
     def _evaluate(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Log density (draw, n), and probability of each cluster and of elsewhere (n, K + 1).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -32,10 +33,10 @@ from cavity.estimators.known import (
 from cavity.estimators.noise import TableNoise
 from cavity.estimators.recording import within_steps
 from cavity.estimators.rows import FEW, RowEstimator
-from cavity.estimators.sharded import check_client
+from cavity.estimators.sharded import check_client, is_in_shards
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, factors_of, structured_problem, tails_of
-from cavity.estimators.table_answers import TableAnswers, digest_of
+from cavity.estimators.table_answers import digest_of
 from cavity.estimators.table_model import (
     Describer,
     components,
@@ -43,6 +44,7 @@ from cavity.estimators.table_model import (
     levels_of,
     volumes_of,
 )
+from cavity.estimators.table_shards import PARALLEL, TableShards
 from cavity.estimators.validation import check_choice, robust_standardiser
 from cavity.models.rows import RowTraits
 from cavity.models.uneven_cells import CellTraits
@@ -61,7 +63,7 @@ AUTO_COLLAPSE = "auto"
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class TableMixture(TableAnswers, ClusterMixin, DensityMixin, RowEstimator):
+class TableMixture(TableShards, ClusterMixin, DensityMixin, RowEstimator):
     """Clusters of a table as it is: measurements, categories, counts, and gaps among them.
 
     Columns are taken for what they hold (``columns_`` says for what): text, true and false and
@@ -83,10 +85,12 @@ class TableMixture(TableAnswers, ClusterMixin, DensityMixin, RowEstimator):
         What continuous columns are in a cluster.
     df : "learn", "learn-each" or float
         Degrees of freedom of Student-t clusters, as for `StudentTMixture`.
-    collapse : {"auto", "collapsed", "ep", "naive"}
+    collapse : {"auto", "collapsed", "ep", "naive", "parallel"}
         ``"auto"``: cluster parameters are integrated out exactly (``"collapsed"``), and by
         expectation propagation (``"ep"``) where a column is overdispersed, since nothing else can;
-        categories and Poisson counts are exact then as well.
+        categories and Poisson counts are exact then as well. ``"parallel"`` draws all labels side
+        by side given drawn parameters, with splits and merges: exact, for 100,000 rows and more,
+        shared by `n_jobs` threads or a cluster.
     prior, concentration, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, init, \
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
 covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_options, loss
@@ -140,7 +144,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     # ------------------------------------------------------------------ settings
 
     def _collapses(self) -> tuple[str, ...]:
-        return (AUTO_COLLAPSE, *super()._collapses())
+        return (AUTO_COLLAPSE, *super()._collapses(), PARALLEL)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -151,25 +155,52 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
     def _known(self, y: Any, n: int) -> KnownLabels | None:
         return check_known(y, n, self.n_clusters, self._specification().is_open)
 
-    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Refuse settings and data that `fit` would refuse, without fitting; returns self."""
+    def check(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
+        """Refuse settings and data that `fit` would refuse, without fitting; returns self.
+
+        Of files only the footers are looked at.
+        """
         self._check_settings()
+        if self._is_spread(X, None):
+            self._refuse_spread(y, sample_weight)
+            if is_in_shards(X):
+                self._files(X, None if columns is None else tuple(columns))
+                return self
         row_names(X)
         # On a copy: what the check learns of the data must not stay.
         other = clone(self)
+        if other.collapse == PARALLEL:
+            other.collapse = AUTO_COLLAPSE
         frame = other._frame(X, reset=True)
-        columns = other._take(frame)
+        taken = other._take(frame)
         weight = check_weights(sample_weight, len(frame))
-        other._plan(cells_of(frame, columns), columns, self._known(y, len(frame)), weight)
+        other._plan(cells_of(frame, taken), taken, self._known(y, len(frame)), weight)
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
         """Sample the posterior over partitions of the rows of X.
 
         Parameters
         ----------
-        X : DataFrame or array of shape (n, d)
-            Of pandas, polars or Arrow, with any of their types; NaN, None and NA are gaps.
+        X : DataFrame or array of shape (n, d), or path
+            Of pandas, polars or Arrow, with any of their types; NaN, None and NA are gaps. A path
+            is that of a Parquet file, a folder of such files, or a pattern; their measurements
+            must all be there, while categories and counts may be missing.
         y : array of int, optional
             Labels that are known, -1 for those that are not, as for `StudentTMixture`. A `y`
             without any -1 is ignored.
@@ -178,7 +209,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             Rows that lack a measurement have weight one; categories and counts may be missing.
             Overdispersed counts cannot be had with weights.
         client : distributed.Client, optional
-            Dask cluster on whose workers the chains run; the draws are the same.
+            Dask cluster. Rows in files, and from 100,000 of them a table's, are spread over its
+            workers; of smaller tables each worker has whole chains, with the same draws as
+            without.
+        columns : sequence of str, optional
+            Which columns of a path to use; all by default.
 
         Returns
         -------
@@ -193,6 +228,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         """
         self._check_settings()
         check_client(client)
+        if self._is_spread(X, client):
+            self._refuse_spread(y, sample_weight)
+            return self._fit_rows(X, client, None if columns is None else tuple(columns))
+        if columns is not None:
+            raise ValueError("columns are chosen of a path; give X[columns].")
         names = row_names(X)
         frame = self._frame(X, reset=True)
         self._columns = self._take(frame)

@@ -151,8 +151,12 @@ class ShareHyperpriors(Update):
             self._room = (np.zeros(shape), np.zeros(shape[1]))
         counts, totals = self._room
         begin = int(self.n_drawn[0]) % TURNS
-        cell, weight = plain_cells(chain.model).cell, member_weights(chain.model, chain.z)
-        count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
+        known = getattr(chain.model, "members", None)
+        if known is None:
+            cell, weight = plain_cells(chain.model).cell, member_weights(chain.model, chain.z)
+            count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
+        else:
+            counts[:] = known.T
         before = family.prior.copy()
         self._kernels.run(
             draw_concentrations, family.prior, family.start, counts, totals, begin, rng

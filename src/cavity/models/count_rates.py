@@ -127,6 +127,8 @@ class RateHyperpriors(Update):
         if self.given_rates:
             totals[:, 0] = chain.parameters.rate
             totals[:, 1] = chain.parameters.log_rate
+        elif (known := getattr(chain.model, "members", None)) is not None:
+            totals[:, 0], totals[:, 1] = known[:, 1::2].T, known[:, 0::2].T
         else:
             y, weight = plain_cells(chain.model).y, member_weights(chain.model, chain.z)
             count_totals(y, weight, chain.z, totals)

@@ -204,7 +204,11 @@ def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]
 
 
 def take_column(
-    column: pd.Series, name: str, wanted: str | None = None, rows: Any = None
+    column: pd.Series,
+    name: str,
+    wanted: str | None = None,
+    rows: Any = None,
+    n: int | None = None,
 ) -> Column:
     """Decide what a column is.
 
@@ -216,6 +220,8 @@ def take_column(
         What the user says it is.
     rows : sequence, optional
         What messages call the rows.
+    n : int, optional
+        Rows of the table, where the column has each of its values once.
 
     Examples
     --------
@@ -226,6 +232,7 @@ def take_column(
     'continuous'
     """
     form, values = plain_values(column, name, rows)
+    n = len(values) if n is None else n
     if form == "text":
         if wanted not in (None, CATEGORICAL):
             row = int(np.argmax([value is not None for value in values]))
@@ -236,7 +243,7 @@ def take_column(
         seen = sorted({value for value in values if value is not None})
         if not seen:
             return Column(name, EMPTY, "it has no value")
-        return _categorical(name, tuple(seen), len(values), "text" if wanted is None else "as told")
+        return _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
     _refuse_infinite(values, name, rows)
     there = values[np.isfinite(values)]
     if not there.size:
@@ -245,7 +252,7 @@ def take_column(
     if wanted == CATEGORICAL or (wanted is None and distinct.size == 2):
         names = tuple(number_text(value) for value in distinct)
         if wanted is not None:
-            return _categorical(name, names, len(values), "as told")
+            return _categorical(name, names, n, "as told")
         note = (
             f"column {name!r} has two values, {names[0]} and {names[1]}, and is taken as "
             "categorical"
@@ -258,7 +265,7 @@ def take_column(
         return Column(name, CONTINUOUS, "as told")
     note = ""
     whole = bool(np.all(distinct == np.floor(distinct)))
-    if 2 < distinct.size <= FEW_VALUES and len(values) > 2 * FEW_VALUES:
+    if 2 < distinct.size <= FEW_VALUES and n > 2 * FEW_VALUES:
         also = "'count' or 'categorical'" if whole and distinct[0] >= 0.0 else "'categorical'"
         note = (
             f"column {name!r} has {distinct.size} values and is taken as continuous; if it is "

@@ -48,9 +48,13 @@ def draw_weights(prior: Any, counts: np.ndarray, rng: np.random.Generator) -> We
         return Weights(prior.weights.copy(), 0.0)
     if isinstance(prior, DirichletState):
         shape = counts + prior.concentration[0] * prior.shape
-        return Weights(_normalised(_log_gammas(shape, rng)), 0.0)
+        weight = _normalised(_log_gammas(shape, rng))
+        return Weights(np.where(prior.shape > 0.0, weight, ABSENT), 0.0)
     occupied = np.flatnonzero(counts)
-    empty = rng.permutation(np.flatnonzero(counts == 0))
+    vacant = counts == 0
+    if isinstance(prior, FiniteState):
+        vacant &= prior.allowed > 0.0
+    empty = rng.permutation(np.flatnonzero(vacant))
     if isinstance(prior, FiniteState):
         chosen = np.append(occupied, empty[: _number(prior, counts, rng) - occupied.size])
         out = np.full(counts.size, ABSENT)
@@ -108,20 +112,39 @@ def log_first(weights: Weights, counts: np.ndarray) -> float:
 
 
 def log_weight_density(prior: Any, weight: np.ndarray, slots: np.ndarray) -> float:
-    """Log prior density of the weights of some slots, given their sum and all else."""
+    """Log prior density of the weights of some slots, given their sum and all else.
+
+    Where their number is unknown, that of the number as well.
+    """
     if isinstance(prior, FixedWeightsState):
         return 0.0
+    if isinstance(prior, FiniteState):
+        slots = slots[weight[slots] > ABSENT]
+        shape = float(prior.concentration[0])
+        return (shape - 1.0) * float(np.log(weight[slots]).sum()) + _log_number(prior, weight)
     log_weight = np.log(weight[slots])
-    if isinstance(prior, DirichletState | FiniteState):
-        each = prior.shape[slots] if isinstance(prior, DirichletState) else prior.allowed[slots]
-        shape = prior.concentration[0] * each
+    if isinstance(prior, DirichletState):
+        shape = prior.concentration[0] * prior.shape[slots]
         return float(((shape - 1.0) * log_weight).sum())
     return float(-log_weight.sum())
 
 
+def _log_number(prior: FiniteState, weight: np.ndarray) -> float:
+    """Log prior of how many clusters there are and which slots they take, with their constant."""
+    k, most = np.count_nonzero(weight > ABSENT), int(prior.allowed.sum())
+    gamma = float(prior.concentration[0])
+    value = k * np.log(prior.ratio[0]) + gammaln(k + 1.0) + gammaln(most - k + 1.0)
+    return float(value + gammaln(gamma * k) - k * gammaln(gamma))
+
+
+def is_counted(prior: Any) -> bool:
+    """Whether a slot without a cluster has no weight: how many have one has a prior of its own."""
+    return isinstance(prior, FiniteState)
+
+
 def empty_shape(prior: Any) -> float:
     """Shape of the weight of a slot without rows, for a proposal of it."""
-    if isinstance(prior, DirichletState | FiniteState):
+    if isinstance(prior, DirichletState):
         return float(min(prior.concentration[0], 1.0))
     return 1.0
 

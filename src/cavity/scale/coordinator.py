@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cavity.core.arrays import fitting, flatten, rebuilt, saved_array
 from cavity.core.compile import Kernels
 from cavity.families.common import log_densities_of_parameters
-from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
 from cavity.models.degrees_of_freedom import draw_df
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open
 from cavity.sampling.sampler import Describe, prior_of_partition
+from cavity.scale.atoms import Weights, log_first
+from cavity.scale.clusters import Makeup
+from cavity.scale.kernel import atoms_of
+from cavity.scale.passes import Order, Total
 from cavity.scale.scouts import Scouts
-from cavity.scale.tails import Tails, log_density
+from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
+from cavity.scale.tails import Tails, log_density, no_ladder
 from cavity.updates import Update
 
 
@@ -36,14 +39,28 @@ class Model(NamedTuple):
     alpha: np.ndarray
 
 
+class Passes(Protocol):
+    """What proposals need of an engine."""
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+
+    def run(self, order: Order) -> Total:
+        """One pass over all rows."""
+
+
 class Coordinator:
     """Base of the samplers over shards.
 
     Parameters
     ----------
+    engine : Engine
+        With its rows loaded.
     scouts : Scouts
         The rows that are followed.
-    niw : NIWPrior
+    makeup : Makeup
+        The prior of clusters' parameters.
     prior : NamedTuple
         The partition prior's state, with a slot for every cluster.
     tails : Tails
@@ -51,6 +68,8 @@ class Coordinator:
         What learns the priors.
     n_slots : int
     rng : numpy.random.Generator
+    moves : bool
+        Whether splits and merges are tried.
     describe : callable, optional
         See `cavity.sampling.sampler.PartitionSampler`.
     cluster_parameters : tuple of str
@@ -59,19 +78,23 @@ class Coordinator:
 
     counts: np.ndarray
     z: np.ndarray
+    weights: Weights
 
     def __init__(
         self,
+        engine: Passes,
         scouts: Scouts,
-        niw: NIWPrior,
+        makeup: Makeup,
         prior: Any,
         tails: Tails,
         updates: Iterable[Update],
         n_slots: int,
         rng: np.random.Generator,
+        moves: bool = True,
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
+        self.engine = engine
         self.scouts = scouts
         self.prior = prior
         self.tails = tails
@@ -80,8 +103,10 @@ class Coordinator:
         own = () if math.isinf(tails.df) else ("df",)
         self.cluster_parameters = (*cluster_parameters, *own)
         self.d = scouts.d
-        self.family: Any = normal_inverse_wishart(*niw, n_slots)
-        self.parameters: Any = gaussian_parameters(self.d, n_slots)
+        self.makeup = makeup
+        self.family: Any
+        self.parameters: Any
+        self.family, self.parameters = makeup.families(n_slots)
         self.model = Model(np.full(n_slots, 0.5 * tails.df))
         first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
         self.key = first, second
@@ -89,6 +114,13 @@ class Coordinator:
         self._kernels = Kernels()
         self._log_likelihood = math.nan
         self._log_marginal = math.nan  # of the state that log_joint saw last
+        self.ladder = no_ladder()
+        has_weights = hasattr(prior, "concentration")
+        self._moves = SplitMerge(scouts, engine.n_rows) if moves and has_weights else None
+        self._accepted = dict.fromkeys(KINDS, 0)
+        self._asked = dict.fromkeys(KINDS, 0)
+        self._log_mixture = math.nan  # of all rows, labels summed out
+        self._table: np.ndarray | None = None
 
     @property
     def n_slots(self) -> int:
@@ -105,6 +137,80 @@ class Coordinator:
         if self.tails.learn == "each":
             empty = np.flatnonzero(self.counts == 0)
             self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
+
+    # ------------------------------------------------------------------ splits and merges
+
+    def _mixture(self) -> Mixture:
+        locations = self.makeup.locations(self.parameters, self.n_slots)
+        return Mixture(self.weights.weight, locations, self.model.alpha)
+
+    def _set(self, mixture: Mixture) -> None:
+        self.weights = self.weights._replace(weight=mixture.weight)
+        self.makeup.set_locations(self.parameters, mixture.locations)
+
+    def _order(self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None) -> Order:
+        mean, whiten, half_log_det, log_share, log_rate = (
+            np.array(part) for part in zip(*mixture.locations, strict=True)
+        )
+        atoms = atoms_of(
+            mixture.weight, mean, whiten, half_log_det, mixture.alpha, log_share, log_rate
+        )
+        rungs = no_ladder() if ladder is None else 1.0 / ladder
+        return Order(atoms, rungs, self.key, self.n_sweeps, purpose)
+
+    def _try(
+        self, kind: str, purpose: int, ladder: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[Order, Total] | None:
+        """Propose a split or merge; what a pass over all rows has drawn, if it was accepted."""
+        assert self._moves is not None
+        now = self._mixture()
+        found = self._moves.propose(
+            now, self._scouted(now), self.prior, self.family.prior, kind, rng
+        )
+        if found is None:
+            return None
+        self._asked[kind] += 1
+        order = self._order(found.mixture, purpose, ladder)
+        drawn = self.engine.run(order)
+        weights = self.weights._replace(weight=found.mixture.weight)
+        gain = drawn.log_mixture - self._log_mixture - found.scouted
+        gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
+        gain -= log_first(self.weights, self.counts)
+        if not math.log1p(-rng.random()) < gain:
+            return None
+        self._accepted[kind] += 1
+        self._set(found.mixture)
+        self._log_mixture = drawn.log_mixture
+        self._table = None
+        return order, drawn
+
+    def _scouted(self, now: Mixture) -> np.ndarray:
+        """What the scouts say of the present clusters, computed once."""
+        if self._table is None:
+            self._table = self.scouts.table(self._order(now, 0).atoms, now.locations)
+        return self._table
+
+    def _move_events(self) -> dict[str, float]:
+        """How often splits and merges were tried, weighed by a pass, and accepted."""
+        out = {}
+        if self._moves is not None:
+            for kind in KINDS:
+                out[f"{kind}_tries"] = float(self._moves.tried[kind])
+                out[f"{kind}_accepted"] = float(self._accepted[kind])
+                out[f"{kind}_evidences"] = float(self._asked[kind])
+        return out
+
+    def _counted(self) -> np.ndarray:
+        tried = {} if self._moves is None else self._moves.tried
+        parts = (tried, self._accepted, self._asked)
+        return np.array([part.get(kind, 0) for part in parts for kind in KINDS])
+
+    def _restore_counted(self, counted: np.ndarray) -> None:
+        tried = {} if self._moves is None else self._moves.tried
+        for part, own in zip(
+            (tried, self._accepted, self._asked), counted.reshape(3, -1), strict=True
+        ):
+            part.update(zip(KINDS, (int(value) for value in own), strict=True))
 
     # ------------------------------------------------------------------ what a draw says
 
@@ -143,6 +249,9 @@ class Coordinator:
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
+    def note_prior(self) -> None:
+        """Slots are made of the prior as it is whenever they are loaded."""
+
     def keep(self) -> None:
         """Nothing is summed up on the way."""
 
@@ -162,6 +271,8 @@ class Coordinator:
             "n_sweeps": np.array(self.n_sweeps),
             "alpha": self.model.alpha.copy(),
             "log_likelihood": np.array(self._log_likelihood),
+            "log_mixture": np.array(self._log_mixture),
+            "moved": self._counted(),
             **flatten(self.prior, "prior."),
             **flatten(self.family, "family."),
             **flatten(self.parameters, "parameters."),
@@ -176,6 +287,9 @@ class Coordinator:
         """Take that over; slots, labels and sizes are there already."""
         self.model = Model(fitting(saved_array(state, "alpha"), self.model.alpha, "alpha"))
         self._log_likelihood = float(saved_array(state, "log_likelihood"))
+        self._log_mixture = float(saved_array(state, "log_mixture"))
+        self._restore_counted(fitting(saved_array(state, "moved"), self._counted(), "moved"))
+        self._table = None
         first, second = (int(word) for word in saved_array(state, "key"))
         self.key = first, second
         self.n_sweeps = int(saved_array(state, "n_sweeps"))

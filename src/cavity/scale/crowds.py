@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cavity.scale.ep_shard import Answer, Own, Told, begin, labels_of, sweep_once
-from cavity.scale.passes import Shard
+from cavity.scale.passes import Order, Shard
 
 
 class Crowd(Protocol):
@@ -24,7 +24,9 @@ class Crowd(Protocol):
     def sizes(self) -> list[int]:
         """Rows of each shard."""
 
-    def begin(self, shard: int, told: Told, labels: np.ndarray | None, n_sweeps: int) -> None:
+    def begin(
+        self, shard: int, told: Told, labels: np.ndarray | Order | None, n_sweeps: int
+    ) -> None:
         """Let a shard make labels, unless they are given, and sites; it answers in time."""
 
     def sweep(self, shard: int, told: Told) -> None:
@@ -65,7 +67,9 @@ class ThreadCrowd:
         else:
             self._asked.append((shard, self._pool.submit(work, *arguments)))
 
-    def begin(self, shard: int, told: Told, labels: np.ndarray | None, n_sweeps: int) -> None:
+    def begin(
+        self, shard: int, told: Told, labels: np.ndarray | Order | None, n_sweeps: int
+    ) -> None:
         """Let a shard make labels and sites."""
         self._do(shard, begin, self._shards[shard], told, labels, n_sweeps)
 

@@ -14,6 +14,7 @@ from distributed import as_completed
 
 from cavity.scale.dask_engine import RETRIES, DaskEngine
 from cavity.scale.ep_shard import Answer, Told, answer_of, begin, labels_of, sweep_once
+from cavity.scale.passes import Order
 
 # Sweeps of a shard from one fetch of its labels to the next.
 FETCHED_EVERY = 50
@@ -52,7 +53,9 @@ class DaskCrowd:
         self._asked[answer.key] = shard
         self._coming.add(answer)
 
-    def begin(self, shard: int, told: Told, labels: np.ndarray | None, n_sweeps: int) -> None:
+    def begin(
+        self, shard: int, told: Told, labels: np.ndarray | Order | None, n_sweeps: int
+    ) -> None:
         """Let a shard make labels and sites."""
         self._swept[shard] = n_sweeps
         self._ask(shard, begin, told, labels, n_sweeps)

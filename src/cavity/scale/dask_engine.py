@@ -19,6 +19,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from cavity.scale.blocks import BLOCK, Layout, layouts
+from cavity.scale.clusters import Shape
 from cavity.scale.crowds import Crowd
 from cavity.scale.dask_workers import workers_of
 from cavity.scale.engines import gather, local_rows
@@ -49,7 +50,7 @@ def sample_shard(reader: Callable[..., np.ndarray], needed: list[Any], own: Any)
 
 def take_rows(shard: Shard, own: np.ndarray) -> np.ndarray:
     """Some rows of a shard in the model's units."""
-    return np.ascontiguousarray(shard.y[:, own].T)
+    return shard.take(own)
 
 
 def pass_over(shard: Shard, order: Order) -> Gathered:
@@ -104,13 +105,15 @@ class DaskEngine:
         self._n_lost = self._n_replayed = 0
         self._looked = time.monotonic()
         self._rows_per_second = 0.0
-        self._warm_up(len(source.columns))
+        self._warm_up(source.shape)
 
-    def _warm_up(self, d: int) -> None:
+    def _warm_up(self, shape: Shape) -> None:
         """Let one worker of each host compile; the others find its cache."""
         hosts = {_host(address): address for address in self._known}
         done = [
-            self.client.submit(rehearse, d, workers=[address], allow_other_workers=True, pure=False)
+            self.client.submit(
+                rehearse, shape, workers=[address], allow_other_workers=True, pure=False
+            )
             for address in hosts.values()
         ]
         self.gathered(done, "compiling the kernels")
@@ -176,13 +179,26 @@ class DaskEngine:
         return np.concatenate(self.gathered(futures, "reading"))
 
     def load(
-        self, centre: np.ndarray, scale: np.ndarray, width: np.ndarray, followed: np.ndarray
+        self,
+        centre: np.ndarray,
+        scale: np.ndarray,
+        width: np.ndarray,
+        followed: np.ndarray,
+        shape: Shape | None = None,
     ) -> None:
         """Bring all rows into the model's units, on the workers."""
         self.shards = self._mapped(
             "rows",
             read_shard,
-            lambda s, layout: (*self._reading(layout), layout, centre, scale, width, followed),
+            lambda s, layout: (
+                *self._reading(layout),
+                layout,
+                centre,
+                scale,
+                width,
+                followed,
+                shape,
+            ),
         )
 
     def take(self, rows: np.ndarray) -> np.ndarray:

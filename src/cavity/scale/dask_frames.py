@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.scale.blocks import Layout, Piece
+from cavity.scale.clusters import Shape
 from cavity.scale.sources import ShardError, checked
 
 
@@ -20,6 +21,11 @@ class FrameSource:
     sizes: tuple[int, ...]
     digests: tuple[str, ...]
     named: bool = True
+
+    @property
+    def shape(self) -> Shape:
+        """All columns are measurements."""
+        return Shape(len(self.columns))
 
     @property
     def digest(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from cavity.scale.blocks import BLOCK, Layout, layouts, total
+from cavity.scale.clusters import Shape
 from cavity.scale.crowds import Crowd, ThreadCrowd
 from cavity.scale.kernel import N_TOTALS
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, on_threads, run_pass
@@ -26,7 +27,12 @@ class Engine(Protocol):
         """The values of some rows (in ascending order), after every row has been looked at."""
 
     def load(
-        self, centre: np.ndarray, scale: np.ndarray, width: np.ndarray, followed: np.ndarray
+        self,
+        centre: np.ndarray,
+        scale: np.ndarray,
+        width: np.ndarray,
+        followed: np.ndarray,
+        shape: Shape | None = None,
     ) -> None:
         """Bring all rows into the model's units; see `cavity.scale.passes.make_shard`."""
 
@@ -106,21 +112,26 @@ class ThreadEngine:
         return np.concatenate(found)
 
     def load(
-        self, centre: np.ndarray, scale: np.ndarray, width: np.ndarray, followed: np.ndarray
+        self,
+        centre: np.ndarray,
+        scale: np.ndarray,
+        width: np.ndarray,
+        followed: np.ndarray,
+        shape: Shape | None = None,
     ) -> None:
         """Bring all rows into the model's units."""
         self.shards = [
-            make_shard(layout, reader(), centre, scale, width, followed)
+            make_shard(layout, reader(), centre, scale, width, followed, shape)
             for layout, reader in zip(self._layouts, self._readers, strict=True)
         ]
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows in the model's units."""
         found = [
-            shard.y[:, local_rows(layout, rows)].T
+            shard.take(local_rows(layout, rows))
             for layout, shard in zip(self._layouts, self.shards, strict=True)
         ]
-        return np.ascontiguousarray(np.concatenate(found))
+        return np.concatenate(found)
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""

@@ -2,9 +2,15 @@
 
 Every shard runs the collapsed scan over its rows against slots that have the prior, its own sites,
 and the sum of the others' sites as it was known when the shard began. Whoever has answered begins
-anew at once, with the newest sums; nobody may be more than so many sweeps ahead of the slowest.
+anew at once, with the newest sums; nobody may be more than so many sweeps ahead of the slowest, and
+while sums are too stale, as when clusters are still on their way, shards take turns.
 A sweep of the chain is as many sweeps of shards as there are shards, then one draw of whatever is
 not a label, by the coordinator.
+
+Every few sweeps all wait while splits and merges are tried: parameters and weights are drawn, and a
+pass with the labels summed out decides, as in the exact sampler. Whoever has one label at a time to
+move cannot join two clusters of thousands of rows, nor take one apart. After one that is accepted
+every shard begins anew, with labels drawn given the parameters.
 
 With one shard nothing is stale, and this is `collapse="ep"`. With more, what a shard scored its
 rows by lags behind: `staleness_kl` is the divergence, in nats and averaged over clusters, of the
@@ -20,24 +26,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.collapse.ep import INVALID, LIMITED, REFITTED, UPDATES
-from cavity.core.arrays import StateError, saved_array
+from cavity.core.arrays import StateError, fitting, saved_array
 from cavity.families.common import draw_from, load_from
-from cavity.families.normal_inverse_wishart import normal_inverse_wishart
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import padded
 from cavity.sampling.sampler import Describe
-from cavity.scale.coordinator import Coordinator
+from cavity.scale.atoms import draw_weights
+from cavity.scale.blocks import MEASURE, PROPOSAL
+from cavity.scale.clusters import Makeup
+from cavity.scale.coordinator import Coordinator, Passes
 from cavity.scale.crowds import Crowd
 from cavity.scale.ep_shard import Answer, Told
 from cavity.scale.scouts import Scouts
 from cavity.scale.sites import divergences, set_slots
-from cavity.scale.tails import Tails, choose_rung, draw_ladder, no_ladder
+from cavity.scale.split_merge import KINDS
+from cavity.scale.tails import Tails, choose_rung, draw_ladder
 from cavity.updates import Update
 
-# Sweeps that a shard may be ahead of the slowest: the bound on how stale sums are.
+# Sweeps that a shard may be ahead of the slowest: the bound on how old sums are.
 MOST_AHEAD = 2
+# The bound on how stale they are, in nats for each parameter of a cluster; beyond it shards take
+# turns, for one sweep, and for twice as many each time that it is met again at once, up to so many.
+MOST_STALE, MOST_TURNS = 0.5, 16
 # Sweeps from one projection of a row that stays in its cluster to the next.
 REFRESHED_EVERY = 4
+# Sweeps from one round of splits and merges to the next, in the warm-up and after it.
+WARM_MOVES_EVERY, MOVES_EVERY = 2, 5
 
 
 class Pace(NamedTuple):
@@ -50,6 +63,9 @@ class Pace(NamedTuple):
     ahead : int
         Sweeps that a shard may be ahead of the slowest. 0: they sweep one after the other, and
         nothing is stale.
+    most_stale : float
+        Mean divergence of a sweep, in nats and for each natural parameter of a cluster, above which
+        shards take turns in the sweeps that follow.
     delay : int
         Sweeps by which the sums that shards are told are held back: to see what staleness does.
     fraction, damping : float
@@ -58,6 +74,7 @@ class Pace(NamedTuple):
 
     every: int = REFRESHED_EVERY
     ahead: int = MOST_AHEAD
+    most_stale: float = MOST_STALE
     delay: int = 0
     fraction: float = 1.0
     damping: float = 1.0
@@ -68,9 +85,11 @@ class StaleEPSampler(Coordinator):
 
     Parameters
     ----------
+    engine : Engine
+        What makes passes for splits and merges.
     crowd : Crowd
         Who has the shards.
-    scouts, niw, prior, tails, updates, rng, describe, cluster_parameters
+    scouts, makeup, prior, tails, updates, rng, moves, describe, cluster_parameters
         See `Coordinator`; the prior is closed.
     start : array of shape (slots, P)
         Statistics of the scouts under the labels that the chain begins with. The number of slots
@@ -84,10 +103,11 @@ class StaleEPSampler(Coordinator):
 
     def __init__(
         self,
+        engine: Passes,
         crowd: Crowd,
         scouts: Scouts,
         start: np.ndarray,
-        niw: NIWPrior,
+        makeup: Makeup,
         prior: Any,
         tails: Tails,
         updates: Iterable[Update],
@@ -96,17 +116,18 @@ class StaleEPSampler(Coordinator):
         n_clusters: int,
         pace: Pace | None = None,
         n_adapted: int = 0,
+        moves: bool = True,
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
         n_slots = len(start)
         super().__init__(
-            scouts, niw, padded(prior, n_slots), tails, updates, n_slots, rng, describe,
-            cluster_parameters,
+            engine, scouts, makeup, padded(prior, n_slots), tails, updates, n_slots, rng, moves,
+            describe, cluster_parameters,
         )  # fmt: skip
         self.crowd, self.pace = crowd, Pace() if pace is None else pace
         self.n_clusters, self.n_adapted = n_clusters, n_adapted
-        self._seen: Any = normal_inverse_wishart(*niw, n_slots)
+        self._seen: Any = makeup.families(n_slots)[0]
         n_shards, width = len(crowd.sizes), self.family.natural.shape[1]
         self._sums = np.zeros((n_shards, n_slots, width))
         self._sizes = np.zeros((n_shards, n_slots), dtype=np.int64)
@@ -123,9 +144,10 @@ class StaleEPSampler(Coordinator):
         self._ladder_told = [0] * n_shards
         self._counters = np.zeros(4)
         self._stale = np.zeros(3)  # last, sum, how often
+        self._stale_now: list[float] = []  # of the answers of this sweep
+        self._turns = np.zeros(3, dtype=np.int64)  # to take, taken last time, in all
         self._n_limited = 0
         self._ladder_number = 0
-        self.ladder = no_ladder()
         # Begin as if the scouts were all there is.
         self.counts = np.rint(start[:, 1]).astype(np.int64)
         self.z = np.zeros(0, dtype=np.int32)
@@ -149,6 +171,7 @@ class StaleEPSampler(Coordinator):
         for _ in labels:
             s, answer = self.crowd.answer()
             self._sums[s], self._sizes[s] = answer.sums, answer.counts
+            self._sizes_before[s], self._log_density[s] = answer.counts, answer.log_density
             self._labels[s] = answer.labels
             self._counters += answer.counters
         self._remember()
@@ -158,7 +181,8 @@ class StaleEPSampler(Coordinator):
     def _tell(self, s: int, log_weight: np.ndarray | None = None) -> Told:
         """What a shard is told when it begins a sweep."""
         begun = len(self._past) > 0
-        sums, sizes = self._past[0] if begun else (self._sums, self._sizes)
+        held_back = begun and not self._turns[0]
+        sums, sizes = self._past[0] if held_back else (self._sums, self._sizes)
         others, elsewhere = sums.sum(axis=0) - sums[s], sizes.sum(axis=0) - sizes[s]
         if not begun or len(sums) == 1:
             # Not what rounding leaves of it.
@@ -178,8 +202,10 @@ class StaleEPSampler(Coordinator):
     def _ask(self) -> None:
         """Let every shard sweep that may."""
         slowest = int(self._done.min())
-        may = [s for s in sorted(self._idle) if self._done[s] - slowest < max(self.pace.ahead, 1)]
-        if not self.pace.ahead:
+        in_turn = not self.pace.ahead or self._turns[0] > 0
+        ahead = 1 if in_turn else self.pace.ahead
+        may = [s for s in sorted(self._idle) if self._done[s] - slowest < ahead]
+        if in_turn:
             may = may[:1] if len(self._idle) == len(self._sums) else []
         for s in may:
             self._told[s] = told = self._tell(s)
@@ -217,6 +243,7 @@ class StaleEPSampler(Coordinator):
         self._kernels.run(divergences, self.family, self._seen, both, out)
         stale = float(np.nanmean(out))
         self._stale += stale - self._stale[0], stale, 1.0
+        self._stale_now.append(stale)
 
     def _remember(self) -> None:
         self._past.append((self._sums.copy(), self._sizes.copy()))
@@ -230,6 +257,11 @@ class StaleEPSampler(Coordinator):
 
     def sweep(self, rng: np.random.Generator) -> None:
         """As many sweeps of shards as there are shards, then all but the labels."""
+        warm = self.n_sweeps < self.n_adapted
+        if self._moves is not None and (
+            self.n_sweeps % (WARM_MOVES_EVERY if warm else MOVES_EVERY) == 0
+        ):
+            self._split_and_merge(rng)
         for _ in self.crowd.sizes:
             if not self.pace.delay:
                 self._remember()
@@ -237,10 +269,24 @@ class StaleEPSampler(Coordinator):
             self._take(*self.crowd.answer())
         if self.pace.delay:
             self._remember()
+        self._bound()
         self.n_sweeps += 1
         if self.n_sweeps == self.n_adapted:
             self._stale[1:] = 0.0
         self._draw(rng)
+
+    def _bound(self) -> None:
+        """Let shards take turns while their sums would be too stale."""
+        to_take, taken, in_all = (int(turns) for turns in self._turns)
+        if to_take:
+            self._turns[:] = to_take - 1, taken, in_all + 1
+        elif self._stale_now:
+            most = self.pace.most_stale * self.family.natural.shape[1]
+            taken = 0 if np.mean(self._stale_now) <= most else min(max(2 * taken, 1), MOST_TURNS)
+            self._turns[:] = taken, taken, in_all
+            if taken:
+                self._wait()
+        self._stale_now.clear()
 
     def _draw(self, rng: np.random.Generator) -> None:
         found = [sums for sums in self._rung_sums if sums is not None]
@@ -253,6 +299,26 @@ class StaleEPSampler(Coordinator):
         self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
         for update in self.updates:
             update.draw(self, rng)
+        self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
+
+    def _split_and_merge(self, rng: np.random.Generator) -> None:
+        """Try both kinds; shards begin anew if one is accepted."""
+        self._wait()
+        self._kernels.run(draw_from, self.family, self.parameters, 0, rng)
+        self.weights = draw_weights(self.prior, self.counts, rng)
+        self._table = None
+        self._log_mixture = self.engine.run(self._order(self._mixture(), MEASURE)).log_mixture
+        accepted = None
+        for at, kind in enumerate(KINDS):
+            accepted = self._try(kind, PROPOSAL + at, None, rng) or accepted
+        if accepted is None:
+            return
+        order, drawn = accepted
+        self.counts = np.rint(drawn.statistics[:, 1]).astype(np.int64)
+        self._kernels.run(set_slots, self.family, drawn.statistics)
+        self._past.clear()
+        self._rung_sums = [None] * len(self._rung_sums)
+        self._begin([order] * len(self._sums))
         self._kernels.run(set_slots, self.family, self._sums.sum(axis=0))
 
     def _draw_ladder(self, rng: np.random.Generator) -> None:
@@ -289,7 +355,8 @@ class StaleEPSampler(Coordinator):
         }
         if self._stale[2]:
             out["staleness_kl"] = float(self._stale[1] / self._stale[2])
-        return out | self.crowd.events()
+            out["sweeps_in_turns"] = float(self._turns[2])
+        return out | self._move_events() | self.crowd.events()
 
     def news(self) -> str:
         """Staleness, and what the crowd says."""
@@ -306,6 +373,7 @@ class StaleEPSampler(Coordinator):
             "done": self._done.copy(),
             "ladder": self.ladder.copy(),
             "stale": self._stale.copy(),
+            "turns": self._turns.copy(),
             "counters": np.append(self._counters, self._n_limited),
             **self._arrays(),
         }
@@ -319,7 +387,8 @@ class StaleEPSampler(Coordinator):
         if done.size != self._done.size:
             raise StateError(f"it has {done.size} shards, not {self._done.size}")
         self._done, self.ladder = done, np.array(saved_array(state, "ladder"), dtype=float)
-        self._stale = np.array(saved_array(state, "stale"), dtype=float)
+        self._stale = fitting(saved_array(state, "stale"), self._stale, "stale")
+        self._turns = fitting(saved_array(state, "turns"), self._turns, "turns")
         counters = np.asarray(saved_array(state, "counters"), dtype=float)
         self._past.clear()
         self._rung_sums = [None] * len(self._rung_sums)

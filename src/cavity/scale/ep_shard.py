@@ -21,7 +21,7 @@ from cavity.models.student_t import student_t
 from cavity.sampling.sweep import sweep
 from cavity.scale.blocks import SWEEP, stream
 from cavity.scale.kernel import log_norms
-from cavity.scale.passes import Shard
+from cavity.scale.passes import Order, Shard, run_pass
 from cavity.scale.sites import load_slots, measure, put_in, shard_state, sum_sites
 
 # Rows whose distances from all clusters are in memory at once, at the start.
@@ -101,6 +101,16 @@ class _Work:
         if self.kernels.run(load_slots, self.state, z, others, improper):
             self.kernels.run(put_in, self.state, z, improper)
 
+    def measure(self, z: np.ndarray) -> tuple[np.ndarray, float]:
+        """What the rows say of degrees of freedom to try, and their density in their clusters."""
+        parameters = _copied(self.told.parameters)
+        rungs, tails = np.array(self.told.rungs), np.zeros_like(self.told.rungs)
+        constant = log_norms(self.told.alpha, self.y.shape[1]) - parameters.half_log_det
+        log_density = self.kernels.run(
+            measure, self.y, z, parameters, self.state.model.alpha, constant, rungs, tails
+        )
+        return tails, float(log_density)
+
     def answer(
         self, shard: Shard, z: np.ndarray, n_sweeps: int, tails: np.ndarray, log_density: float
     ) -> Own:
@@ -115,13 +125,22 @@ class _Work:
         return Own(z, self.state.sites, n_sweeps, answer)
 
 
-def begin(shard: Shard, told: Told, labels: np.ndarray | None = None, n_sweeps: int = 0) -> Own:
-    """Labels, the most likely unless they are given, and their sites."""
+def begin(
+    shard: Shard, told: Told, labels: np.ndarray | Order | None = None, n_sweeps: int = 0
+) -> Own:
+    """Labels and their sites: the most likely labels, given ones, or those that a pass draws."""
     work = _Work(shard, told, np.zeros((shard.layout.n_rows, told.prior.size)), n_sweeps)
-    z = likely_labels(work.y, told) if labels is None else np.array(labels, dtype=np.int32)
+    if labels is None:
+        z = likely_labels(work.y, told)
+    elif isinstance(labels, Order):
+        z = np.empty(shard.layout.n_rows, dtype=np.int32)
+        run_pass(shard, labels, labels_out=z)
+    else:
+        z = np.array(labels, dtype=np.int32)
+    tails, log_density = work.measure(z)
     work.load(np.zeros(0, dtype=np.int32))
     work.kernels.run(put_in, work.state, z, np.ones(told.alpha.size, dtype=bool))
-    return work.answer(shard, z, n_sweeps, np.zeros_like(told.rungs), np.nan)
+    return work.answer(shard, z, n_sweeps, tails, log_density)
 
 
 def likely_labels(y: np.ndarray, told: Told) -> np.ndarray:
@@ -146,13 +165,8 @@ def sweep_once(shard: Shard, own: Own, told: Told) -> Own:
     """One sweep over the rows of a shard; `own` is left as it is."""
     work = _Work(shard, told, own.sites.copy(), own.n_sweeps)
     z = own.z.copy()
-    parameters = _copied(told.parameters)
-    rungs, tails = np.array(told.rungs), np.zeros_like(told.rungs)
     # Labels as they were go with the parameters, which were drawn given them.
-    log_density = work.kernels.run(
-        measure, work.y, z, parameters, work.state.model.alpha,
-        log_norms(told.alpha, work.y.shape[1]) - parameters.half_log_det, rungs, tails,
-    )  # fmt: skip
+    tails, log_density = work.measure(z)
     work.load(z)
     counts = np.bincount(z, minlength=told.alpha.size) + told.elsewhere
     prior = _copied(told.partition)
@@ -167,7 +181,7 @@ def sweep_once(shard: Shard, own: Own, told: Told) -> Own:
             f"no cluster gives row {row} a finite score; check its values against the scale of "
             "the others"
         )
-    return work.answer(shard, z, own.n_sweeps + 1, tails, float(log_density))
+    return work.answer(shard, z, own.n_sweeps + 1, tails, log_density)
 
 
 def answer_of(own: Own) -> Answer:

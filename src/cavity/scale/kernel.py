@@ -1,8 +1,10 @@
 """One block of rows: labels and scales given drawn parameters, and what they sum to.
 
-Eight rows go side by side through all clusters. A row's label is drawn with its scale variable
-integrated out (the Student-t density in closed form), then the scale given the label; the block
-leaves sums only: the sufficient statistics of every cluster and log densities.
+A row has measurements, codes of categories and counts, any of which may be none; a category or a
+count that is missing says nothing and adds nothing. Eight rows go side by side through all
+clusters. A row's label is drawn with its scale variable integrated out (the Student-t density in
+closed form), then the scale given the label; the block leaves sums only: the sufficient statistics
+of every cluster and log densities.
 """
 
 from __future__ import annotations
@@ -23,14 +25,25 @@ RUNGS = WIDTH
 N_TOTALS = 2
 
 
+class Columns(NamedTuple):
+    """Rows, column by column, the last eight of them padding."""
+
+    y: np.ndarray  # (d, n + 8), measurements
+    cells: np.ndarray  # (codes, n + 8), place among all columns' categories; -1 where missing
+    counts: np.ndarray  # (counts, n + 8), negative where missing
+
+
 class Atoms(NamedTuple):
-    """The clusters that rows may go to, as drawn: weights, locations, whiteners."""
+    """The clusters that rows may go to, as drawn: weights, locations, whiteners, shares, rates."""
 
     constant: np.ndarray  # (K,), log weight and the density's constant
     log_weight: np.ndarray  # (K,)
     mean: np.ndarray  # (K, d)
     whiten: np.ndarray  # (K, d (d + 1) / 2), rows of the lower triangle
     alpha: np.ndarray  # (K,), half the degrees of freedom; infinite for a Gaussian
+    log_share: np.ndarray  # (K, categories)
+    rate: np.ndarray  # (K, counts)
+    log_rate: np.ndarray  # (K, counts)
 
 
 class Room(NamedTuple):
@@ -40,13 +53,13 @@ class Room(NamedTuple):
     score: np.ndarray  # (K, 8)
     distance: np.ndarray  # (K, 8)
     mass: np.ndarray  # (K, 8), summed over the clusters so far
-    lanes: np.ndarray  # (4, 8)
+    lanes: np.ndarray  # (5, 8)
 
 
 def room_for(n_atoms: int, d: int) -> Room:
     """Room for so many clusters and columns."""
     score, distance, mass = (np.zeros((n_atoms, WIDTH)) for _ in range(3))
-    return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((4, WIDTH)))
+    return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((5, WIDTH)))
 
 
 def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
@@ -71,6 +84,8 @@ def atoms_of(
     whiten: np.ndarray,
     half_log_det: np.ndarray,
     alpha: np.ndarray,
+    log_share: np.ndarray | None = None,
+    log_rate: np.ndarray | None = None,
 ) -> Atoms:
     """Clusters ready for the kernel.
 
@@ -83,8 +98,12 @@ def atoms_of(
         Half the log determinant of Sigma.
     alpha : array of shape (K,)
         Half the degrees of freedom; infinite for Gaussian clusters.
+    log_share, log_rate : arrays of shape (K, categories) and (K, counts), optional
     """
     d = mean.shape[1]
+    none = np.zeros((len(weight), 0))
+    log_share = none if log_share is None else log_share
+    log_rate = none if log_rate is None else log_rate
     with np.errstate(divide="ignore"):
         log_weight = np.log(weight)
     rows, columns = np.tril_indices(d)
@@ -94,31 +113,36 @@ def atoms_of(
         np.ascontiguousarray(mean),
         np.ascontiguousarray(whiten[:, rows, columns]),
         np.array(alpha, dtype=float),
+        np.ascontiguousarray(log_share),
+        np.exp(log_rate),
+        np.ascontiguousarray(log_rate),
     )
 
 
 @jit
-def draw_block(y, first, last, atoms, rungs, labels, sums, totals, tails, room, rng):
+def draw_block(columns, first, last, atoms, rungs, labels, sums, totals, tails, room, rng):
     """Draw labels and scales of the rows from `first` to `last`, and add up what they give.
 
     Parameters
     ----------
-    y : array of shape (d, n + 8)
-        Columns, the last eight rows padding.
+    columns : Columns
     first, last : int
     atoms : Atoms
     rungs : array of shape (K, 8), (1, 8) or (0, 8)
         One over degrees of freedom to try: of each cluster, of all, or none.
     labels : array of int, of at least ``last - first``
     sums : array of shape (K, P)
-        Scales, rows, then first and second moments with the scales for weights.
+        Scales, rows, then first and second moments with the scales for weights; then rows in
+        every category; then of each count its sum and the rows that have it.
     totals : array of shape (2,)
     tails : array like rungs
         Sum of log(1 + distance / df) over the rows of each cluster, or of all.
     room : Room
     rng : numpy.random.Generator
     """
-    d = y.shape[0]
+    y, cells, counts = columns.y, columns.cells, columns.counts
+    d, n_codes, n_counts = y.shape[0], cells.shape[0], counts.shape[0]
+    n_shares = atoms.log_share.shape[1]
     half = 0.5 * d
     n_atoms = atoms.constant.shape[0]
     n_rungs = rungs.shape[0]
@@ -140,6 +164,19 @@ def draw_block(y, first, last, atoms, rungs, labels, sums, totals, tails, room, 
                 score = atoms.constant[k] - (a + half) * fast_log(1.0 + delta * (0.5 / a))
             else:
                 score = atoms.constant[k] - 0.5 * delta
+            if n_codes > 0:
+                for lane in range(WIDTH):
+                    room.lanes[4, lane] = 0.0
+                for c in range(n_codes):
+                    for lane in range(WIDTH):
+                        p = cells[c, i + lane]
+                        if p >= 0:
+                            room.lanes[4, lane] += atoms.log_share[k, p]
+                score = score + load8(room.lanes[4], 0)
+            for c in range(n_counts):
+                count = load8(counts[c], i)
+                said = count * atoms.log_rate[k, c] - atoms.rate[k, c]
+                score = score + select(count < 0.0, splat8(0.0), said)
             store8(room.score[k], 0, score)
             store8(room.distance[k], 0, delta)
             top = select(score > top, score, top)
@@ -182,6 +219,15 @@ def draw_block(y, first, last, atoms, rungs, labels, sums, totals, tails, room, 
                 for c in range(r + 1):
                     own[at] += weighted * y[c, i + lane]
                     at += 1
+            for c in range(n_codes):
+                p = cells[c, i + lane]
+                if p >= 0:
+                    own[at + p] += 1.0
+            at += n_shares
+            for c in range(n_counts):
+                if counts[c, i + lane] >= 0.0:
+                    own[at + 2 * c] += counts[c, i + lane]
+                    own[at + 2 * c + 1] += 1.0
             if n_rungs > 0:
                 j = k if n_rungs > 1 else 0
                 more = fast_log(1.0 + room.lanes[2, lane] * load8(rungs[j], 0))

@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from cavity.core.lanes import WIDTH
 from cavity.scale.blocks import STEPS, Layout, Node, partial_sums, stream
-from cavity.scale.kernel import N_TOTALS, Atoms, draw_block, room_for
+from cavity.scale.clusters import Shape
+from cavity.scale.kernel import N_TOTALS, Atoms, Columns, draw_block, room_for
 
 Mapper = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 _STEP_KEY = (20_180_719, 0)
@@ -30,9 +32,23 @@ class Shard(NamedTuple):
     """
 
     layout: Layout
-    y: np.ndarray  # (d, n + 8)
+    columns: Columns
+    shape: Shape
+    constant: np.ndarray  # (blocks,), what log densities have beside the clusters'
     followed: np.ndarray
     token: str
+
+    @property
+    def y(self) -> np.ndarray:
+        """Measurements, (d, n + 8)."""
+        return self.columns.y
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, all columns side by side."""
+        parts = [part[:, rows].T.astype(float) for part in self.columns]
+        starts = np.array(self.shape.start[:-1])
+        parts[1] = np.where(parts[1] < 0.0, -1.0, parts[1] - starts)
+        return np.ascontiguousarray(np.hstack(parts))
 
 
 class Order(NamedTuple):
@@ -69,24 +85,35 @@ def make_shard(
     scale: np.ndarray,
     width: np.ndarray,
     followed: np.ndarray,
+    shape: Shape | None = None,
 ) -> Shard:
     """A shard from its rows as recorded, each value somewhere within its step.
 
     Parameters
     ----------
     layout : Layout
-    rows : array of shape (n, d)
+    rows : array of shape (n, columns)
+        Measurements, then codes, -1 where missing, then counts, negative where missing.
     centre, scale : arrays of shape (d,)
         Units of the model.
     width : array of shape (d,)
         Steps that values were recorded with, in those units; negative for a column of one value.
     followed : array of int
         Rows of all the data whose labels are wanted.
+    shape : Shape, optional
+        What the columns are; all of them measurements by default.
     """
-    n, d = rows.shape
+    shape = Shape(rows.shape[1]) if shape is None else shape
+    measured, codes, counts = shape.split(rows)
+    n, d = measured.shape
     y = np.zeros((d, n + WIDTH))
     for c in range(d):
-        y[c, :n] = (rows[:, c] - centre[c]) / scale[c]
+        y[c, :n] = (measured[:, c] - centre[c]) / scale[c]
+    cells = np.full((shape.n_codes, n + WIDTH), -1, dtype=np.int32)
+    cells[:, :n] = np.where(codes < 0, -1, codes + np.array(shape.start[:-1])).T
+    tallied = np.full((shape.n_counts, n + WIDTH), -1.0)
+    tallied[:, :n] = counts.T
+    constant = np.zeros(layout.n_blocks)
     for b in range(layout.n_blocks):
         low, high = layout.edges[b], layout.edges[b + 1]
         rng = stream(_STEP_KEY, layout.first_block + b, 0, STEPS)
@@ -97,16 +124,22 @@ def make_shard(
             else:
                 noise[c] *= width[c]
         y[:, low:high] += noise
+        constant[b] = -gammaln(np.maximum(counts[low:high], 0.0) + 1.0).sum()
     own = followed[(followed >= layout.first_row) & (followed < layout.first_row + n)]
-    return Shard(layout, y, own - layout.first_row, uuid.uuid4().hex)
+    token = uuid.uuid4().hex
+    return Shard(layout, Columns(y, cells, tallied), shape, constant, own - layout.first_row, token)
 
 
-def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
-    """Draw the labels of every block of a shard; `mapper` may do several blocks at once."""
-    layout, y = shard.layout, shard.y
-    d = len(y)
+def run_pass(
+    shard: Shard, order: Order, mapper: Mapper = map, labels_out: np.ndarray | None = None
+) -> Gathered:
+    """Draw the labels of every block of a shard; `mapper` may do several blocks at once.
+
+    `labels_out` gets the labels of all rows.
+    """
+    layout, d = shard.layout, shard.shape.d
     n_atoms = len(order.atoms.constant)
-    sizes = (n_atoms * (2 + d + d * (d + 1) // 2), N_TOTALS, order.rungs.size)
+    sizes = (n_atoms * shard.shape.width, N_TOTALS, order.rungs.size)
     places = np.cumsum(sizes)
     leaves = np.zeros((layout.n_blocks, places[-1]))
     labels = np.empty(len(shard.followed), dtype=np.int32)
@@ -117,12 +150,16 @@ def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
         found = np.empty(high - low, dtype=np.int32)
         sums, totals, tails = np.split(leaves[b], places[:-1])
         draw_block(
-            y, low, high, order.atoms, order.rungs, found, sums.reshape(n_atoms, -1), totals,
-            tails.reshape(order.rungs.shape), room_for(n_atoms, d),
+            shard.columns, low, high, order.atoms, order.rungs, found,
+            sums.reshape(n_atoms, -1), totals, tails.reshape(order.rungs.shape),
+            room_for(n_atoms, d),
             stream(order.key, layout.first_block + b, order.sweep, order.purpose),
         )  # fmt: skip
+        totals[0] += shard.constant[b]
         here = slice(bounds[b], bounds[b + 1])
         labels[here] = found[shard.followed[here] - low]
+        if labels_out is not None:
+            labels_out[low:high] = found
 
     for _ in mapper(one, range(layout.n_blocks)):
         pass

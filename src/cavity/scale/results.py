@@ -11,7 +11,9 @@ import numpy as np
 
 from cavity.core.files import replacing
 from cavity.models.predictive import MixtureDraws, predict
+from cavity.models.table_predictive import Rows, TableDraws, predict_rows
 from cavity.scale.blocks import Layout, Piece
+from cavity.scale.clusters import Shape
 from cavity.scale.sources import ShardError, Source
 
 # Rows whose densities under all draws are in memory at once, and the draws there are of each.
@@ -21,22 +23,47 @@ N_DRAWS = 50
 FARTHEST = 1e300
 
 
+def _standard(rows: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.clip((rows - centre) / scale, -FARTHEST, FARTHEST)
+
+
 class Placement(NamedTuple):
-    """What puts rows into clusters."""
+    """What puts rows of measurements into clusters."""
 
     draws: MixtureDraws  # in the model's units
     n_clusters: int
     centre: np.ndarray
     scale: np.ndarray
 
+    def evaluate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities (draw, n) and probabilities (n, K + 1), in the model's units."""
+        return predict(self.draws, _standard(rows, self.centre, self.scale), self.n_clusters)
 
-def placed(placement: Placement, rows: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
+
+class TablePlacement(NamedTuple):
+    """What puts rows of measurements, codes and counts into clusters."""
+
+    draws: TableDraws
+    n_clusters: int
+    centre: np.ndarray
+    scale: np.ndarray
+    shape: Shape
+
+    def evaluate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities (draw, n) and probabilities (n, K + 1), in the model's units."""
+        measured, codes, counts = self.shape.split(rows)
+        counts = np.where(counts < 0.0, np.nan, counts)
+        standard = _standard(measured, self.centre, self.scale)
+        return predict_rows(self.draws, Rows(standard, codes, counts), self.n_clusters)
+
+
+def placed(
+    placement: Placement | TablePlacement, rows: np.ndarray
+) -> Iterator[dict[str, np.ndarray]]:
     """Columns of the result for some rows, a chunk at a time."""
     for start in range(0, len(rows), CHUNK):
-        with np.errstate(over="ignore"):
-            standard = (rows[start : start + CHUNK] - placement.centre) / placement.scale
-        standard = np.clip(standard, -FARTHEST, FARTHEST)
-        log_density, probability = predict(placement.draws, standard, placement.n_clusters)
+        log_density, probability = placement.evaluate(rows[start : start + CHUNK])
         top = log_density.max(axis=0)
         lift = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
@@ -54,7 +81,10 @@ def placed(placement: Placement, rows: np.ndarray) -> Iterator[dict[str, np.ndar
 
 
 def write_placed(
-    placement: Placement, reader: Callable[..., np.ndarray], needed: list[Any], path: str
+    placement: Placement | TablePlacement,
+    reader: Callable[..., np.ndarray],
+    needed: list[Any],
+    path: str,
 ) -> int:
     """Place the rows of one part and write them; how many there were."""
     import pyarrow as pa
@@ -74,13 +104,15 @@ def write_placed(
     return len(rows)
 
 
-def place_all(source: Source, placement: Placement, folder: Path, client: Any = None) -> list[Path]:
+def place_all(
+    source: Source, placement: Placement | TablePlacement, folder: Path, client: Any = None
+) -> list[Path]:
     """Write a file of results for every part of the data.
 
     Parameters
     ----------
     source : Source
-    placement : Placement
+    placement : Placement or TablePlacement
     folder : Path
         Made if it is not there. Files have the names of the parts'.
     client : distributed.Client, optional
@@ -107,7 +139,7 @@ def place_all(source: Source, placement: Placement, folder: Path, client: Any = 
     return paths
 
 
-def _itself(placement: Placement) -> Placement:
+def _itself(placement: Placement | TablePlacement) -> Placement | TablePlacement:
     """A task whose result the workers share."""
     return placement
 

@@ -19,20 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.arrays import StateError, fitting, saved_array, slot_axes
+from cavity.core.arrays import StateError, chosen, fitting, saved_array
 from cavity.families.common import draw_empty, draw_from, load_from
-from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import is_open, renew
 from cavity.sampling.sampler import Describe
 from cavity.scale.atoms import Weights, draw_weights, log_first
 from cavity.scale.blocks import PROPOSAL, SWEEP
+from cavity.scale.clusters import Makeup
 from cavity.scale.coordinator import Coordinator, Model
 from cavity.scale.engines import Engine
-from cavity.scale.kernel import atoms_of
-from cavity.scale.niw import Location
-from cavity.scale.passes import Order, Total
+from cavity.scale.passes import Total
 from cavity.scale.scouts import Scouts, log_sum
-from cavity.scale.split_merge import KINDS, Mixture, SplitMerge
+from cavity.scale.split_merge import KINDS
 from cavity.scale.tails import TAILS_EVERY, Tails, choose_rung, draw_ladder, no_ladder
 from cavity.updates import Update
 
@@ -53,7 +51,7 @@ class ShardedSampler(Coordinator):
         The rows that the engine follows: proposals are made from them.
     start : array of shape (slots, P)
         Statistics of the scouts under the labels that the chain begins with.
-    niw : NIWPrior
+    makeup : Makeup
     prior : NamedTuple
         The partition prior's state, with a slot for every cluster.
     tails : Tails
@@ -73,7 +71,7 @@ class ShardedSampler(Coordinator):
         engine: Engine,
         scouts: Scouts,
         start: np.ndarray,
-        niw: NIWPrior,
+        makeup: Makeup,
         prior: Any,
         tails: Tails,
         updates: Iterable[Update],
@@ -86,60 +84,26 @@ class ShardedSampler(Coordinator):
     ) -> None:
         n_slots = start.shape[0]
         super().__init__(
-            scouts, niw, prior, tails, updates, n_slots, rng, describe, cluster_parameters
-        )
-        self.engine = engine
+            engine, scouts, makeup, prior, tails, updates, n_slots, rng, moves, describe,
+            cluster_parameters,
+        )  # fmt: skip
+        self.engine: Engine = engine
         self.n_adapted = n_adapted
-        has_weights = hasattr(prior, "concentration")
-        self._moves = SplitMerge(scouts, engine.n_rows) if moves and has_weights else None
-        self._accepted = dict.fromkeys(KINDS, 0)
-        self._asked = dict.fromkeys(KINDS, 0)
         self._n_refused = 0
         # Begin as if the scouts were all there is.
         self.statistics = start
         self.counts = np.rint(start[:, 1]).astype(np.int64)
-        self.ladder = no_ladder()
         self.tail_sums = no_ladder()
         self.z = np.zeros(0, dtype=np.int32)
         self.weights = Weights(np.full(n_slots, 1.0 / n_slots), 0.0)
         self._fresh = True
-        self._table: np.ndarray | None = None
         self._draw_all_but_labels(rng)
-        self._take(self._pass(self._mixture(), SWEEP))
+        self._take(self._pass())
 
     # ------------------------------------------------------------------ the state
 
-    def _mixture(self) -> Mixture:
-        mean, whiten = self.parameters.mean, self.parameters.whiten
-        return Mixture(
-            self.weights.weight,
-            [
-                Location(mean[:, k].copy(), whiten[:, :, k].copy(), float(h))
-                for k, h in enumerate(self.parameters.half_log_det)
-            ],
-            self.model.alpha,
-        )
-
-    def _set(self, mixture: Mixture) -> None:
-        self.weights = self.weights._replace(weight=mixture.weight)
-        for k, location in enumerate(mixture.locations):
-            self.parameters.mean[:, k] = location.mean
-            self.parameters.whiten[:, :, k] = location.whiten
-            self.parameters.half_log_det[k] = location.half_log_det
-
-    def _order(self, mixture: Mixture, purpose: int) -> Order:
-        atoms = atoms_of(
-            mixture.weight,
-            np.array([location.mean for location in mixture.locations]),
-            np.array([location.whiten for location in mixture.locations]),
-            np.array([location.half_log_det for location in mixture.locations]),
-            mixture.alpha,
-        )
-        with np.errstate(divide="ignore"):
-            return Order(atoms, 1.0 / self.ladder, self.key, self.n_sweeps, purpose)
-
-    def _pass(self, mixture: Mixture, purpose: int) -> Total:
-        return self.engine.run(self._order(mixture, purpose))
+    def _pass(self) -> Total:
+        return self.engine.run(self._order(self._mixture(), SWEEP, self.ladder))
 
     def _take(self, found: Total) -> None:
         """Make what a pass has drawn the state."""
@@ -147,13 +111,13 @@ class ShardedSampler(Coordinator):
         self.counts = np.rint(found.statistics[:, 1]).astype(np.int64)
         self.tail_sums = found.tails
         self.z = found.labels
-        self._log_likelihood = found.log_mixture
+        self._log_mixture = found.log_mixture
         self._fresh = True
         self._load()
 
     def _load(self) -> None:
         """Bring the slots in line with prior and statistics."""
-        self.family.natural[:] = self.family.prior + self.statistics
+        self.family.natural[:] = self.family.prior + self.statistics[:, self.scouts.shape.lead :]
         self._kernels.run(load_from, self.family, 0)
 
     # ------------------------------------------------------------------ a sweep
@@ -167,20 +131,22 @@ class ShardedSampler(Coordinator):
         if due:
             self.ladder = draw_ladder(self.model.alpha, self.tails, self.engine.n_rows, rng)
         before = log_first(self.weights, self.counts)
-        found = self._pass(self._mixture(), SWEEP)
+        found = self._pass()
         after = log_first(self.weights, np.rint(found.statistics[:, 1]))
         if after >= before or math.log1p(-rng.random()) < after - before:
             self._take(found)
         else:
             # The labels stay; what was learned of the densities is of the parameters alone.
             self._n_refused += 1
-            self._log_likelihood = found.log_mixture
+            self._log_mixture = found.log_mixture
             self.tail_sums = no_ladder()
         self._table = None
         if self._moves is not None:
             rounds = WARM_ROUNDS if self.n_sweeps <= self.n_adapted else 1
             for at, kind in enumerate(KINDS * rounds):
-                self._try(kind, PROPOSAL + at, rng)
+                accepted = self._try(kind, PROPOSAL + at, self.ladder, rng)
+                if accepted is not None:
+                    self._take(accepted[1])
 
     def _draw_all_but_labels(self, rng: np.random.Generator) -> None:
         if is_open(self.prior):
@@ -205,33 +171,6 @@ class ShardedSampler(Coordinator):
         self._renew_empty_tails(rng)
         self.prior = renew(self.prior, self.counts)
         self.weights = draw_weights(self.prior, self.counts, rng)
-
-    def _try(self, kind: str, purpose: int, rng: np.random.Generator) -> None:
-        """Propose a split or merge; a pass over all rows decides."""
-        assert self._moves is not None
-        now = self._mixture()
-        found = self._moves.propose(
-            now, self._scouted(now), self.prior, self.family.prior, kind, rng
-        )
-        if found is None:
-            return
-        self._asked[kind] += 1
-        drawn = self._pass(found.mixture, purpose)
-        weights = self.weights._replace(weight=found.mixture.weight)
-        gain = drawn.log_mixture - self._log_likelihood - found.scouted
-        gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
-        gain -= log_first(self.weights, self.counts)
-        if math.log1p(-rng.random()) < gain:
-            self._accepted[kind] += 1
-            self._set(found.mixture)
-            self._take(drawn)
-            self._table = None
-
-    def _scouted(self, now: Mixture) -> np.ndarray:
-        """What the scouts say of the present clusters, computed once."""
-        if self._table is None:
-            self._table = self.scouts.table(self._order(now, SWEEP).atoms, now.locations)
-        return self._table
 
     # ------------------------------------------------------------------ room
 
@@ -263,13 +202,7 @@ class ShardedSampler(Coordinator):
     def _choose(self, slots: np.ndarray) -> None:
         """Keep these slots of family, parameters and degrees of freedom, in this order."""
         self.family, self.parameters = (
-            value._replace(
-                **{
-                    name: np.ascontiguousarray(np.take(getattr(value, name), slots, axis=axis))
-                    for name, axis in slot_axes(value).items()
-                }
-            )
-            for value in (self.family, self.parameters)
+            chosen(value, slots) for value in (self.family, self.parameters)
         )
         self.model = Model(self.model.alpha[slots])
 
@@ -283,7 +216,8 @@ class ShardedSampler(Coordinator):
         """
         occupied = np.flatnonzero(self.counts)
         of_labels = float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
-        return self._log_joint(self._log_likelihood + self._log_followed() - of_labels)
+        self._log_likelihood = self._log_mixture
+        return self._log_joint(self._log_mixture + self._log_followed() - of_labels)
 
     def _log_followed(self) -> float:
         """Log probability of the followed rows' labels given the clusters."""
@@ -294,12 +228,7 @@ class ShardedSampler(Coordinator):
     def events(self) -> dict[str, float]:
         """Splits and merges, and what befell the workers."""
         out = {"sweeps_refused": float(self._n_refused)} if is_open(self.prior) else {}
-        if self._moves is not None:
-            for kind in KINDS:
-                out[f"{kind}_tries"] = float(self._moves.tried[kind])
-                out[f"{kind}_accepted"] = float(self._accepted[kind])
-                out[f"{kind}_evidences"] = float(self._asked[kind])
-        return out | self.engine.events()
+        return out | self._move_events() | self.engine.events()
 
     def news(self) -> str:
         """What a progress bar should say."""
@@ -309,7 +238,6 @@ class ShardedSampler(Coordinator):
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything needed to continue; shards have nothing of it."""
-        tried = {} if self._moves is None else self._moves.tried
         return {
             "z": self.z.copy(),
             "statistics": self.statistics.copy(),
@@ -318,13 +246,9 @@ class ShardedSampler(Coordinator):
             "weight": self.weights.weight.copy(),
             "rest": np.array(self.weights.rest),
             "fresh": np.array(self._fresh),
-            "counted": np.array(
-                [self._n_refused]
-                + [part.get(kind, 0) for part in (tried, self._accepted, self._asked)
-                   for kind in KINDS]
-            ),
+            "refused": np.array(self._n_refused),
             **self._arrays(),
-        }  # fmt: skip
+        }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from ``state``."""
@@ -346,12 +270,6 @@ class ShardedSampler(Coordinator):
         weight = fitting(saved_array(state, "weight"), np.zeros(n_slots), "weight")
         self.weights = Weights(weight, float(saved_array(state, "rest")))
         self._fresh = bool(saved_array(state, "fresh"))
-        counted = np.asarray(saved_array(state, "counted")).astype(int).tolist()
-        self._n_refused = counted[0]
-        parts = [self._accepted, self._asked]
-        parts = [{} if self._moves is None else self._moves.tried, *parts]
-        for at, part in enumerate(parts):
-            part.update(zip(KINDS, counted[1 + 2 * at :], strict=False))
+        self._n_refused = int(saved_array(state, "refused"))
         self.prior = renew(self.prior, self.counts)
         self._restore(state)
-        self._table = None

@@ -16,6 +16,7 @@ import numpy as np
 
 from cavity.reading.words import listed
 from cavity.scale.blocks import Layout, Piece
+from cavity.scale.clusters import Shape
 
 _NUMBERS = "iufb"
 
@@ -34,6 +35,10 @@ class Source(Protocol):
     @property
     def named(self) -> bool:
         """Whether the columns have names of their own."""
+
+    @property
+    def shape(self) -> Shape:
+        """What the columns are."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,6 +77,12 @@ class ArraySource:
     rows: np.ndarray
     columns: tuple[str, ...]
     named: bool = False
+    kinds: Shape | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """All columns are measurements, unless it is known better."""
+        return Shape(self.rows.shape[1]) if self.kinds is None else self.kinds
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -132,6 +143,11 @@ class ParquetSource:
     named: bool = True
 
     @property
+    def shape(self) -> Shape:
+        """All columns are measurements."""
+        return Shape(len(self.columns))
+
+    @property
     def digest(self) -> dict[str, Any]:
         """Names and sizes of the files, and when they were changed."""
         return {
@@ -172,7 +188,16 @@ class ParquetReader:
 
 
 def read_parquet(path: str, piece: Piece, columns: tuple[str, ...]) -> np.ndarray:
-    """Some rows of a file as numbers, reading no more row groups than they are in."""
+    """Some rows of a file as numbers."""
+    table = read_rows(path, piece, columns)
+    out = np.empty((table.num_rows, len(columns)))
+    for j, name in enumerate(columns):
+        out[:, j] = table.column(name).to_numpy()
+    return checked(out, path, columns, piece.start)
+
+
+def read_rows(path: str, piece: Piece, columns: tuple[str, ...]) -> Any:
+    """Some rows of a file as a table of Arrow, reading no more row groups than they are in."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -197,10 +222,7 @@ def read_parquet(path: str, piece: Piece, columns: tuple[str, ...]) -> np.ndarra
             f"{path} cannot be read ({said.rstrip('.')}). Put it back and run again with the "
             "same checkpoint to go on."
         ) from error
-    out = np.empty((table.num_rows, len(columns)))
-    for j, name in enumerate(columns):
-        out[:, j] = table.column(name).to_numpy()
-    return checked(out, path, columns, piece.start)
+    return table
 
 
 def parquet_paths(where: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -224,6 +246,7 @@ def parquet_source(
     where: str | os.PathLike[str],
     columns: tuple[str, ...] | None = None,
     exclude: tuple[str, ...] = (),
+    of_numbers: bool = True,
 ) -> ParquetSource:
     """Files that match a path, checked against each other by their footers alone.
 
@@ -235,6 +258,8 @@ def parquet_source(
         Columns to use; all but the excluded by default.
     exclude : tuple of str
         Columns to leave out.
+    of_numbers : bool
+        Whether columns that hold anything else are refused.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -263,7 +288,7 @@ def parquet_source(
                     f"{path} has no column {name!r}, which {paths[0]} has; it has "
                     f"{listed(kinds, 12)}. All files need the same columns."
                 )
-            if _kind(kinds[name]) not in _NUMBERS:
+            if of_numbers and _kind(kinds[name]) not in _NUMBERS:
                 raise ShardError(
                     f"Column {name!r} of {path} holds {kinds[name]}, not numbers; exclude it, or "
                     "write the file again with numbers."
@@ -271,6 +296,14 @@ def parquet_source(
         sizes.append(int(metadata.num_rows))
         stamps.append((int(status.st_size), int(status.st_mtime_ns)))
     return ParquetSource(paths, tuple(columns or ()), tuple(sizes), tuple(stamps))
+
+
+def is_of_numbers(source: ParquetSource) -> bool:
+    """Whether all columns of files hold numbers, by the first one's footer."""
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(source.paths[0])
+    return all(_kind(schema.field(name).type) in _NUMBERS for name in source.columns)
 
 
 def _kind(arrow_type: Any) -> str:

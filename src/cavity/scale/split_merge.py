@@ -6,11 +6,15 @@ which a pass computes while it draws the labels that go with the proposal. Befor
 the proposal must be accepted by the scouts, and the pass then corrects for what they said (delayed
 acceptance, Christen and Fox 2005): exact, whatever the scouts are.
 
-Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says
-where two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that
-together have the moments of one, alike to any degree: what becomes of a cluster that is there
-twice. Proposals of locations are mixtures over several widths, so that a density which is wide or
-narrow is met by one of them.
+Where the number of clusters has a prior of its own, a split takes a slot that has no cluster and
+no weight, and a merge leaves one (a reversible jump); clusters without rows are so rare there, one
+in n to the power of the concentration, that splits which wait for one would hardly ever be tried.
+
+Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says where
+two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that together
+have the moments of one, alike to any degree: what becomes of a cluster that is there twice; the one
+is where they say, or where the scouts do. Proposals of locations are mixtures over several widths,
+so that a density which is wide or narrow is met by one of them.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.scale.atoms import ABSENT, empty_shape, log_weight_density
-from cavity.scale.niw import NIW, Location, moments
+from cavity.scale.atoms import ABSENT, empty_shape, is_counted, log_weight_density
+from cavity.scale.clusters import Conjugate, Location, Shape, moments
 from cavity.scale.scouts import Scouts, log_sum
 
 # The scouts count as this share of all rows when they say whether a pass is worth it.
@@ -57,8 +61,8 @@ class SplitMerge:
     def __init__(self, scouts: Scouts, n_rows: int) -> None:
         self.scouts = scouts
         self.n_rows = n_rows
-        self.d = scouts.d
-        least = 10.0 * (self.d + 2)
+        self.shape = scouts.shape
+        least = 10.0 * (self.shape.n_columns + 2)
         steps = max(1, 1 + int(math.log(max(n_rows / least, 1.0), 8.0)))
         self.widths = 8.0 ** -np.arange(steps)
         self.tried = dict.fromkeys(KINDS, 0)
@@ -86,7 +90,7 @@ class SplitMerge:
         splits = bool(rng.random() < 0.5)
         self.tried[kind] += 1
         step = self._split if splits else self._merge
-        found = step(now, table, prior, NIW(natural, self.d), natural, kind, rng)
+        found = step(now, table, prior, Conjugate(natural, self.shape), natural, kind, rng)
         if found is None:
             return None
         then, changed, slots, log_ratio = found
@@ -107,18 +111,29 @@ class SplitMerge:
         odds = np.where(weight > ABSENT, weight + 1.0 / (self.n_rows + weight.size), 0.0)
         return odds / odds.sum()
 
-    def _empty_odds(self, weight: np.ndarray, a: int) -> np.ndarray:
-        """Of the slot that the other half goes to: those without rows, nearly always."""
-        odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
-        odds[a] = 0.0
-        return odds / odds.sum()
+    def _empty_odds(self, weight: np.ndarray, a: int, prior: Any) -> np.ndarray | None:
+        """Of the slot that the other half goes to: those without rows, nearly always.
+
+        Without weight, where the number of clusters has a prior; None if there is no such slot.
+        """
+        if is_counted(prior):
+            odds = np.where(weight > ABSENT, 0.0, prior.allowed)
+        else:
+            odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
+            odds[a] = 0.0
+        total = odds.sum()
+        return odds / total if total > 0.0 else None
 
     def _near_odds(self, now: Mixture, a: int) -> np.ndarray:
         """Of the cluster that is merged into another: the nearer, the more."""
         mean = np.array([location.mean for location in now.locations])
         own = now.locations[a]
         away = (mean - own.mean) @ own.whiten.T
-        near = 1.0 / np.square(1.0 + np.einsum("ij,ij->i", away, away) / self.d)
+        distance = np.einsum("ij,ij->i", away, away)
+        if self.shape.n_columns > self.shape.d:
+            # Twice the divergence is to shares and rates what that is to means.
+            distance += 2.0 * np.array([_divergence(own, other) for other in now.locations])
+        near = 1.0 / np.square(1.0 + distance / self.shape.n_columns)
         alive = self.n_rows * now.weight
         odds = near * (alive + 0.01) / (1.0 + alive) + 1e-12
         odds = np.where(now.weight > ABSENT, odds, 0.0)
@@ -128,21 +143,22 @@ class SplitMerge:
     # ------------------------------------------------------------------ the two directions
 
     def _split(
-        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        self, now: Mixture, table: np.ndarray, prior: Any, before: Conjugate, natural: np.ndarray,
         kind: str, rng: np.random.Generator,
     ) -> _Found | None:  # fmt: skip
         weight = now.weight
-        if np.count_nonzero(weight > ABSENT) < 2:
-            return None
         a = int(rng.choice(weight.size, p=self._odds(weight)))
-        e = int(rng.choice(weight.size, p=self._empty_odds(weight, a)))
+        empty = self._empty_odds(weight, a, prior)
+        if empty is None:
+            return None
+        e = int(rng.choice(weight.size, p=empty))
         halves = self._halves(now, table, natural, a, e, kind, rng)
         drawn = None if halves is None else halves.draw(rng)
         if halves is None or drawn is None:
             return None
         first, second, share = drawn
         log_forward = halves.log_density(first, second, (share, 1.0 - share))
-        log_forward += math.log(self._odds(weight)[a] * self._empty_odds(weight, a)[e])
+        log_forward += math.log(self._odds(weight)[a] * empty[e])
         then = _with(now, a, e, (first, second), (share, 1.0 - share))
         changed = self._changed(table, then, a, e)
         wholes = self._wholes(then, changed, natural, a, e, kind)
@@ -157,7 +173,7 @@ class SplitMerge:
         return then, changed, np.array([a, e]), log_ratio
 
     def _merge(
-        self, now: Mixture, table: np.ndarray, prior: Any, before: NIW, natural: np.ndarray,
+        self, now: Mixture, table: np.ndarray, prior: Any, before: Conjugate, natural: np.ndarray,
         kind: str, rng: np.random.Generator,
     ) -> _Found | None:  # fmt: skip
         weight = now.weight
@@ -172,8 +188,10 @@ class SplitMerge:
         log_forward = _log_mean([whole.log_density(place) for whole in wholes])
         log_forward += math.log(self._odds(weight)[a] * self._near_odds(now, a)[e])
         total = weight[a] + weight[e]
-        rest = float(rng.beta(empty_shape(prior), 1.0 + self.n_rows * total))
-        rest = min(max(rest, 1e-290), 1.0 - 1e-12)
+        rest = 0.0
+        if not is_counted(prior):
+            rest = float(rng.beta(empty_shape(prior), 1.0 + self.n_rows * total))
+            rest = min(max(rest, 1e-290), 1.0 - 1e-12)
         then = _with(now, a, e, (place, before.draw(rng)), (1.0 - rest, rest))
         log_forward += self._log_empty(then, prior, a, e)
         changed = self._changed(table, then, a, e)
@@ -182,14 +200,21 @@ class SplitMerge:
             return None
         own = now.locations[a], now.locations[e]
         log_back = halves.log_density(*own, (weight[a] / total, weight[e] / total))
-        log_back += math.log(self._odds(then.weight)[a] * self._empty_odds(then.weight, a)[e])
+        empty = self._empty_odds(then.weight, a, prior)
+        assert empty is not None
+        log_back += math.log(self._odds(then.weight)[a] * empty[e])
         log_ratio = log_back - log_forward + before.log_density(place)
         log_ratio -= before.log_density(own[0]) + before.log_density(own[1])
         return then, changed, np.array([a, e]), log_ratio
 
     def _log_empty(self, mixture: Mixture, prior: Any, a: int, e: int) -> float:
-        """Log density of an empty slot's share of the pair."""
+        """Log density of an empty slot's share of the pair.
+
+        One without weight has none; two weights in place of one have a volume of their sum.
+        """
         total = mixture.weight[a] + mixture.weight[e]
+        if is_counted(prior):
+            return math.log(total)
         shares = mixture.weight[e] / total, mixture.weight[a] / total
         return _log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
 
@@ -204,19 +229,17 @@ class SplitMerge:
 
     def _wholes(
         self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
-    ) -> list[NIW] | None:
+    ) -> list[Conjugate] | None:
         """Where one cluster in place of two may lie: a mixture of equal parts."""
-        found: list[np.ndarray]
+        share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
+        fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
+        if fitted is None:
+            return None
+        found = [width * fitted for width in self.widths]
         if kind == "twins":
             own = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
-            found = [own[0] + own[1]]
-        else:
-            share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
-            fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
-            if fitted is None:
-                return None
-            found = [width * fitted for width in self.widths]
-        wholes = [NIW(natural + statistics, self.d) for statistics in found]
+            found.append(own[0] + own[1])
+        wholes = [Conjugate(natural, self.shape, statistics) for statistics in found]
         return wholes if all(whole.proper for whole in wholes) else None
 
     def _halves(
@@ -227,7 +250,7 @@ class SplitMerge:
         place = whole.locations[a]
         if kind == "twins":
             n = self.n_rows * (whole.weight[a] + whole.weight[e])
-            return _Twins(natural, moments(place, n), n, self.widths, self.d)
+            return _Twins(natural, moments(place, n), n, self.widths, self.shape)
         share = np.exp(table[a] - log_sum(table))
         total = share.sum()
         if not total > 0.0:
@@ -238,10 +261,12 @@ class SplitMerge:
         if fitted is None:
             return None
         parts = [
-            (NIW(natural + width * fitted[0], self.d), NIW(natural + width * fitted[1], self.d),
-             1.0 + width * fitted[0][1], 1.0 + width * fitted[1][1])
+            (
+                *(Conjugate(natural, self.shape, width * half) for half in fitted),
+                *(1.0 + width * half[1] for half in fitted),
+            )
             for width in self.widths
-        ]  # fmt: skip
+        ]
         proper = all(first.proper and second.proper for first, second, _, _ in parts)
         return _Launched(parts) if proper else None
 
@@ -252,7 +277,7 @@ _Found = tuple[Mixture, np.ndarray, np.ndarray, float]
 class _Launched:
     """Two locations and the first one's share, around what EM has found, at several widths."""
 
-    def __init__(self, parts: list[tuple[NIW, NIW, float, float]]) -> None:
+    def __init__(self, parts: list[tuple[Any, ...]]) -> None:
         self.parts = parts
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float]:
@@ -274,28 +299,43 @@ class _Twins:
     """Two locations that together have the moments of one; the share of the first is uniform."""
 
     def __init__(
-        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, d: int
+        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, shape: Shape
     ) -> None:
-        self.natural, self.whole, self.n, self.widths, self.d = natural, whole, n, widths, d
+        self.natural, self.whole, self.n, self.widths = natural, whole, n, widths
+        self.shape = shape
 
-    def _firsts(self, share: float) -> list[NIW]:
-        return [NIW(self.natural + width * share * self.whole, self.d) for width in self.widths]
+    def _firsts(self, share: float) -> list[Conjugate]:
+        return [
+            Conjugate(self.natural, self.shape, width * share * self.whole) for width in self.widths
+        ]
 
-    def _second(self, first: Location, share: float) -> NIW:
-        return NIW(self.natural + self.whole - moments(first, share * self.n), self.d)
+    def _seconds(self, first: Location, share: float) -> list[Conjugate] | None:
+        rest = self.whole - moments(first, share * self.n)
+        found = [Conjugate(self.natural, self.shape, width * rest) for width in self.widths]
+        return found if all(second.proper for second in found) else None
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float] | None:
         share = min(max(float(rng.random()), 1e-12), 1.0 - 1e-12)
         first = self._firsts(share)[int(rng.integers(len(self.widths)))].draw(rng)
-        second = self._second(first, share)
-        return (first, second.draw(rng), share) if second.proper else None
+        seconds = self._seconds(first, share)
+        if seconds is None:
+            return None
+        return first, seconds[int(rng.integers(len(seconds)))].draw(rng), share
 
     def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
-        second = self._second(one, shares[0])
-        if not second.proper:
+        seconds = self._seconds(one, shares[0])
+        if seconds is None:
             return -math.inf
         firsts = [first.log_density(one) for first in self._firsts(shares[0])]
-        return _log_mean(firsts) + second.log_density(other)
+        return _log_mean(firsts) + _log_mean([second.log_density(other) for second in seconds])
+
+
+def _divergence(own: Location, other: Location) -> float:
+    """Of shares and rates of counts, in nats."""
+    share, rate = np.exp(own.log_share), np.exp(own.log_rate)
+    value = share @ (own.log_share - other.log_share)
+    value += rate @ (own.log_rate - other.log_rate) - (rate - np.exp(other.log_rate)).sum()
+    return float(max(value, 0.0))
 
 
 def _log_mean(values: list[float]) -> float:
@@ -321,6 +361,7 @@ def _with(
     """The mixture with two slots' weights and locations replaced."""
     weight, locations = now.weight.copy(), list(now.locations)
     total = weight[a] + weight[e]
-    weight[a], weight[e] = shares[0] * total, shares[1] * total
+    for k, share in zip((a, e), shares, strict=True):
+        weight[k] = max(share * total, 1e-300) if share > 0.0 else ABSENT
     locations[a], locations[e] = places
-    return Mixture(np.maximum(weight, 1e-300), locations, now.alpha)
+    return Mixture(weight, locations, now.alpha)

@@ -1,0 +1,235 @@
+"""Fits of tables over rows in blocks, and where each row of such data belongs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.estimators.kept import VALUES
+from cavity.estimators.sharded import (
+    check_client,
+    check_prior,
+    fit_rows,
+    is_dask_frame,
+    is_in_shards,
+)
+from cavity.estimators.start import STARTS
+from cavity.estimators.structures import FULL
+from cavity.estimators.table_answers import TableAnswers
+from cavity.estimators.table_model import Describer, components, features_of
+from cavity.estimators.validation import check_labels
+from cavity.models.predictive import spread_draws
+from cavity.reading.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column, cells_of
+from cavity.scale.results import N_DRAWS, TablePlacement, place_all
+from cavity.scale.sources import ArraySource, ParquetSource, Source, parquet_source
+from cavity.scale.tables import (
+    as_taken,
+    cells_from,
+    frame_from,
+    names_in_order,
+    numbers_of,
+    shape_of,
+    table_source,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARALLEL = "parallel"
+# Rows from which a table in memory is spread over the workers of a cluster.
+MANY = 100_000
+
+
+class TableShards(TableAnswers):
+    """What a table has beside a fit in memory."""
+
+    collapse: str
+    covariance: str
+    noise: bool
+    feature_types: Any
+    init: Any
+    moves: bool
+    n_jobs: int | None
+
+    def _is_spread(self, X: Any, client: Any) -> bool:
+        """Whether the rows are put into blocks, or shards, rather than whole chains on workers."""
+        if is_in_shards(X) or self.collapse == PARALLEL:
+            return True
+        many = getattr(X, "shape", (0,))[0] >= MANY
+        return client is not None and many and self.collapse in ("auto", "collapsed")
+
+    def _refuse_spread(self, y: Any, sample_weight: Any) -> None:
+        """Refuse what rows in blocks cannot have."""
+        known = y is not None and np.any(np.asarray(y) == -1)
+        for given, word in (
+            (known, "labels that are known for some rows"),
+            (sample_weight is not None, "sample_weight"),
+            (self.noise, "noise=True"),
+            (self.covariance != FULL, f"covariance={self.covariance!r}"),
+            (self.collapse in ("ep", "naive"), f"collapse={self.collapse!r}"),
+        ):
+            if given:
+                raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
+        check_prior(self._specification(), self.n_clusters)  # type: ignore[attr-defined]
+
+    def _refuse_columns(self, columns: list[Column]) -> None:
+        over = [column.name for column in columns if column.kind == OVERDISPERSED]
+        if over:
+            raise ValueError(
+                f"Overdispersed counts such as column {over[0]!r} cannot be had with rows in "
+                'shards, since only expectation propagation samples them. Take it as "count".'
+            )
+        if all(column.kind == EMPTY for column in columns):
+            raise ValueError("No column of X has any value, so there is nothing to cluster by.")
+
+    def _files(self, X: Any, columns: tuple[str, ...] | None) -> ParquetSource:
+        if is_dask_frame(X):
+            raise ValueError(
+                "A table with categories is spread from Parquet files, not from a Dask DataFrame: "
+                "X.to_parquet(folder), then fit(folder, client=client)."
+            )
+        return parquet_source(X, columns, of_numbers=False)
+
+    def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
+        """Sample over rows in blocks, here or on a cluster."""
+        start = self.init
+        source: Source
+        if is_in_shards(X):
+            if not isinstance(start, str):
+                raise ValueError(
+                    "init must be one of " + ", ".join(map(repr, STARTS)) + " for rows in shards."
+                )
+            found = table_source(self._files(X, columns), self.feature_types, client)
+            self._columns = list(found.taken)
+            names = [column.name for column in self._columns]
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+            source = found
+        else:
+            frame = self._frame(X, reset=True)
+            self._columns = self._take(frame)  # type: ignore[attr-defined]
+            cells = cells_of(frame, self._columns)
+            _refuse_gaps(cells, self._columns)
+            named = hasattr(self, "feature_names_in_")
+            source = ArraySource(
+                numbers_of(cells), names_in_order(self._columns), named, shape_of(self._columns)
+            )
+            if not isinstance(start, str):
+                is_open = self._specification().is_open  # type: ignore[attr-defined]
+                start = check_labels(start, len(frame), self.n_clusters, is_open)
+        self._refuse_columns(self._columns)
+        taken = self._columns
+        shape = shape_of(taken)
+
+        def problem(rows: np.ndarray) -> Any:
+            cells = cells_from(rows, shape)
+            return self._problem(cells, cells.continuous, taken)  # type: ignore[attr-defined]
+
+        def points(rows: np.ndarray) -> np.ndarray:
+            cells = cells_from(rows, shape)
+            return features_of(cells.continuous, cells)
+
+        def described(problem: Any) -> tuple[Any, tuple[str, ...]]:
+            return Describer(problem), Describer(problem).names
+
+        self._warn_of_columns()  # type: ignore[attr-defined]
+        settings = self._settings()  # type: ignore[attr-defined]
+        posterior = fit_rows(
+            source,
+            client,
+            name=type(self).__name__,
+            problem=problem,
+            points=points,
+            describe=described,
+            prior=self._specification(),  # type: ignore[attr-defined]
+            n_clusters=self.n_clusters,
+            init=start,
+            moves=self.moves,
+            settings=self._run_settings(),  # type: ignore[attr-defined]
+            fingerprint={
+                "model": type(self).__name__,
+                "settings": {**settings, "collapse": PARALLEL},
+                "data": source.digest,
+            },
+            n_jobs=self.n_jobs,
+            recorded={
+                "settings": settings,
+                "columns": tuple(column.name for column in taken),
+                "components": components(taken),
+            },
+            details={"taken_for": [column.to_plain() for column in taken]},
+        )
+        self._finish(posterior)  # type: ignore[attr-defined]
+        return self
+
+    @property
+    def followed_(self) -> pd.DataFrame | None:
+        """The rows that a fit over shards has followed; None of any other fit."""
+        check_is_fitted(self, "posterior_")
+        values = self.posterior_.summaries.get(VALUES)
+        return None if values is None else frame_from(values, self._columns, self.posterior_.names)
+
+    def place(
+        self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS
+    ) -> list[Path]:
+        """Write each row's cluster, probabilities and log density, one Parquet file per part of X.
+
+        Rows of the fit and new ones alike. Files have the names of X's files, and their rows
+        are in the same order.
+
+        Parameters
+        ----------
+        X : path, DataFrame or array
+            With the columns of the fit; a path is that of a Parquet file, a folder or a pattern.
+            Categories that the fit has not seen are taken as missing.
+        folder : path
+            Where to write; made if it is not there.
+        client : distributed.Client, optional
+            Cluster that does it.
+        n_draws : int
+            Draws to average over, evenly spread.
+
+        Returns
+        -------
+        list of Path
+            The files, with the columns ``cluster``, ``probability`` (of that cluster),
+            ``log_density``, ``p_0``, ``p_1``, ... and ``elsewhere``; see `membership`.
+        """
+        check_is_fitted(self, "posterior_")
+        check_client(client)
+        if self.noise:
+            raise ValueError("With noise=True rows are placed by membership, not file by file.")
+        source: Source
+        if is_in_shards(X):
+            names = tuple(column.name for column in self._columns)
+            source = as_taken(self._files(X, names), self._columns)
+        else:
+            cells = cells_of(self._frame(X, reset=False), self._columns)
+            _refuse_gaps(cells, self._columns)
+            source = ArraySource(
+                numbers_of(cells), names_in_order(self._columns), False, shape_of(self._columns)
+            )
+        posterior = self.posterior_
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
+        units = self._units
+        placement = TablePlacement(
+            self._packed(chosen), self.n_clusters_, units.centre, units.scale, source.shape
+        )
+        return place_all(source, placement, Path(folder), client)
+
+
+def _refuse_gaps(cells: Cells, columns: list[Column]) -> None:
+    """Refuse measurements that are missing; categories and counts may be."""
+    gaps = np.isnan(cells.continuous)
+    if gaps.any():
+        row, at = (int(v) for v in np.argwhere(gaps)[0])
+        names = [column.name for column in columns if column.kind == CONTINUOUS]
+        raise ValueError(
+            f"Row {row}, column {names[at]!r} is missing, and rows in shards have all their "
+            "measurements (categories and counts may be missing). Drop such rows, fill them in, or "
+            "leave collapse out."
+        )
