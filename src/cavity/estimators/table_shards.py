@@ -111,7 +111,7 @@ class TableShards(TableAnswers):
             source = found
         else:
             frame = self._frame(X, reset=True)
-            self._columns = self._take(frame)  # type: ignore[attr-defined]
+            self._columns = self._take(frame)
             cells = cells_of(frame, self._columns)
             _refuse_gaps(cells, self._columns)
             named = hasattr(self, "feature_names_in_")
@@ -136,7 +136,7 @@ class TableShards(TableAnswers):
         def described(problem: Any) -> tuple[Any, tuple[str, ...]]:
             return Describer(problem), Describer(problem).names
 
-        self._warn_of_columns()  # type: ignore[attr-defined]
+        self._warn_of_columns()
         settings = self._settings()  # type: ignore[attr-defined]
         posterior = fit_rows(
             source,
