@@ -130,8 +130,10 @@ def check_posterior(model: Any) -> None:
     finite(p.certainty().select_dtypes("number"), "certainty")
     summary = p.summary()
     # A cluster of the estimate that no draw has is told by its presence; it has no sizes.
-    # Noise, which comes last, has no parameters.
-    clusters = summary.iloc[: model.n_clusters_] if p.record.noise else summary
+    # Noise, which may be among the clusters here, has no parameters.
+    noise = summary["weight"].isna() & (summary["presence"] > 0) if p.record.noise else None
+    expect(noise is None or noise.sum() <= 1, "more than one cluster without a weight")
+    clusters = summary if noise is None else summary[~noise]
     finite(clusters[clusters["presence"] > 0].select_dtypes("number"), "summary")
     finite(model.partition_.expected_loss, "expected loss")
     finite(p.partition("binder").expected_loss, "expected Binder loss")
