@@ -130,8 +130,10 @@ def check_posterior(model: Any) -> None:
     finite(p.certainty().select_dtypes("number"), "certainty")
     summary = p.summary()
     # A cluster of the estimate that no draw has is told by its presence; it has no sizes.
-    # Noise, which comes last, has no parameters.
-    clusters = summary.iloc[: model.n_clusters_] if p.record.noise else summary
+    # Noise, which may be among the clusters here, has no parameters.
+    noise = summary["weight"].isna() & (summary["presence"] > 0) if p.record.noise else None
+    expect(noise is None or noise.sum() <= 1, "more than one cluster without a weight")
+    clusters = summary if noise is None else summary[~noise]
     finite(clusters[clusters["presence"] > 0].select_dtypes("number"), "summary")
     finite(model.partition_.expected_loss, "expected loss")
     finite(p.partition("binder").expected_loss, "expected Binder loss")
@@ -148,7 +150,9 @@ def check_posterior(model: Any) -> None:
             expect(~np.isinf(values), f"draws of {name} are infinite")
             flat = values.reshape(-1, *values.shape[2:])
             for s, z in enumerate(p.flat_labels):
-                finite(flat[s, np.unique(z)], f"draws of {name}")
+                own = np.unique(z)
+                own = own[own > 0] if p.record.noise else own  # noise has the first slot
+                finite(flat[s, own], f"draws of {name}")
         else:
             finite(values, f"draws of {name}")
 
