@@ -17,6 +17,8 @@ from cavity.moves.anchors import Anchors
 WAITING = 50
 # So many observations' scan takes as long as all else that a sweep does.
 _SMALL = 500
+# Clusters of more members are hardly ever split or merged by a move.
+_LARGE = 200
 # What the cheapest try that finds a proposal computes.
 _FEW_EVIDENCES = 20
 # A kind never accepted after the evidences of so many scans keeps this part of its share.
@@ -28,9 +30,10 @@ class Move:
 
     How often each kind is tried is set while the chain warms up and then frozen: a number that
     went on following the state would bias the draws. The evidences computed are about the sum of
-    the shares times the number of observations; kinds that are accepted more often for what they
-    cost get more of them, and none gets less than half its share, or an eighth if it was never
-    accepted. A number of tries need not be whole: half a try is one after every second sweep.
+    the shares times the number of observations, and more with many small clusters; kinds whose
+    acceptances are worth more for what they cost get more of them, and none gets less than half
+    its share, or an eighth if it was never accepted. A number of tries need not be whole: half a
+    try is one after every second sweep.
 
     Parameters
     ----------
@@ -54,6 +57,11 @@ class Move:
     shares : tuple of float
         Of each kind: evidences per sweep and observation; of fewer observations more, for there
         a sweep has other costs.
+    worth : tuple of float or float
+        Of each kind: what an acceptance is worth beside those of the others.
+    many : float
+        Occupied clusters that double the evidences, if they are small: a scan then computes more
+        of them as well, and there is more to split and merge.
     least_cost : float
         Evidences that a try of any kind is taken to cost, at the least, over the number of
         observations: warm-up may not have met a state in which a kind has anything to propose.
@@ -68,6 +76,8 @@ class Move:
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
     shares: ClassVar[tuple[float, ...]]
+    worth: ClassVar[tuple[float, ...] | float] = 1.0
+    many: ClassVar[float] = np.inf
     least_cost: ClassVar[tuple[float, ...] | float] = 0.05
     least: ClassVar[float] = 0.02
     most: ClassVar[float] = 1000.0
@@ -111,8 +121,11 @@ class Move:
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
         if self.n_sweeps[0] <= self.n_adapted:
-            shares = self.effort * (1.0 + _SMALL / n) * np.array(self.shares)
+            n_clusters = np.count_nonzero(chain.counts)
+            crowd = 1.0 + n_clusters / self.many / (1.0 + n / (n_clusters * _LARGE))
+            shares = self.effort * crowd * (1.0 + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
+            gain *= np.array(self.worth)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
             vain = (self.tally[:, ACCEPTED] == 0) & (self.tally[:, WORK] > _IN_VAIN * n)
             shares[vain] *= _KEPT_SHARE
