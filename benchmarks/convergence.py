@@ -87,7 +87,9 @@ def oracle(X: np.ndarray, truth: NamedTuple) -> float:
     return adjusted_rand_score(truth.labels, np.argmax(scores, axis=0))
 
 
-def cases(first: int, only: list[str], room: float, n_made: int) -> Iterator[Case]:
+def cases(
+    first: int, only: list[str], room: float, n_made: int, outliers: list[float]
+) -> Iterator[Case]:
     """Every data set asked for."""
     for name, load in REAL.items():
         if only and name not in only:
@@ -96,7 +98,7 @@ def cases(first: int, only: list[str], room: float, n_made: int) -> Iterator[Cas
         X = np.asarray(X, float)
         known = None if labels is None else np.unique(labels, return_inverse=True)[1]
         n_clusters = N_GALAXIES if known is None else int(known.max()) + 1
-        for fraction in OUTLIERS:
+        for fraction in outliers:
             spoiled = add_outliers(X, fraction, random_state=first)[0] if fraction else X
             kind = f"outliers {fraction:.0%}" if fraction else "real"
             given = round(room * n_clusters)
@@ -164,6 +166,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="real sets or separations")
     parser.add_argument("--room", type=float, default=1.0, help="clusters given over the true ones")
     parser.add_argument("--sets", type=int, default=N_MADE, help="made sets of each separation")
+    parser.add_argument(
+        "--outliers", type=float, nargs="*", default=OUTLIERS, help="shares of them, of real sets"
+    )
     parser.add_argument("--noise", action="store_true", help="rows may be outside every cluster")
     parser.add_argument("--csv", type=Path, help="every fit, for a closer look")
     options = parser.parse_args()
@@ -177,7 +182,8 @@ def main() -> None:
     pairs = zip(heads, widths, strict=True)
     print(" " * 16 + "".join(f"{head:>{width}s}" for head, width in pairs))
     first = FRESH if options.fresh else TUNING
-    for case in cases(first, options.only, options.room, options.sets):
+    asked = options.only, options.room, options.sets, options.outliers
+    for case in cases(first, *asked):
         row = fit(case, **settings)
         rows.append(row)
         print(

@@ -238,3 +238,25 @@ def test_the_number_of_tries_is_set_in_warm_up_and_then_frozen():
         seen.append(float(move.rate[0]))
     assert len(set(seen[:20])) > 1
     assert len(set(seen[20:])) == 1
+
+
+class Unhurried(StandardMoves):
+    """As many tries as if there were few clusters."""
+
+    many = np.inf
+
+
+def test_many_small_clusters_are_split_and_merged_more_often():
+    y = np.random.default_rng(17).standard_normal((60, 2))
+    niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
+    rates = {}
+    for kind in (Unhurried, StandardMoves):
+        rng = np.random.default_rng(18)
+        move = kind(nearest_anchors(y), 20)
+        parts = gaussian_collapse(y, niw, 12, "collapsed")
+        prior = dirichlet(12, 100.0)
+        sampler = PartitionSampler(parts, prior, np.arange(60) % 12, rng, moves=[move])
+        for _ in range(20):
+            sampler.sweep(rng)
+        rates[kind] = move.rate[move.kinds.index("split_merge")]
+    assert 2.0 < rates[StandardMoves] / rates[Unhurried] < 4.0, rates

@@ -131,6 +131,7 @@ def p_values(found):
 @pytest.mark.parametrize("kind", [StudentTMixture, GaussianMixture])
 def test_default_fits_are_calibrated(kind, monkeypatch):
     p = p_values(ranks(kind, monkeypatch))
+    print(p)
     assert min(p.values()) > FALSE_ALARM / len(p), p
 
 
@@ -140,4 +141,5 @@ def test_calibration_notices_another_prior(monkeypatch):
     """Negative control: a sampler that takes means to lie further apart than the generator does."""
     monkeypatch.setattr(cluster_prior, "STRENGTH_RATE", 10.0 * STRENGTH_RATE)
     p = p_values(ranks(GaussianMixture, monkeypatch))
+    print(p)
     assert p["mean_prior_strength"] < FALSE_ALARM / len(p), p
