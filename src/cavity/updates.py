@@ -71,6 +71,13 @@ class Update:
         """Log prior density of the variables, for the log joint density."""
         return 0.0
 
+    def log_collapsed(self, chain: Chain) -> float | None:
+        """Log density of data and variables with cluster parameters, and some of these, out.
+
+        Only of an update that can integrate these out beside the collapse.
+        """
+        return None
+
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """What a kept draw should show of them."""
         return {}

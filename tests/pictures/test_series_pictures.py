@@ -15,14 +15,9 @@ import pandas as pd
 import pytest
 
 from cavity.pictures import style
-from cavity.pictures.series import (
-    LINES_MAX,
-    PANELS_MAX,
-    SeriesPicture,
-    plot_clusters,
-    plot_factors,
-    plot_series,
-)
+from cavity.pictures.one_series import plot_series
+from cavity.pictures.series import LINES_MAX, PANELS_MAX, plot_clusters, plot_factors
+from cavity.pictures.series_picture import SeriesPicture
 from cavity.report.series import series_sections
 
 

@@ -26,7 +26,7 @@ from cavity.posterior.units import SeriesUnits
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.pictures.series import SeriesPicture
+    from cavity.pictures.series_picture import SeriesPicture
     from cavity.posterior.partition import Partition
 
 
@@ -183,7 +183,7 @@ class SeriesAnswers(SeriesPredictions):
 
     def plot_series(self, name: Any, *, steps: int = 0, **options: Any) -> Any:
         """Draw one series with data, trend, interval, gaps and a forecast of `steps` times."""
-        from cavity.pictures.series import plot_series
+        from cavity.pictures.one_series import plot_series
 
         return plot_series(self._picture(steps), name, **options)
 
@@ -191,7 +191,7 @@ class SeriesAnswers(SeriesPredictions):
         """What the pictures are drawn from; data as their trend is, at the covariates' mean."""
         import pandas as pd
 
-        from cavity.pictures.series import SeriesPicture
+        from cavity.pictures.series_picture import SeriesPicture
 
         check_is_fitted(self)
         data, units, trends = self._data, self._units, self.trends_

@@ -1,18 +1,17 @@
-"""Pictures of clustered time series: the clusters, their factors, one series with its data."""
+"""Pictures of clustered time series: the clusters and their factors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.core.words import count
 from cavity.pictures import style
+from cavity.pictures.series_picture import Curves, SeriesPicture, drawn_times
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -21,109 +20,8 @@ PANELS_MAX = 12
 TURNED = (0, (4, 1.5))
 
 
-class Curves(Protocol):
-    """Posterior mean and interval of curves: one row each, one column per time."""
-
-    @property
-    def mean(self) -> pd.DataFrame: ...  # noqa: D102
-
-    @property
-    def lower(self) -> pd.DataFrame: ...  # noqa: D102
-
-    @property
-    def upper(self) -> pd.DataFrame: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class SeriesPicture:
-    """All that the pictures of series are drawn from.
-
-    Attributes
-    ----------
-    trends : Curves
-        Of each series; the rows of its tables name the series.
-    labels : array of int, shape (series,)
-        Cluster of each series, 0, 1, ...
-    factors : Curves, optional
-        Of each cluster.
-    common : Curves, optional
-        Of the factor that all series share: one row.
-    signs : array, shape (series,), optional
-        Negative where a series moves against its cluster's factor.
-    observed : DataFrame, optional
-        The data, series by time as `trends`, NaN where nothing was observed.
-    forecast : Curves, optional
-        Trends beyond the data.
-    value_name, time_name : str
-    level : float
-        Probability of the intervals.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from types import SimpleNamespace
-    >>> mean = pd.DataFrame([[1.0, 2, 3], [1, 3, 4]], index=["a", "b"])
-    >>> trends = SimpleNamespace(mean=mean, lower=mean - 1, upper=mean + 1)
-    >>> picture = SeriesPicture(trends, np.array([0, 0]), value_name="sales")
-    >>> picture.position("b"), picture.sizes.tolist()
-    (1, [2])
-    """
-
-    trends: Curves
-    labels: np.ndarray
-    factors: Curves | None = None
-    common: Curves | None = None
-    signs: np.ndarray | None = None
-    observed: pd.DataFrame | None = None
-    forecast: Curves | None = None
-    value_name: str = "value"
-    time_name: str = "time"
-    level: float = 0.9
-
-    def __post_init__(self) -> None:
-        n = len(self.trends.mean)
-        if np.shape(self.labels) != (n,):
-            raise ValueError(f"labels has shape {np.shape(self.labels)} for {n} series")
-        if self.signs is not None and np.shape(self.signs) != (n,):
-            raise ValueError(f"signs has shape {np.shape(self.signs)} for {n} series")
-        if self.observed is not None and self.observed.shape != self.trends.mean.shape:
-            raise ValueError(
-                f"observed has shape {self.observed.shape}, the trends {self.trends.mean.shape}"
-            )
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of series in each cluster."""
-        return np.bincount(self.labels)
-
-    @property
-    def interval(self) -> str:
-        """What the bands are called."""
-        return f"{self.level:.0%} interval"
-
-    def position(self, name: Any) -> int:
-        """Where a series stands, by its name; a text that reads like one name serves too."""
-        names = list(self.trends.mean.index)
-        if name in names:
-            return names.index(name)
-        alike = [i for i, known in enumerate(names) if str(known) == str(name)]
-        if len(alike) == 1:
-            return alike[0]
-        raise ValueError(f"series {name!r} was not in the data that the model was fitted to.")
-
-
-def _x(times: Any) -> np.ndarray:
-    """Times as matplotlib draws them."""
-    import pandas as pd
-
-    if isinstance(times, pd.PeriodIndex):
-        times = times.to_timestamp()
-    return times.to_numpy()
-
-
-def _panels(
-    n: int, *, page: bool, height: float, sharey: bool = False
-) -> tuple[Figure, list[Axes]]:
+def panels(n: int, *, page: bool, height: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """A figure of n panels, and these."""
     columns = 2 if n == 4 else min(n, 3)
     rows = -(-n // columns)
     make = style.page_figure if page else style.new_figure
@@ -155,7 +53,7 @@ def _choose_clusters(sizes: np.ndarray, clusters: Sequence[int] | None) -> tuple
 
 def _axes_for(ax: Any, n: int, **options: Any) -> list[Axes]:
     if ax is None:
-        return _panels(n, **options)[1]
+        return panels(n, **options)[1]
     axes = style.as_axes(ax)
     if len(axes) != n:
         raise ValueError(f"{n} clusters need as many axes; got {len(axes)}")
@@ -225,7 +123,7 @@ def plot_clusters(
     """
     chosen, note = _choose_clusters(picture.sizes, clusters)
     axes = _axes_for(ax, len(chosen), page=page, height=2.3, sharey=not standardised)
-    x = _x(picture.trends.mean.columns)
+    x = drawn_times(picture.trends.mean.columns)
     lines = picture.trends.mean.to_numpy().astype(float)
     turned = np.zeros(len(lines), bool)
     if standardised:
@@ -253,7 +151,7 @@ def plot_clusters(
         if len(members) > 1:
             one.plot(x, lines[members].mean(axis=0), color=style.INK, linewidth=1.6, gid="mean")
         style.entitle(style.dress(one, grid="y"), title)
-        _slant(one)
+        slant(one)
     value = f"{picture.value_name}, standardised" if standardised else picture.value_name
     _finish(axes, picture, note, own=ax is None, value=value)
     _line_legend(axes[0], turned=bool(turned[np.isin(picture.labels, chosen)].any()))
@@ -287,7 +185,8 @@ def _standard(lines: np.ndarray) -> np.ndarray:
     return (lines - lines.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
 
 
-def _slant(ax: Axes) -> None:
+def slant(ax: Axes) -> None:
+    """Turn the names of times, which are long."""
     ax.tick_params(axis="x", rotation=30)
 
 
@@ -331,13 +230,13 @@ def _draw_factor(
     ax: Axes, picture: SeriesPicture, curves: Curves, row: int, colour: Any, title: str
 ) -> None:
     """One factor with its interval."""
-    x = _x(curves.mean.columns)
+    x = drawn_times(curves.mean.columns)
     ax.axhline(0.0, color=style.MUTED, linewidth=0.6)
     low, high = curves.lower.to_numpy()[row], curves.upper.to_numpy()[row]
     ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0, label=picture.interval)
     ax.plot(x, curves.mean.to_numpy()[row], color=colour, linewidth=1.2, label="mean")
     style.entitle(style.dress(ax), title)
-    _slant(ax)
+    slant(ax)
 
 
 def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = False) -> Axes:
@@ -358,73 +257,3 @@ def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = F
     _finish(axes, picture, "", own=ax is None, value="factor")
     axes[0].legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", ncols=2)
     return axes[0]
-
-
-def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool = False) -> Axes:
-    """Draw one series: its data, trend, interval and gaps, and the forecast if there is one.
-
-    Parameters
-    ----------
-    picture : SeriesPicture
-    name : object
-        The series, as the data name it.
-    ax : axes, optional
-    page : bool
-        Make the figure for a file rather than for interactive work.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    i = picture.position(name)
-    if ax is None:
-        ax = _panels(1, page=page, height=3.2)[1][0]
-    (ax,) = style.as_axes(ax)
-    band = picture.trends
-    x = _x(band.mean.columns)
-    cluster = int(picture.labels[i])
-    colour = style.cluster_colour(cluster)
-    low, high = band.lower.to_numpy()[i], band.upper.to_numpy()[i]
-    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0, label=picture.interval)
-    ax.plot(x, band.mean.to_numpy()[i], color=colour, linewidth=1.6, label="trend")
-    if picture.observed is not None:
-        _draw_data(ax, x, picture.observed.to_numpy()[i].astype(float))
-    if picture.forecast is not None:
-        ahead = picture.forecast
-        later = _x(ahead.mean.columns)
-        low, high = ahead.lower.to_numpy()[i], ahead.upper.to_numpy()[i]
-        ax.fill_between(later, low, high, color=colour, alpha=0.12, linewidth=0)
-        ax.plot(
-            later, ahead.mean.to_numpy()[i], color=colour, linewidth=1.4, linestyle=":",
-            label="forecast",
-        )  # fmt: skip
-    style.dress(ax, grid="y")
-    ax.set_xlabel(style.literal(picture.time_name))
-    ax.set_ylabel(style.literal(picture.value_name))
-    style.entitle(ax, style.literal(f"{style.shorten(name, 60)}, cluster {cluster}"))
-    ax.legend(fontsize=style.SMALL, frameon=False, ncols=5, loc="best")
-    _slant(ax)
-    return ax
-
-
-def _draw_data(ax: Axes, x: np.ndarray, values: np.ndarray) -> None:
-    """Points where there are data, a grey ground over longer gaps."""
-    there = np.isfinite(values)
-    ax.plot(
-        x[there], values[there], linestyle="none", marker=".", color=style.INK, markersize=4,
-        alpha=0.7, label="data",
-    )  # fmt: skip
-    for number, (first, last) in enumerate(_runs(~there)):
-        ax.axvspan(
-            x[max(first - 1, 0)],
-            x[min(last + 1, len(x) - 1)],
-            color="#eeeeee",
-            zorder=0,
-            label=None if number else "no data",
-        )
-
-
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First and last positions of every stretch of True longer than one."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
-    return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2) if b - a > 1]

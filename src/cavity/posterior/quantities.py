@@ -24,7 +24,9 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     ['number of clusters', 'largest cluster', 'entropy of sizes']
     """
     sizes = (posterior.n_occupied, posterior.largest_cluster, posterior.size_entropy)
-    return named(posterior.log_joint, sizes) | scalar_parameters(posterior)
+    # What becomes every observation's own in the data's units is followed in those of the model.
+    drawn = scalars(posterior.drawn, posterior.cluster_parameters)
+    return named(posterior.log_joint, sizes) | drawn | scalar_parameters(posterior)
 
 
 def named(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cavity.pictures import series as pictures
-from cavity.pictures.series import SeriesPicture
+from cavity.pictures.one_series import plot_series
+from cavity.pictures.series_picture import SeriesPicture
 
 TYPICAL_MAX = 6
 DOUBTFUL_MAX = 3
@@ -80,6 +81,6 @@ def series_sections(
         ),
     ):
         for name in chosen:
-            ax = pictures.plot_series(picture, name, page=True)
+            ax = plot_series(picture, name, page=True)
             sections.append((title, ax.figure, caption))
     return sections

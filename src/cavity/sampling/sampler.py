@@ -98,7 +98,7 @@ class PartitionSampler:
             name for update in self.updates for name in update.cluster_parameters
         )
         self.marginal = marginal
-        self.from_slots = from_slots
+        self._has_marginal = from_slots
         # Of the state that log_joint saw last.
         self._log_likelihood = self._log_marginal = np.nan
         self._kernels = Kernels()
@@ -205,7 +205,8 @@ class PartitionSampler:
         densities: the same function of the state for every collapse, so that chains of different
         ones can be compared. Auxiliary variables and parameters of empty clusters have no part.
         """
-        updates = sum(update.log_density(self) for update in self.updates)
+        densities = [update.log_density(self) for update in self.updates]
+        updates = sum(densities)
         if self.marginal:
             total = self._kernels.run(prior_of_partition, self.prior, self.counts)
             return float(total + updates + self.collapse.log_evidence(self.z, self.counts))
@@ -213,10 +214,15 @@ class PartitionSampler:
         total = of_labels + updates + self._log_likelihood + before
         # By Bayes' theorem: p(labels, data) = p(labels, data, parameters) / p(parameters | ...).
         self._log_marginal = float(total - after)
+        for update, density in zip(self.updates, densities, strict=True):
+            collapsed = update.log_collapsed(self)
+            if collapsed is not None:
+                self._log_marginal = float(of_labels + updates - density + collapsed)
+                self._has_marginal = True
         return float(total)
 
     def log_marginal(self) -> float:
-        """Log joint density without cluster parameters, where ``from_slots`` holds."""
+        """Log joint density without cluster parameters, where slots or an update tell it."""
         self.log_joint()
         return self._log_marginal
 
@@ -239,7 +245,7 @@ class PartitionSampler:
             out[name] = values
         if not self.marginal:
             out["log_likelihood"] = np.array(self._log_likelihood)
-            if self.from_slots:
+            if self._has_marginal:
                 out["log_marginal"] = np.array(self._log_marginal)
         if hasattr(self.prior, "concentration"):
             out["concentration"] = self.prior.concentration[0].copy()

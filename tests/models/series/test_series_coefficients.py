@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import series_oracle as oracle
-from scipy import stats
+from builders import series_chain
+from scipy import linalg, stats
 
 from cavity.core.compile import jit
 from cavity.models.series import coefficients as module
+from cavity.models.series.draws import SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import factor_paths
 from cavity.models.series.refresh import (
@@ -16,6 +18,7 @@ from cavity.models.series.refresh import (
     draw_factors_jointly,
     marginal_likelihood,
 )
+from cavity.priors.partition import dirichlet
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 Z, COUNTS = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])
@@ -115,6 +118,31 @@ def test_means_are_drawn_from_their_posterior():
         assert stats.kstest(z[:, j], "norm").pvalue > LEVEL
 
 
+def test_means_are_integrated_out():
+    """Against the dense Gaussian of all observations, means among the unknown."""
+    m, rows, c = case(2, True)
+    prior_mean, prior_precision = np.array([0.4, -0.2]), np.array([1.0, 2.5])
+
+    def both(spread):
+        c.spread[:] = spread
+        equations = module.mean_equations(2, T)
+        got = evidence(m, c, equations)[0]
+        got += module.log_without_means(c, equations, prior_mean, prior_precision)
+        zero, dense_total, U = c._replace(centre=0 * c.centre), [], []
+        for k in range(3):
+            response, total, _ = dense(m, rows, np.flatnonzero(k == Z), zero)
+            dense_total.append((response, total))
+            U.append(rows[np.isin(rows[:, 0], np.flatnonzero(k == Z))][:, 3:])
+        covariance = linalg.block_diag(*[total for _, total in dense_total])
+        design = np.concatenate(U)
+        covariance = covariance + design @ np.diag(1 / prior_precision) @ design.T
+        response = np.concatenate([r for r, _ in dense_total]) - design @ prior_mean
+        return got, stats.multivariate_normal(np.zeros(len(response)), covariance).logpdf(response)
+
+    one, other = both([0.5, 1.2]), both([2.0, 0.3])
+    assert one[0] - other[0] == pytest.approx(one[1] - other[1], abs=1e-6)
+
+
 @jit
 def _many(m, i, mean, k, c, with_loading, rng, out):
     for s in range(out.shape[0]):
@@ -169,3 +197,45 @@ def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once():
     draw_factorised(COUNTS, paths[1], matrices, eta, np.random.default_rng(1))
     assert at_once == kept
     np.testing.assert_array_equal(paths[0].value, paths[1].value)
+
+
+def test_the_log_joint_density_without_factors_and_coefficients():
+    """What it lacks is their density given labels, data and all else: one dense Gaussian's."""
+    rng = np.random.default_rng(6)
+    m, rows = oracle.model_of(rng, n=5, n_times=T, p=1, n_slots=8, intercept=True)
+    one = np.ones(1)
+    priors = SeriesPriors(3.0, 0.2, 3.0, 1.0, 0 * one, one, 4 * one, one)
+    sampler = series_chain(
+        m, Z, dirichlet(3), priors, np.array([[0.3], [0.8]]), rng, collapse="corrected"
+    )
+    sampler.sweep(rng)
+    m, z = sampler.model, sampler.z
+    centre, spread = sampler.updates[0].hyper[:, 0]
+    expected = 0.0
+    for k in np.unique(z):
+        members = np.flatnonzero(z == k)
+        picked = rows[np.isin(rows[:, 0], members)]
+        series, times = picked[:, 0].astype(int), picked[:, 1].astype(int)
+        design = np.zeros((len(picked), T + members.size))
+        noise = np.zeros((len(picked),) * 2)
+        for column, i in enumerate(members):
+            at = np.flatnonzero(series == i)
+            full = oracle.propagate(m.own.a[i], T)
+            start = m.own.a[i] ** np.arange(1, T + 1)
+            own = m.own.var_x[0] * full @ full.T + m.own.var_x0[0] * np.outer(start, start)
+            block = own[np.ix_(times[at], times[at])] + m.own.var_y[i] * np.eye(at.size)
+            noise[np.ix_(at, at)] = block
+            design[at, :T] = m.own.loading[i] * full[times[at]]
+            design[at, T + column] = 1.0
+        prior = np.concatenate([np.ones(T), np.full(members.size, 1.0 / spread)])
+        mean = np.concatenate([np.zeros(T), np.full(members.size, centre)])
+        precision = np.diag(prior) + design.T @ np.linalg.solve(noise, design)
+        pull = prior * mean + design.T @ np.linalg.solve(noise, picked[:, 2])
+        drawn = np.concatenate([sampler.parameters.value[:, k], m.own.beta[members, 0]])
+        posterior = stats.multivariate_normal(
+            np.linalg.solve(precision, pull), np.linalg.inv(precision)
+        )
+        expected += posterior.logpdf(drawn)
+    joint = sampler.log_joint()
+    assert joint - sampler.log_marginal() == pytest.approx(expected, abs=1e-6)
+    assert sampler.record()["log_marginal"] == sampler.log_marginal()

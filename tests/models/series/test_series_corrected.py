@@ -12,7 +12,7 @@ from builders import series_chain
 from scipy import special, stats
 from scipy.fft import dct
 
-from cavity.collapse.series_corrected import (
+from cavity.collapse.series_proposals import (
     CorrectedSeries,
     _add,
     _propose,

@@ -14,8 +14,8 @@ import pytest
 from builders import series_chain
 
 from cavity.collapse.ep import insert_members
-from cavity.collapse.series_corrected import gather_sites
 from cavity.collapse.series_exact import gather_clusters
+from cavity.collapse.series_proposals import gather_sites
 from cavity.core.compile import compiled
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.models.series.draws import Hyperprior, SeriesPriors, truncated_normal

@@ -50,11 +50,15 @@ def test_weights_are_drawn_given_the_noise():
     repeats = np.ones(squares.shape, dtype=np.uint16)
     repeats[:, 3] = 0
     drawn = squares.copy()
-    tails.draw_weights(drawn, repeats, 3.0, rng)
+    gain = tails.draw_weights(drawn, repeats, 3.0, rng)
     for t in range(3):
         reference = stats.gamma(2.0, scale=2.0 / (3.0 + squares[0, t]))
         assert stats.kstest(drawn[:, t], reference.cdf).pvalue > LEVEL
     assert (drawn[:, 3] == 1.0).all()
+    # Taken out again, they leave the Student-t density of the noise.
+    noise, weight = np.sqrt(squares[:, :3]), drawn[:, :3]
+    expected = stats.t.logpdf(noise, 3.0) - stats.norm.logpdf(noise, scale=weight**-0.5)
+    assert gain == pytest.approx(expected.sum(), rel=1e-10)
 
 
 def wild(seed):

@@ -52,7 +52,7 @@ class MeanEquations(NamedTuple):
 
     information: np.ndarray  # (p, p)
     pull: np.ndarray  # (p,)
-    slopes: np.ndarray  # (p, T) change of the h of the cluster at hand
+    slopes: np.ndarray  # (slots or 1, p, T) change of L^{-1} h of each cluster, or the last one
 
 
 def coefficients(hyper: np.ndarray, n_times: int, *, free: bool) -> Coefficients:
@@ -62,9 +62,9 @@ def coefficients(hyper: np.ndarray, n_times: int, *, free: bool) -> Coefficients
     return Coefficients(hyper[0], hyper[1], bool(free and p), lines, np.zeros((p + 4, p + 2)))
 
 
-def mean_equations(p: int, n_times: int) -> MeanEquations:
+def mean_equations(p: int, n_times: int, n_slots: int = 1) -> MeanEquations:
     """Equations without any series."""
-    return MeanEquations(np.zeros((p, p)), np.zeros(p), np.zeros((p, n_times)))
+    return MeanEquations(np.zeros((p, p)), np.zeros(p), np.zeros((n_slots, p, n_times)))
 
 
 @jit(internal=True)
@@ -85,12 +85,12 @@ def _factor_in_place(work, n):
 
 
 @jit(internal=True)
-def integrate_coefficients(m, i, c, matrix, equations):
+def integrate_coefficients(m, i, c, matrix, equations, slopes):
     """Integrate the coefficients of the described series i out of its cluster's information.
 
     The scratch rows are those that ``describe`` left, whose information `matrix` has. Returns
     what the log density at eta = 0 gains. Where `equations` have room (p > 0), the series' part of
-    them is added.
+    them is added; `slopes` are their cluster's.
     """
     wide_vectors()
     row = m.scratch.row
@@ -162,12 +162,12 @@ def integrate_coefficients(m, i, c, matrix, equations):
         for t in range(n_times):
             matrix[n_times, t] -= lines[j, t] * work[p, j]
     if equations.pull.shape[0] > 0:
-        _add_to_equations(m, i, c, equations)
+        _add_to_equations(m, i, c, equations, slopes)
     return gain
 
 
 @jit(internal=True)
-def _add_to_equations(m, i, c, equations):
+def _add_to_equations(m, i, c, equations, slopes):
     """Add series i's part: a change d of the means moves b by d / v."""
     p = c.centre.shape[0]
     work = c.work
@@ -179,8 +179,8 @@ def _add_to_equations(m, i, c, equations):
         equations.pull[j] -= (c.centre[j] - m.own.beta[i, j]) / c.spread[j]
         for o in range(j, p):
             equations.pull[j] += inverse[o] * work[p, o]
-            for t in range(equations.slopes.shape[1]):
-                equations.slopes[j, t] -= inverse[o] * c.lines[o, t]
+            for t in range(slopes.shape[1]):
+                slopes[j, t] -= inverse[o] * c.lines[o, t]
         for o in range(j + 1):
             _solve_unit(work, p, o, 1.0 / c.spread[o], other)
             total = 0.0
@@ -204,9 +204,8 @@ def _solve_unit(work, p, j, value, out):
 
 
 @jit(internal=True)
-def close_equations(matrix, equations):
-    """After a cluster's members, its matrix factorised: the factor's part; the slopes are reset."""
-    slopes = equations.slopes
+def close_equations(matrix, equations, slopes):
+    """After a cluster's members, its matrix factorised: the factor's part; slopes become L^{-1}."""
     p, n_times = slopes.shape
     for j in range(p):
         line = slopes[j]
@@ -224,9 +223,27 @@ def close_equations(matrix, equations):
             equations.information[j, o] -= total
             if o < j:
                 equations.information[o, j] -= total
-    for j in range(p):
-        for t in range(n_times):
-            slopes[j, t] = 0.0
+
+
+def log_without_means(
+    c: Coefficients,
+    equations: MeanEquations,
+    prior_mean: np.ndarray,
+    prior_precision: np.ndarray,
+) -> float:
+    """What the log density gains when the means are integrated out, but for a constant.
+
+    Minus infinity where rounding leaves no equations to integrate by.
+    """
+    information = equations.information + np.diag(prior_precision)
+    if not np.linalg.eigvalsh(equations.information)[0] >= 0.0:
+        return -math.inf
+    away = prior_mean - c.centre
+    pull = equations.pull + prior_precision * away
+    root = np.linalg.cholesky(information)
+    half = np.linalg.solve(root, pull)
+    prior = float(away @ (prior_precision * away))
+    return 0.5 * (float(half @ half) - prior) - float(np.log(np.diag(root)).sum())
 
 
 def draw_means(

@@ -47,16 +47,20 @@ def cluster_evidence(m, z, k, c, equations, matrix, products):
     States and factor are integrated out, and so are coefficients that are free.
     """
     start_information(matrix)
+    slopes = equations.slopes[min(k, equations.slopes.shape[0] - 1)]
+    for j in range(slopes.shape[0]):
+        for t in range(slopes.shape[1]):
+            slopes[j, t] = 0.0
     total = 0.0
     for i in range(z.shape[0]):
         if z[i] == k:
             total += describe(m, m.scratch.row, i)
             add_information(m.scratch.row, matrix, matrix, 1.0, products)
             if c.free:
-                total += integrate_coefficients(m, i, c, matrix, equations)
+                total += integrate_coefficients(m, i, c, matrix, equations, slopes)
     total += factorise(matrix)[0]
     if c.free:
-        close_equations(matrix, equations)
+        close_equations(matrix, equations, slopes)
     return total
 
 

@@ -6,7 +6,7 @@ for the ends. A *site* is the diagonal Gaussian in these coordinates that has th
 series' likelihood times N(0, v I), divided by the latter. It depends on the series' own data and
 parameters alone; a cluster is the prior times the sites of its members, and sites multiply in any
 order. So the cluster's score for a series is a function of who its other members are, as a proposal
-must be whose acceptance is exact (`cavity.collapse.series_corrected`).
+must be whose acceptance is exact (`cavity.collapse.series_proposals`).
 """
 
 from __future__ import annotations

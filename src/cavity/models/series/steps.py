@@ -1,6 +1,7 @@
 """Metropolis steps of what all series share, with factors, states and coefficients integrated out.
 
-Three directions, taken together, since none of them moves far alone:
+Directions come in blocks. Those of a block are taken together, since none of them moves far alone.
+Of the dynamics (`DYNAMICS`):
 
 * the logarithm of var_x;
 * a shift of all artanh(a_i), with that of the mean of their population if it is learned, and its
@@ -8,51 +9,101 @@ Three directions, taken together, since none of them moves far alone:
   leads beyond;
 * the spread of all a_i about that mean, theirs and the population's, if it is learned: the a_i
   in units of their spread are held, not the a_i, which would hold it in turn.
+
+var_x has steps of its own too (`OWN_NOISE`): at a unit root the other two are one narrow ridge.
+
+Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of var_x0 and of the
+variance of the levels. Near a unit root a state never forgets where it began, and the two are
+hardly told apart.
+
+Steps are of two kinds: a random walk and, three times in four once the chain has warmed up, leaps,
+which propose from a normal distribution about where the chain has been, whatever the present
+place. A leap is worth two steps of the walk or more; where it does not fit, the walk goes on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from cavity.core.arrays import fitting, saved_array
 from cavity.models.series.densities import log_mass
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors
 from cavity.models.series.state import A_MEAN, A_PRECISION, SeriesParameters
 
-VAR_X, SHIFT, SPREAD = 0, 1, 2
-_TUNED = 300  # tries in which a step size adapts
-_MEASURED = (60, 160)  # tries at which its metric is measured
+_ADAPTED = ("tuning", "metric", "places")
+VAR_X, SHIFT, SPREAD, START, LEVELS = 0, 1, 2, 3, 4
+DYNAMICS, OWN_NOISE, BEGINNING = (VAR_X, SHIFT, SPREAD), (VAR_X,), (START, LEVELS)
+_FIRST = (0.2, 0.2, 0.3, 0.3, 0.3)  # steps of each before anything is known
+_TUNED = 190  # sweeps in which a step size adapts: fewer than the least warm-up has
+_MEASURED = (30, 90)  # sweeps at which its metric is measured
+_WATCHED = 80  # sweeps before the places that leaps are made from are noted, until _TUNED
+_WIDENED = 1.5  # variance of leaps over that of the places
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
 
 class SharedSteps:
     """Steps whose size and directions adapt while the chain warms up.
 
+    Parameters
+    ----------
+    priors : SeriesPriors
+    block : tuple of int
+        The directions.
+    n_tries : int
+        Steps in one sweep.
+
     Attributes
     ----------
     tuning : (2,) array
         Scale of the steps, and number of tries.
-    metric : (3, 3) array
-        Steps of the three directions per unit step.
+    metric : (d, d) array
+        Steps of the directions per unit step.
+    places : (d + 2, d) array
+        Number of places that were noted (all of the first row), their mean, and the sums of
+        products about it.
     """
 
-    def __init__(self, priors: SeriesPriors) -> None:
+    def __init__(
+        self, priors: SeriesPriors, block: tuple[int, ...] = DYNAMICS, n_tries: int = 1
+    ) -> None:
         self.priors = priors
+        self.block = block
+        self.n_tries = n_tries
         self.tuning = np.array([1.0, 0.0])
-        self.metric = np.diag([0.2, 0.2, 0.3])
+        self.metric = np.diag([_FIRST[kind] for kind in block])
+        self.places = np.zeros((len(block) + 2, len(block)))
+        self._root: np.ndarray | None = None  # of the covariance of leaps; follows from the places
 
-    def directions(self, moving: Moving) -> list[int]:
-        """Those that may be taken."""
-        learned = moving.a and self.priors.a.learned
-        allowed = ((VAR_X, moving.var_x), (SHIFT, moving.a), (SPREAD, learned))
-        return [kind for kind, moves in allowed if moves]
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of what has adapted, for a checkpoint."""
+        return {name: getattr(self, name).copy() for name in _ADAPTED}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from ``arrays``."""
+        for name in _ADAPTED:
+            setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+        self._root = None
+
+    def directions(self, moving: Moving, *, levels: bool = False) -> list[int]:
+        """Which of the block may be taken, as indices; `levels`: series have levels to draw."""
+        together = levels and moving.beta and moving.var_x0
+        allowed = {
+            VAR_X: moving.var_x,
+            SHIFT: moving.a,
+            SPREAD: moving.a and self.priors.a.learned,
+            START: together,
+            LEVELS: together,
+        }
+        return [way for way, kind in enumerate(self.block) if allowed[kind]]
 
     def attempt(
         self,
         own: SeriesParameters,
-        moving: Moving,
+        spread: np.ndarray,
+        ways: list[int],
         before: float,
         density: Callable[[], float],
         rng: np.random.Generator,
@@ -61,99 +112,164 @@ class SharedSteps:
 
         Parameters
         ----------
+        spread : (p,) array
+            Variances of the coefficients, that of the levels first.
+        ways : list of int
+            What ``directions`` gave.
         before : float
             ``density()`` at the present parameters.
         density : callable
             Log density of the data at the parameters as they are when it is called.
         """
-        kinds = self.directions(moving)
-        if not kinds:
-            return False, before
         tries = int(self.tuning[1])
-        if tries in _MEASURED:
-            self._measure(own, kinds, density)
-        step = np.zeros(3)
-        step[kinds] = rng.standard_normal(len(kinds))
-        old = _kept(own)
+        begun = [self.n_tries * sweep for sweep in (0, *_MEASURED)]
+        tuned = self.n_tries * _TUNED
+        if tries in begun[1:]:
+            self._measure(own, spread, ways, density)
+        here = self.place(own, spread)
+        if self.n_tries * _WATCHED <= tries < tuned:
+            self._note(here)
+        step = np.zeros(len(self.block))
+        step[ways] = rng.standard_normal(len(ways))
+        old = _kept(own, spread)
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
-        gain = self.take(own, self.tuning[0] * (self.metric @ step), backwards=backwards)
+        if tries >= tuned and tries % 4:
+            step, chance = self._leap(here, step, ways)
+        else:
+            step, chance = self.tuning[0] * (self.metric @ step), 0.0
+        gain = chance + self.take(own, spread, step, backwards=backwards)
         accepted, after = False, before
         if gain > -math.inf:
             after = density()
             accepted = math.log1p(-rng.random()) < gain + after - before
         if not accepted:
             after = before
-            _put_back(own, old)
+            _put_back(own, spread, old)
         # Step size towards the best acceptance; fixed once the chain has warmed up.
         self.tuning[1] += 1.0
-        if tries < _TUNED:
-            since = tries - max(begun for begun in (0, *_MEASURED) if begun <= tries)
-            excess = accepted - _WANTED[len(kinds)]
+        if tries < tuned:
+            since = tries - max(number for number in begun if number <= tries)
+            excess = accepted - _WANTED[len(ways)]
             self.tuning[0] *= math.exp(excess / math.sqrt(since + 1.0))
         return accepted, after
 
+    def place(self, own: SeriesParameters, spread: np.ndarray) -> np.ndarray:
+        """Where the parameters stand: a step adds to it, whatever the order of its directions."""
+        mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
+        if not self.priors.a.learned:
+            # Nothing but the a_i shifts then, and they alone say where they are.
+            mean, precision = math.tanh(float(np.arctanh(own.a).mean())), 1.0
+        at = {}
+        if VAR_X in self.block:
+            at[VAR_X] = math.log(own.var_x[0])
+            at[SHIFT] = math.atanh(mean)
+            at[SPREAD] = -0.5 * math.log(precision) - math.log((1.0 - mean) * (1.0 + mean))
+        else:
+            at[START] = math.log(own.var_x0[0])
+            at[LEVELS] = math.log(spread[0])
+        return np.array([at[kind] for kind in self.block])
+
+    def _note(self, here: np.ndarray) -> None:
+        """Take a place into the mean and the products."""
+        count, mean, products = self.places[0], self.places[1], self.places[2:]
+        away = here - mean
+        count += 1.0
+        mean += away / count
+        products += np.outer(away, here - mean)
+
+    def _leap(
+        self, here: np.ndarray, noise: np.ndarray, ways: list[int]
+    ) -> tuple[np.ndarray, float]:
+        """A step from here by standard normal noise, and log chance of the way back over it."""
+        if self._root is None:
+            covariance = _WIDENED * self.places[2:] / (self.places[0, 0] - 1.0)
+            self._root = np.zeros_like(covariance)
+            some = np.ix_(ways, ways)
+            if np.linalg.eigvalsh(covariance[some])[0] > 1e-12:
+                self._root[some] = np.linalg.cholesky(covariance[some])
+        step = np.zeros(len(self.block))
+        root = self._root[np.ix_(ways, ways)]
+        if not root[0, 0]:
+            return step, -math.inf  # it has never moved
+        away = here[ways] - self.places[1, ways]
+        step[ways] = root @ noise[ways] - away
+        old = np.linalg.solve(root, away)
+        return step, 0.5 * float(noise @ noise - old @ old)
+
     def _measure(
-        self, own: SeriesParameters, kinds: list[int], density: Callable[[], float]
+        self,
+        own: SeriesParameters,
+        spread: np.ndarray,
+        ways: list[int],
+        density: Callable[[], float],
     ) -> None:
         """Set the metric of the steps by the curvature of the log posterior here."""
-        old = _kept(own)
+        old = _kept(own, spread)
+        size = len(self.block)
         width = 0.5 * np.sqrt((self.metric**2).sum(axis=1))
 
-        def height(*ways: tuple[int, float]) -> float:
-            step = np.zeros(3)
-            for kind, sign in ways:
-                step[kind] = sign * width[kind]
-            value = self.take(own, step)
+        def height(*signs: tuple[int, float]) -> float:
+            step = np.zeros(size)
+            for way, sign in signs:
+                step[way] = sign * width[way]
+            value = self.take(own, spread, step)
             if value > -math.inf:
                 value += density()
-            _put_back(own, old)
+            _put_back(own, spread, old)
             return value
 
-        pairs = [(one, other) for row, one in enumerate(kinds) for other in kinds[:row]]
-        ways = [[(kind, 1.0)] for kind in kinds] + [
+        pairs = [(one, other) for row, one in enumerate(ways) for other in ways[:row]]
+        trials = [[(way, 1.0)] for way in ways] + [
             [(one, 1.0), (other, 1.0)] for one, other in pairs
         ]
-        up = np.array([height(*way) for way in ways])
-        down = np.array([height(*((kind, -1.0) for kind, _ in way)) for way in ways])
+        up = np.array([height(*trial) for trial in trials])
+        down = np.array([height(*((way, -1.0) for way, _ in trial)) for trial in trials])
         fall = 2.0 * height() - up - down  # twice the loss of a step, there and back
         if not np.isfinite(fall).all():
             return
-        curvature = np.diag(fall[: len(kinds)])
-        for (one, other), both in zip(pairs, fall[len(kinds) :], strict=True):
-            row, column = kinds.index(one), kinds.index(other)
+        curvature = np.diag(fall[: len(ways)])
+        for (one, other), both in zip(pairs, fall[len(ways) :], strict=True):
+            row, column = ways.index(one), ways.index(other)
             across = 0.5 * (both - curvature[row, row] - curvature[column, column])
             curvature[row, column] = curvature[column, row] = across
         if np.linalg.eigvalsh(curvature)[0] > 1e-3:
-            metric = np.zeros((3, 3))
-            metric[np.ix_(kinds, kinds)] = np.linalg.cholesky(np.linalg.inv(curvature))
+            metric = np.zeros((size, size))
+            metric[np.ix_(ways, ways)] = np.linalg.cholesky(np.linalg.inv(curvature))
             self.metric = width[:, None] * metric
-            self.tuning[0] = 2.4 / math.sqrt(len(kinds))
+            self.tuning[0] = 2.4 / math.sqrt(len(ways))
 
     # ------------------------------------------------------------------ one step
 
-    def take(self, own: SeriesParameters, step: np.ndarray, *, backwards: bool = False) -> float:
+    def take(
+        self,
+        own: SeriesParameters,
+        spread: np.ndarray,
+        step: np.ndarray,
+        *,
+        backwards: bool = False,
+    ) -> float:
         """Change the parameters by a step; log ratio of priors, Jacobian included.
 
         It is minus infinity where the step would leave what is allowed. Directions are taken one
         after another, `backwards` from the last: a shift and a change of spread do not commute.
         """
-        gain = 0.0
-        changes = ((VAR_X, self._var_x), (SHIFT, self._shift), (SPREAD, self._spread))
-        for kind, change in reversed(changes) if backwards else changes:
-            if step[kind] and gain > -math.inf:
-                gain += change(own, float(step[kind]))
+        priors, gain = self.priors, 0.0
+        ways = list(zip(self.block, step.tolist(), strict=True))
+        for kind, size in reversed(ways) if backwards else ways:
+            if not size or gain == -math.inf:
+                continue
+            if kind == SHIFT:
+                gain += self._shift(own, size)
+            elif kind == SPREAD:
+                gain += self._spread(own, size)
+            elif kind == VAR_X:
+                gain += _scale(own.var_x, size, priors.var_x_shape, priors.var_x_scale)
+            elif kind == START:
+                gain += _scale(own.var_x0, size, priors.var_x0_shape, priors.var_x0_scale)
+            else:
+                gain += _scale(spread, size, priors.beta_shape[0], priors.beta_scale[0])
         return gain
-
-    def _var_x(self, own: SeriesParameters, step: float) -> float:
-        """Multiply var_x by exp(step)."""
-        old = own.var_x[0]
-        new = old * math.exp(step)
-        if not LEAST_VARIANCE <= new <= MOST_VARIANCE:
-            return -math.inf
-        own.var_x[0] = new
-        priors = self.priors
-        return -priors.var_x_shape * step - priors.var_x_scale * (1.0 / new - 1.0 / old)
 
     def _shift(self, own: SeriesParameters, step: float) -> float:
         """Shift all artanh(a_i), and the population if it is learned."""
@@ -202,9 +318,23 @@ def _log_inside(mean: float, precision: float) -> float:
     return float(log_mass((-1.0 - mean) * root, (1.0 - mean) * root))
 
 
-def _kept(own: SeriesParameters) -> tuple[float, np.ndarray, np.ndarray]:
-    return float(own.var_x[0]), own.a.copy(), own.population.copy()
+def _scale(variance: np.ndarray, step: float, shape: float, scale: float) -> float:
+    """Multiply the first variance by exp(step); log ratio of its inverse gamma prior."""
+    old = variance[0]
+    new = old * math.exp(step)
+    if not LEAST_VARIANCE <= new <= MOST_VARIANCE:
+        return -math.inf
+    variance[0] = new
+    return float(-shape * step - scale * (1.0 / new - 1.0 / old))
 
 
-def _put_back(own: SeriesParameters, old: tuple[float, np.ndarray, np.ndarray]) -> None:
-    own.var_x[0], own.a[:], own.population[:] = old
+Kept = tuple[float, float, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _kept(own: SeriesParameters, spread: np.ndarray) -> Kept:
+    variances = float(own.var_x[0]), float(own.var_x0[0])
+    return *variances, own.a.copy(), own.population.copy(), spread.copy()
+
+
+def _put_back(own: SeriesParameters, spread: np.ndarray, old: Kept) -> None:
+    own.var_x[0], own.var_x0[0], own.a[:], own.population[:], spread[:] = old

@@ -6,6 +6,11 @@
 A wild value has a small w: it tells little about the state, and makes no cluster. With one
 observation per cell this is Student-t noise; the observations of a cell differ among themselves by
 Gaussian noise. The degrees of freedom are drawn with the w integrated out, and these given them.
+
+The w are as many as the cells, and a density that has them in it compares nothing. Since
+p(noise | w) p(w) / p(w | noise) is the Student-t density of the noise, the sum over all cells of
+log p(w) - log p(w | noise), added to a log density that is given w, takes them out again: on
+average but for what noise and w say of each other, which is alike wherever the noise is.
 """
 
 from __future__ import annotations
@@ -24,40 +29,54 @@ _NO_LABELS = np.zeros(0, dtype=np.int32)
 
 @jit
 def draw_weights(tails, repeats, df, rng):
-    """Replace the squared noise of every cell, in units of its variance, by a draw of its w."""
+    """Replace the squared noise of every cell, in units of its variance, by a draw of its w.
+
+    Returns the sum of log p(w) - log p(w | noise).
+    """
     n, n_times = tails.shape
     shape = 0.5 * (df + 1.0)
+    half = 0.5 * df
+    constant = half * math.log(half) - math.lgamma(half) + math.lgamma(shape)
+    total = 0.0
     for i in range(n):
         for t in range(n_times):
             if repeats[i, t] > 0:
-                w = 2.0 * rng.standard_gamma(shape) / (df + tails[i, t])
-                tails[i, t] = min(max(w, _LEAST), _MOST)
+                noise = tails[i, t]
+                rate = 0.5 * (df + noise)
+                w = min(max(rng.standard_gamma(shape) / rate, _LEAST), _MOST)
+                total += constant - shape * math.log(rate) + 0.5 * (noise * w - math.log(w))
+                tails[i, t] = w
             else:
                 tails[i, t] = 1.0
+    return total
 
 
-def draw_tails(model, n_cells: float, learn: bool, rng: np.random.Generator) -> None:
+def draw_tails(model, n_cells: float, learn: bool, rng: np.random.Generator) -> float:
     """Draw the degrees of freedom, if they are learned, and every cell's weight.
 
-    ``model.own.tails`` has the squared noise of `n_cells` observed cells, 0 elsewhere.
+    ``model.own.tails`` has the squared noise of `n_cells` observed cells, 0 elsewhere. Returns what
+    a log density given the weights gains without them.
     """
     own = model.own
     if learn:
         noise = own.tails.reshape(-1)
         own.df[0] = slice_df(own.df[0], noise, _NO_LABELS, -1, n_cells, 1, SHAPE, RATE, rng)
-    draw_weights(own.tails, model.cells.repeats, own.df[0], rng)
+    return float(draw_weights(own.tails, model.cells.repeats, own.df[0], rng))
 
 
-def log_density_of_tails(model, learn: bool) -> float:
-    """Log density of the weights given the degrees of freedom, and of these if learned."""
-    from scipy.special import gammainc, gammaln
-
+def log_density_of_tails(model) -> float:
+    """Log density of the weights given the degrees of freedom."""
     own = model.own
     w = own.tails[model.cells.repeats > 0]
     a = 0.5 * own.df[0]
-    total = w.size * (a * math.log(a) - gammaln(a)) + ((a - 1.0) * np.log(w) - a * w).sum()
-    if learn:
-        low, high = gammainc(SHAPE, RATE * np.array([LOWEST, HIGHEST]))
-        total += SHAPE * math.log(RATE) - gammaln(SHAPE) - math.log(high - low)
-        total += (SHAPE - 1.0) * math.log(own.df[0]) - RATE * own.df[0]
-    return float(total)
+    each = a * math.log(a) - math.lgamma(a)
+    return float(w.size * each + ((a - 1.0) * np.log(w) - a * w).sum())
+
+
+def log_density_of_df(df: float) -> float:
+    """Log prior density of learned degrees of freedom."""
+    from scipy.special import gammainc
+
+    low, high = gammainc(SHAPE, RATE * np.array([LOWEST, HIGHEST]))
+    total = SHAPE * math.log(RATE) - math.lgamma(SHAPE) - math.log(high - low)
+    return float(total + (SHAPE - 1.0) * math.log(df) - RATE * df)

@@ -10,9 +10,11 @@ import numpy as np
 from cavity.core.arrays import fitting, saved_array
 from cavity.models.series.coefficients import (
     Coefficients,
+    MeanEquations,
     coefficients,
     draw_all_coefficients,
     draw_means,
+    log_without_means,
     mean_equations,
 )
 from cavity.models.series.common import (
@@ -20,7 +22,7 @@ from cavity.models.series.common import (
     draw_common_given_states,
     draw_common_jointly,
 )
-from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
+from cavity.models.series.densities import log_normal
 from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
@@ -31,6 +33,7 @@ from cavity.models.series.moves import (
     shift_autoregressions,
     state_sums,
 )
+from cavity.models.series.prior_density import log_prior_of_series
 from cavity.models.series.refresh import (
     draw_factorised,
     draw_factors_given_states,
@@ -40,12 +43,11 @@ from cavity.models.series.refresh import (
     summarise_trends,
 )
 from cavity.models.series.state import FactorSeries, SeriesParameters
-from cavity.models.series.steps import SharedSteps
-from cavity.models.series.tails import draw_tails, log_density_of_tails
+from cavity.models.series.steps import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.models.series.tails import draw_tails, log_density_of_df, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
-_TRIES = 2  # steps of what all series share, in one sweep
 
 
 class SeriesUpdate(Update):
@@ -96,7 +98,10 @@ class SeriesUpdate(Update):
         self.approximate = approximate
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
-        self.steps = SharedSteps(priors)
+        self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
+        self.dynamics = SharedSteps(priors, DYNAMICS)
+        self.own_noise = SharedSteps(priors, OWN_NOISE)
+        self.beginning = SharedSteps(priors, BEGINNING, n_tries=2)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -128,7 +133,7 @@ class SeriesUpdate(Update):
         elif self.approximate:
             self._refresh(model, parameters, z, NOTHING, rng)
             self._draw_given_states(model, parameters, rng)
-        if moving.var_x:
+        if moving.var_x and not self.joint:
             x = np.empty(model.cells.y.shape[1] + 1)
             rescale_own_noise(model, z, parameters, self.priors, x, rng)
         self._refresh(model, parameters, z, moving, rng)
@@ -155,17 +160,21 @@ class SeriesUpdate(Update):
     ) -> None:
         """Move what all series share, then draw factors and coefficients; states are out.
 
-        The means of the coefficients are drawn, and var_x and the population of the a_i moved
-        (`SharedSteps`), with the factors integrated out as well.
+        Factors and coefficients are integrated out of all steps (`SharedSteps`), and of those of
+        the beginning the means of the coefficients too, which are then drawn.
         """
         n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
         c = self._coefficients(model, moving)
-        matrices = self.matrices
+        matrices, tried = self.matrices
         products, eta = np.empty(matrices.shape[2]), np.empty(n_times)
         nothing = mean_equations(0, n_times)
+        prior = self.priors.beta_mean, self.priors.beta_precision
 
-        def density() -> float:
-            return marginal_likelihood(model, z, counts, c, nothing, matrices, products)
+        def density(room: np.ndarray, equations: MeanEquations = nothing) -> float:
+            return marginal_likelihood(model, z, counts, c, equations, room, products)
+
+        def there() -> float:
+            return density(tried)
 
         def draw_factors() -> None:
             nonlocal c
@@ -179,23 +188,43 @@ class SeriesUpdate(Update):
             # Labels were drawn with the clusters' factors integrated out: these come first.
             draw_factors()
             draw_common_jointly(model, z, parameters, matrices[0], products, rng)
-        equations = mean_equations(p if c.free else 0, n_times)
-        before = marginal_likelihood(model, z, counts, c, equations, matrices, products)
+        fresh = len(matrices) == counts.size  # whether all that they say can be kept
+        equations = mean_equations(p if c.free else 0, n_times, len(matrices))
+        before = density(matrices, equations)
         if c.free and not math.isfinite(before):
             # Series that know their factor to the last digit leave none to take levels out with:
             # these are then drawn given the factors, and factors given these.
             c = c._replace(free=False)
-            before = density()
-        if c.free and np.linalg.eigvalsh(equations.information)[0] >= 0.0:
-            # The condition fails by rounding alone, and does not depend on the means themselves.
-            before += draw_means(
-                c, equations, self.priors.beta_mean, self.priors.beta_precision, rng
-            )
-        fresh = False  # whether the matrices are those of the parameters as they are
-        for _ in range(_TRIES if self.steps.directions(moving) else 0):
-            accepted, before = self.steps.attempt(model.own, moving, before, density, rng)
-            fresh = accepted and len(matrices) == counts.size
-        if fresh:
+            before = density(matrices)
+        gain = log_without_means(c, equations, *prior) if c.free else -math.inf
+        if math.isfinite(gain):  # it fails by rounding alone
+            latest = before, equations
+
+            def without_means() -> float:
+                nonlocal latest
+                found = mean_equations(p, n_times, len(tried))
+                latest = density(tried, found), found
+                return latest[0] + log_without_means(c, found, *prior)
+
+            ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
+            for _ in range(self.beginning.n_tries if ways else 0):
+                own = model.own, self.hyper[1], ways
+                accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
+                if accepted:
+                    before, equations = latest
+                    gain = log_without_means(c, equations, *prior)
+                    matrices, tried = tried, matrices
+            old = c.centre.copy()
+            before += draw_means(c, equations, *prior, rng)
+            matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
+        for steps in (self.dynamics, self.own_noise):
+            ways = steps.directions(moving)
+            for _ in range(steps.n_tries if ways else 0):
+                own = model.own, self.hyper[1], ways
+                accepted, before = steps.attempt(*own, before, there, rng)
+                if accepted:
+                    matrices, tried = tried, matrices
+        if fresh and math.isfinite(before):
             draw_factorised(counts, parameters, matrices, eta, rng)
             draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
         else:
@@ -225,7 +254,7 @@ class SeriesUpdate(Update):
             np.empty(model.cells.y.shape[1] + 1), self.last, self.states, self.sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
-            draw_tails(model, self.n_cells, self.learn_df, rng)
+            self.gain[0] = draw_tails(model, self.n_cells, self.learn_df, rng)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Make room for more clusters."""
@@ -236,16 +265,43 @@ class SeriesUpdate(Update):
         common = bool(model.own.common.size)
         self.sums: StateSums = state_sums(n_times, n_slots, common=common)
         n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
-        self.matrices = information_matrix(n_times if self.joint else 1, n_kept)
+        # One set for the parameters as they are, one for those that are tried.
+        self.matrices = information_matrix(n_times if self.joint else 1, 2, n_kept)
 
     # ------------------------------------------------------------------ what a draw says
 
     def log_density(self, chain: Chain) -> float:
         """Of the parameters that move."""
-        total = log_prior_of_series(chain.model.own, self.hyper, self.priors, self.moving)
+        total = self._log_prior(chain.model.own)
+        if self.moving.beta:
+            total += log_normal(chain.model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
         if chain.model.own.tails.size:
-            total += log_density_of_tails(chain.model, self.learn_df)
+            total += log_density_of_tails(chain.model)
         return total
+
+    def log_collapsed(self, chain: Chain) -> float | None:
+        """Of data and parameters; factors, states, coefficients and weights are out, where joint.
+
+        The weights are by one draw of them: exact for Gaussian noise, for Student-t noise on
+        average (`cavity.models.series.tails`).
+        """
+        if not self.joint:
+            return None
+        model, z, counts = chain.model, chain.z, chain.counts
+        n_times = model.cells.y.shape[1]
+        matrices = self.matrices[0]
+        given = mean_equations(0, n_times), matrices, np.empty(matrices.shape[2])
+        c = self._coefficients(model, self.moving)
+        total = marginal_likelihood(model, z, counts, c, *given)
+        if c.free and not math.isfinite(total):
+            total = marginal_likelihood(model, z, counts, c._replace(free=False), *given)
+            total += log_normal(model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
+        return float(total + self._log_prior(model.own) + self.gain[0])
+
+    def _log_prior(self, own: SeriesParameters) -> float:
+        """Of what is neither a coefficient nor the weight of a cell."""
+        total = log_prior_of_series(own, self.hyper, self.priors, self.moving)
+        return total + log_density_of_df(own.df[0]) if self.learn_df else total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Parameters of a kept draw, in the model's units; the many in single precision."""
@@ -304,8 +360,11 @@ class SeriesUpdate(Update):
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes."""
         return {name: getattr(self, name).copy() for name in _CHANGING} | {
-            "tuning": self.steps.tuning.copy(),
-            "metric": self.steps.metric.copy(),
+            **{
+                f"{block}.{name}": values
+                for block in _BLOCKS
+                for name, values in getattr(self, block).arrays().items()
+            },
             "progress": np.array([self.n_kept, self.n_done]),
         }
 
@@ -313,16 +372,18 @@ class SeriesUpdate(Update):
         """Continue from ``arrays``."""
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
-        for name in ("tuning", "metric"):
-            array = getattr(self.steps, name)
-            setattr(self.steps, name, fitting(saved_array(arrays, name), array, name))
+        for block in _BLOCKS:
+            own = [name for name in arrays if name.startswith(f"{block}.")]
+            getattr(self, block).restore({name.partition(".")[2]: arrays[name] for name in own})
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
 
 
+_BLOCKS = ("dynamics", "own_noise", "beginning")
 _CHANGING = (
     "hyper",
+    "gain",
     "last",
     "states",
     "trend_mean",
@@ -330,31 +391,3 @@ _CHANGING = (
     "trend_cross",
     "beta_mean",
 )
-
-
-def log_prior_of_series(
-    own: SeriesParameters, hyper: np.ndarray, prior: SeriesPriors, moving: Moving
-) -> float:
-    """Log prior density of the parameters that move."""
-    total = 0.0
-    a_mean, a_precision, loading_mean, loading_precision = own.population
-    if moving.a:
-        if a_precision > 0:
-            root = math.sqrt(a_precision)
-            total += log_normal(own.a, a_mean, a_precision)
-            total -= own.a.size * log_mass((-1 - a_mean) * root, (1 - a_mean) * root)
-        else:
-            total -= own.a.size * math.log(2.0)
-    if moving.loading:
-        total += log_normal(own.loading, loading_mean, loading_precision)
-    if moving.var_x:
-        total += log_inverse_gamma(own.var_x, prior.var_x_shape, prior.var_x_scale)
-    if moving.var_x0:
-        total += log_inverse_gamma(own.var_x0, prior.var_x0_shape, prior.var_x0_scale)
-    if moving.var_y:
-        total += log_inverse_gamma(own.var_y, prior.var_y_shape, prior.var_y_scale)
-    if moving.beta and own.beta.shape[1]:
-        total += log_normal(own.beta, hyper[0], 1.0 / hyper[1])
-        total += log_normal(hyper[0], prior.beta_mean, prior.beta_precision)
-        total += log_inverse_gamma(hyper[1], prior.beta_shape, prior.beta_scale)
-    return total

@@ -1,0 +1,111 @@
+"""What the pictures of clustered series are drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Curves(Protocol):
+    """Posterior mean and interval of curves: one row each, one column per time."""
+
+    @property
+    def mean(self) -> pd.DataFrame: ...  # noqa: D102
+
+    @property
+    def lower(self) -> pd.DataFrame: ...  # noqa: D102
+
+    @property
+    def upper(self) -> pd.DataFrame: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SeriesPicture:
+    """All that the pictures of series are drawn from.
+
+    Attributes
+    ----------
+    trends : Curves
+        Of each series; the rows of its tables name the series.
+    labels : array of int, shape (series,)
+        Cluster of each series, 0, 1, ...
+    factors : Curves, optional
+        Of each cluster.
+    common : Curves, optional
+        Of the factor that all series share: one row.
+    signs : array, shape (series,), optional
+        Negative where a series moves against its cluster's factor.
+    observed : DataFrame, optional
+        The data, series by time as `trends`, NaN where nothing was observed.
+    forecast : Curves, optional
+        Trends beyond the data.
+    value_name, time_name : str
+    level : float
+        Probability of the intervals.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from types import SimpleNamespace
+    >>> mean = pd.DataFrame([[1.0, 2, 3], [1, 3, 4]], index=["a", "b"])
+    >>> trends = SimpleNamespace(mean=mean, lower=mean - 1, upper=mean + 1)
+    >>> picture = SeriesPicture(trends, np.array([0, 0]), value_name="sales")
+    >>> picture.position("b"), picture.sizes.tolist()
+    (1, [2])
+    """
+
+    trends: Curves
+    labels: np.ndarray
+    factors: Curves | None = None
+    common: Curves | None = None
+    signs: np.ndarray | None = None
+    observed: pd.DataFrame | None = None
+    forecast: Curves | None = None
+    value_name: str = "value"
+    time_name: str = "time"
+    level: float = 0.9
+
+    def __post_init__(self) -> None:
+        n = len(self.trends.mean)
+        if np.shape(self.labels) != (n,):
+            raise ValueError(f"labels has shape {np.shape(self.labels)} for {n} series")
+        if self.signs is not None and np.shape(self.signs) != (n,):
+            raise ValueError(f"signs has shape {np.shape(self.signs)} for {n} series")
+        if self.observed is not None and self.observed.shape != self.trends.mean.shape:
+            raise ValueError(
+                f"observed has shape {self.observed.shape}, the trends {self.trends.mean.shape}"
+            )
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of series in each cluster."""
+        return np.bincount(self.labels)
+
+    @property
+    def interval(self) -> str:
+        """What the bands are called."""
+        return f"{self.level:.0%} interval"
+
+    def position(self, name: Any) -> int:
+        """Where a series stands, by its name; a text that reads like one name serves too."""
+        names = list(self.trends.mean.index)
+        if name in names:
+            return names.index(name)
+        alike = [i for i, known in enumerate(names) if str(known) == str(name)]
+        if len(alike) == 1:
+            return alike[0]
+        raise ValueError(f"series {name!r} was not in the data that the model was fitted to.")
+
+
+def drawn_times(times: Any) -> np.ndarray:
+    """Times as matplotlib draws them."""
+    import pandas as pd
+
+    if isinstance(times, pd.PeriodIndex):
+        times = times.to_timestamp()
+    return times.to_numpy()
