@@ -99,7 +99,7 @@ class SeriesUpdate(Update):
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
         self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
-        self.dynamics = SharedSteps(priors, DYNAMICS)
+        self.dynamics = SharedSteps(priors, DYNAMICS, n_tries=2)
         self.own_noise = SharedSteps(priors, OWN_NOISE)
         self.beginning = SharedSteps(priors, BEGINNING, n_tries=2)
         self.last = np.zeros(n)
