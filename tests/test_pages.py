@@ -99,7 +99,11 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("poisson_counts", None)
 
 
-@pytest.mark.parametrize("page", PAGES)
+# Those of series take a minute, of rows seconds.
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if p == "docs/series.md" else ()) for p in PAGES],
+)
 def test_the_examples_run(page, folder):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert len(BLOCK.findall(text)) == text.count("```python") == PAGES[page]

@@ -67,7 +67,7 @@ def test_a_folder_with_text(cavity, tmp_path):
     fit = ("fit", folder, "--clusters", 2, "--types", "visits=count", "--out", "run", *QUICK)
     ran = cavity(*fit)
     assert ran.code == 0, ran.err
-    assert "categorical: colour; count: visits" in ran.out
+    assert "categorical: colour; count: visits" in " ".join(ran.out.split())
     placed = [pd.read_parquet(tmp_path / "run" / "rows" / f"part-{i}.parquet") for i in range(2)]
     assert placed[0]["cluster"].nunique() == placed[1]["cluster"].nunique() == 1
     assert placed[0]["cluster"][0] != placed[1]["cluster"][0]

@@ -141,7 +141,7 @@ def test_a_state_of_another_shape_or_meaning_is_refused(collapse):
     arrays = [k for k, v in good.items() if v.ndim and v.size]
     for name in arrays:
         bad[f"shorter {name}"] = {name: good[name][:-1]}
-        bad[f"flat {name}"] = {name: good[name].ravel()[None]}
+        bad[f"deeper {name}"] = {name: good[name][None]}
         bad[f"text {name}"] = {name: np.full(good[name].shape, "x")}
     for what, change in bad.items():
         try:

@@ -185,7 +185,15 @@ def test_densities_far_away_are_ordered_and_never_nan(fitted):
     np.testing.assert_allclose(fitted.predict_proba(away).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("prior", ["fixed", "dirichlet", "dp", "pitman-yor"])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param("fixed", marks=pytest.mark.slow),
+        "dirichlet",
+        "dp",
+        pytest.param("pitman-yor", marks=pytest.mark.slow),
+    ],
+)
 @BOTH
 def test_every_prior_runs(kind, prior, data):
     m = kind(3, prior=prior, **SMALL).fit(data[0])
@@ -377,7 +385,7 @@ def test_probabilities_of_training_rows_are_those_of_the_labels_table(fitted, da
     np.testing.assert_allclose(fitted.predict_proba(data[0]).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("absurd", [1e10, 1e30])
+@pytest.mark.parametrize("absurd", [1e10, pytest.param(1e30, marks=pytest.mark.slow)])
 def test_one_absurd_value_spoils_nothing_but_its_row(absurd):
     """Eight tight clusters of eight rows; a value of 1e10 in one of them."""
     rng = np.random.default_rng(0)

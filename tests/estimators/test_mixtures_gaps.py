@@ -68,7 +68,7 @@ def test_a_row_without_values_is_no_row_in_particular(fitted):
 def test_densities_of_what_is_there(fitted):
     """Against SciPy, draw by draw: marginal densities of the columns that are there."""
     _, G, _ = make_rows()
-    rows = fitted._standardised(G[np.isnan(G).any(axis=1)][:6])
+    rows = fitted._units.standardise(G[np.isnan(G).any(axis=1)][:6])
     packed = fitted._packed(np.arange(5))
     found = predict(packed, rows, fitted.n_clusters_)[0]
     for s in range(5):

@@ -236,7 +236,7 @@ def test_all_states_on_request(wide, fitted):
     assert "trend" not in fitted.posterior_.parameters
 
 
-@pytest.mark.parametrize("prior", ["dp", "pitman-yor"])
+@pytest.mark.parametrize("prior", ["dp", pytest.param("pitman-yor", marks=pytest.mark.slow)])
 def test_open_number_of_clusters(wide, prior):
     Y, truth = wide
     s = SeriesMixture(2, prior=prior, concentration="learn", **SHORT).fit(Y)

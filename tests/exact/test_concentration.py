@@ -74,7 +74,9 @@ def run(name, update, n_sweeps, seed):
     return enumeration.compare(states, visited).p_value, 2.0 * stats.t.sf(abs(z), 39)
 
 
-@pytest.mark.parametrize("name", ["gaussian-collapsed", "student-t-collapsed"])
+@pytest.mark.parametrize(
+    "name", ["gaussian-collapsed", pytest.param("student-t-collapsed", marks=pytest.mark.slow)]
+)
 def test_labels_and_concentration_follow_the_enumerated_posterior(name):
     (update,) = CHECKED.updates()
     assert min(run(name, update, 6000, 3)) > LEVEL / 2

@@ -100,7 +100,7 @@ def test_a_scale_that_forgets_a_cluster_fails(name, monkeypatch):
     assert abs(score(found, *grid)) > stats.t.isf(0.5e-8, 39)
 
 
-@pytest.mark.parametrize("prior", ["dirichlet", "dp"])
+@pytest.mark.parametrize("prior", [pytest.param("dirichlet", marks=pytest.mark.slow), "dp"])
 def test_distance_of_ep_from_exact(prior, record_property):
     """Bounds are measurements with room, as those of test_limits, where exact ones have .02."""
     chains = [run("student-t-ep", prior, FORMS["full"], seed, n_sweeps=12_000) for seed in (5, 6)]

@@ -88,8 +88,12 @@ def harmonic(log_density):
 
 
 CASES = [
-    *((GaussianMixture, prior) for prior in PRIORS),
-    *((StudentTMixture, prior) for prior in ("dirichlet", "dp")),
+    *(
+        pytest.param(GaussianMixture, prior, marks=() if prior == "dp" else pytest.mark.slow)
+        for prior in PRIORS
+    ),
+    pytest.param(StudentTMixture, "dirichlet", marks=pytest.mark.slow),
+    (StudentTMixture, "dp"),
 ]
 
 
@@ -178,7 +182,13 @@ def test_the_density_of_a_row_in_a_cluster_of_its_own(df, kappa):
         assert value == pytest.approx(wanted, rel=0.02)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(p, marks=pytest.mark.slow if p in ("dirichlet", "pitman-yor") else ())
+        for p in PRIORS
+    ],
+)
 def test_the_predictive_density_is_exact(prior):
     """Log p(y_9 | eight rows) against enumeration over nine: means over draws, Gaussian clusters.
 

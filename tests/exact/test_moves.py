@@ -247,7 +247,7 @@ class Unhurried(StandardMoves):
 
 
 def test_many_small_clusters_are_split_and_merged_more_often():
-    y = np.random.default_rng(17).standard_normal((60, 2))
+    y = np.random.default_rng(17).standard_normal((600, 2))
     niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
     rates = {}
     for kind in (Unhurried, StandardMoves):
@@ -255,8 +255,8 @@ def test_many_small_clusters_are_split_and_merged_more_often():
         move = kind(nearest_anchors(y), 20)
         parts = gaussian_collapse(y, niw, 12, "collapsed")
         prior = dirichlet(12, 100.0)
-        sampler = PartitionSampler(parts, prior, np.arange(60) % 12, rng, moves=[move])
+        sampler = PartitionSampler(parts, prior, np.arange(600) % 12, rng, moves=[move])
         for _ in range(20):
             sampler.sweep(rng)
         rates[kind] = move.rate[move.kinds.index("split_merge")]
-    assert 2.0 < rates[StandardMoves] / rates[Unhurried] < 4.0, rates
+    assert 1.4 < rates[StandardMoves] / rates[Unhurried] < 2.8, rates

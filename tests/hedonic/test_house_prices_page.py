@@ -5,11 +5,13 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 from sklearn.metrics import adjusted_rand_score
 
 PAGE = Path(__file__).parents[2] / "docs" / "house-prices.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     assert len(blocks) == 4

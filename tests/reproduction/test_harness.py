@@ -199,6 +199,7 @@ def test_metrics():
     assert growth_exponent([1, 2, 4], [1, 4, 16]) == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_page_of_all_results(tmp_path):
     from reproduction.page import write_page
 

@@ -62,7 +62,8 @@ def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         raise UserError(f"{option} needs Dask: pip install 'cavity[dask]'.") from None
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout=10)
+            # Not the default of all: one that never answered would stay it.
+            client = Client(scheduler, timeout=10, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise UserError(
                 f"No Dask scheduler answers at {scheduler} ({type(error).__name__}); check the "

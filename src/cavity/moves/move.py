@@ -124,7 +124,7 @@ class Move:
         if self.n_sweeps[0] <= self.n_adapted:
             n_clusters = np.count_nonzero(chain.counts)
             crowd = 1.0 + n_clusters / self.many / (1.0 + n / (n_clusters * _LARGE))
-            shares = self.effort * crowd * (1.0 + _SMALL / n) * np.array(self.shares)
+            shares = self.effort * (crowd + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
             gain *= np.array(self.worth)
             shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()

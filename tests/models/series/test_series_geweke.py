@@ -248,7 +248,9 @@ CHAINS = {
 
 
 # Chains that share most of their steps with the others.
-LONG = dict.fromkeys(("collapsed", "collapsed by filter", "naive joint"), pytest.mark.slow)
+LONG = dict.fromkeys(
+    ("collapsed", "collapsed by filter", "naive joint", "corrected", "ep"), pytest.mark.slow
+)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CHAINS])
@@ -290,7 +292,7 @@ def shared_draws(shared_world):
 @pytest.mark.parametrize(
     "name",
     [
-        "corrected",
+        pytest.param("corrected", marks=pytest.mark.slow),
         pytest.param("collapsed", marks=pytest.mark.slow),
         pytest.param("naive joint", marks=pytest.mark.slow),
         pytest.param("collapsed by filter", marks=pytest.mark.slow),
@@ -339,11 +341,13 @@ def test_a_wrong_common_factor_is_noticed(shared_world, shared_draws, wrong):
 @pytest.mark.parametrize(
     "broken",
     [
-        {"broken": {"a": PRIORS.a._replace(scale=0.8)}},
-        {"broken": {"loading": PRIORS.loading._replace(scale=6.0)}},
+        pytest.param({"broken": {"a": PRIORS.a._replace(scale=0.8)}}, marks=pytest.mark.slow),
+        pytest.param(
+            {"broken": {"loading": PRIORS.loading._replace(scale=6.0)}}, marks=pytest.mark.slow
+        ),
         {"broken": {"var_x_scale": 3.0}},
-        {"broken": {"beta_scale": 3 * ONE}},
-        {"blind": True, "n_draws": 20_000},
+        pytest.param({"broken": {"beta_scale": 3 * ONE}}, marks=pytest.mark.slow),
+        pytest.param({"blind": True, "n_draws": 20_000}, marks=pytest.mark.slow),
     ],
     ids=["a", "loading", "var_x", "beta", "labels that ignore the data"],
 )

@@ -128,7 +128,14 @@ def small():
     return m, rows
 
 
-@pytest.mark.parametrize("kind", ["dirichlet", "dp", "pitman-yor"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "dirichlet",
+        pytest.param("dp", marks=pytest.mark.slow),
+        pytest.param("pitman-yor", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("collapse", "settings"),
     [
