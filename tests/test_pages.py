@@ -99,10 +99,12 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("poisson_counts", None)
 
 
-# Those of series take a minute, of rows seconds.
+LONG = ("docs/series.md", "docs/tables.md", "docs/long-runs.md")
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=pytest.mark.slow if p == "docs/series.md" else ()) for p in PAGES],
+    [pytest.param(p, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES],
 )
 def test_the_examples_run(page, folder):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -82,6 +82,7 @@ def sweeps_were_saved(folder):
 @pytest.mark.parametrize(
     "again", [pytest.param("the same command", marks=pytest.mark.slow), "--resume alone"]
 )
+@pytest.mark.slow
 def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     options = ["--chains", 2, *length.split(), "--seed", 4]
     environment = {**os.environ, "CAVITY_CHECKPOINT_EVERY": "0.2"}

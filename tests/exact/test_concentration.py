@@ -90,6 +90,7 @@ class Stale(ConcentrationUpdate):
         chain.prior.made_for[0] = chain.prior.concentration[0]
 
 
+@pytest.mark.slow
 def test_weights_of_an_old_concentration_are_noticed():
     assert min(run("gaussian-collapsed", Stale(*CHECKED.gamma), 6000, 3)) < 1e-8
 

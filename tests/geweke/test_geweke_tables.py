@@ -170,6 +170,7 @@ def threshold(n_functions):
         pytest.param("naive", False, 6000, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_joint_distribution(collapse, moves, n_sweeps):
     scores = z_scores(collapse, n_sweeps, seed=1, moves=moves)
     print(f"{collapse}: {scores.round(1)} of {threshold(scores.size):.1f}")

@@ -31,6 +31,7 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.slow
 def test_quick_series(tmp_path):
     outcome = reproduce("series", tmp_path, quick=True, progress=False)
     trace = outcome.tables["trace"]

@@ -1,6 +1,7 @@
 """A quick run of the digits experiment on scikit-learn's own small digits."""
 
 import numpy as np
+import pytest
 from picture_files import colours_in, rgb, shape_of
 from reproduction.mnist import load_embedding, stratified
 from reproduction.style import PALETTE, SAMPLERS
@@ -26,6 +27,7 @@ CLAIMS = [
 COMPARED = ("naive", "blocked", "ep", "gaussian", "sampled")
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     outcome = reproduce("mnist", tmp_path, quick=True, progress=False)
     assert set(outcome.tables["trace"]["sampler"]) == set(COMPARED)

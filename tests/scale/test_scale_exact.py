@@ -55,7 +55,9 @@ def p_value(likelihood, prior, n_sweeps, seed, **options):
 @pytest.mark.parametrize(
     ("likelihood", "prior", "n_sweeps", "options"),
     [
-        ("gaussian", "dp", 900, {"n_shards": 3, "scouts": SOME}),
+        pytest.param(
+            "gaussian", "dp", 900, {"n_shards": 3, "scouts": SOME}, marks=pytest.mark.slow
+        ),
         ("student-t", "finite", 1000, {"n_shards": 2}),
         ("student-t", "dp", 2000, {"moves": False}),
     ],
@@ -167,6 +169,7 @@ def largest(case, n_sweeps, spoil=lambda sampler: None):
     return np.abs(scores).max() / limit
 
 
+@pytest.mark.slow
 def test_joint_distribution_of_everything():
     assert largest(JOINT[3], 1500) < 1.0
 
