@@ -51,29 +51,30 @@ def _is_tuple(value: Any) -> bool:
 
 def grown(value: Any, n_slots: int) -> Any:
     """The same state with room for `n_slots` clusters; a new slot repeats the last one."""
-    axes = _SLOT_AXES.get(type(value), {})
-    changes: dict[str, Any] = {}
-    for name in value._fields:
-        item = getattr(value, name)
-        if _is_tuple(item):
-            changes[name] = grown(item, n_slots)
-        elif name in axes:
-            pad = [(0, 0)] * item.ndim
-            pad[axes[name]] = (0, n_slots - item.shape[axes[name]])
-            changes[name] = np.ascontiguousarray(np.pad(item, pad, mode="edge"))
-    return _tied(value._replace(**changes))
+
+    def pad(item: np.ndarray, axis: int) -> np.ndarray:
+        room = [(0, 0)] * item.ndim
+        room[axis] = (0, n_slots - item.shape[axis])
+        return np.pad(item, room, mode="edge")
+
+    return _with_slots(value, pad)
 
 
 def chosen(value: Any, slots: np.ndarray) -> Any:
     """The same state with these of its slots, in this order."""
+    return _with_slots(value, lambda item, axis: np.take(item, slots, axis=axis))
+
+
+def _with_slots(value: Any, change: Callable[[np.ndarray, int], np.ndarray]) -> Any:
+    """The same state with every array of slots changed along that axis."""
     axes = _SLOT_AXES.get(type(value), {})
     changes: dict[str, Any] = {}
     for name in value._fields:
         item = getattr(value, name)
         if _is_tuple(item):
-            changes[name] = chosen(item, slots)
+            changes[name] = _with_slots(item, change)
         elif name in axes:
-            changes[name] = np.ascontiguousarray(np.take(item, slots, axis=axes[name]))
+            changes[name] = np.ascontiguousarray(change(item, axes[name]))
     return _tied(value._replace(**changes))
 
 
