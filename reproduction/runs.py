@@ -43,6 +43,7 @@ def paper_prior(n_clusters: int, d: int) -> dict[str, Any]:
         "mean_prior_strength": 0.01,
         "covariance_prior_df": d + 2.0,
         "covariance_prior_scale": expected_scale(n_clusters, d),
+        "noise": False,
     }
 
 

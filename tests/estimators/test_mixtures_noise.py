@@ -6,6 +6,7 @@ import pytest
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture
+from cavity.estimators.noise import FAR, is_noisy, noise_box, rows_far_out
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 100, "random_state": 0, "n_jobs": 1}
 
@@ -37,8 +38,49 @@ def test_scattered_rows_are_noise(fitted):
     # Clusters are counted without it.
     assert fitted.posterior_.n_clusters_posterior().loc[2] > 0.9
     # Without a place for them, the rows widen the clusters or make one of their own.
-    plain = GaussianMixture(2, **SMALL).fit(X)
+    plain = GaussianMixture(2, noise=False, **SMALL).fit(X)
     assert plain.covariances_[:, 1, 1].max() > 4.0 * fitted.covariances_[:, 1, 1].max()
+
+
+def test_rows_far_out_decide_whether_there_is_noise(fitted):
+    X = make_rows()
+    standard = X / 3.0
+    # Six of 86 rows; without them none, and one alone is not enough.
+    assert is_noisy("auto", X, standard * 5.0)
+    assert not is_noisy("auto", X[:80], standard[:80])
+    one = np.vstack([standard[:80], [[0.0, 6.0]]])
+    assert not is_noisy("auto", one, one)
+    # What is set is set.
+    assert is_noisy(True, X[:80], standard[:80])
+    assert not is_noisy(False, X, standard * 5.0)
+    # A rare value in a column of one value otherwise is not far out.
+    rare = np.zeros((200, 1))
+    rare[:4] = 1.0
+    assert not rows_far_out(rare, rare / rare.std()).any()
+    # As many rows beyond a hundred are needed as make up a hundredth.
+    many = np.vstack([np.random.default_rng(0).uniform(-1, 1, (1000, 1)), np.full((5, 1), 9.0)])
+    assert not is_noisy("auto", many, many)
+    assert is_noisy("auto", np.vstack([many, many[-6:]]), np.vstack([many, many[-6:]]))
+
+
+def test_by_default_the_data_decide(fitted):
+    X = make_rows()
+    m = GaussianMixture(2, **SMALL).fit(X)
+    np.testing.assert_array_equal(m.labels_, fitted.labels_)
+    inside = GaussianMixture(2, **SMALL).fit(X[:80])
+    assert not inside.posterior_.record.noise
+    assert (inside.labels_ >= 0).all()
+
+
+def test_noise_lies_beyond_clean_data():
+    # Over the bare range of a clean table noise would take the edges of clusters.
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
+    low, width = noise_box(X)
+    assert (low <= -FAR).all()
+    assert (low + width >= FAR).all()
+    low, width = noise_box(20.0 * X)
+    np.testing.assert_allclose(low, 20.0 * (X.min(axis=0) - 0.1 * np.ptp(X, axis=0)))
+    np.testing.assert_allclose(width, 20.0 * 1.2 * np.ptp(X, axis=0))
 
 
 def test_new_rows(fitted):
@@ -85,7 +127,7 @@ def test_with_gaps_and_weights():
 
 def test_what_is_refused():
     X = make_rows()
-    with pytest.raises(ValueError, match="noise must be True or False, not 'yes'"):
+    with pytest.raises(ValueError, match="noise must be True, False or 'auto', not 'yes'"):
         GaussianMixture(2, noise="yes", **SMALL).check(X)
     with pytest.raises(ValueError, match="missing values, sample_weight or noise"):
         StudentTMixture(2, noise=True, collapse="ep", **SMALL).check(X)

@@ -206,8 +206,13 @@ def fit(
         ),
     ] = None,
     noise: Annotated[
-        bool, typer.Option("--noise", help="Rows may be outside every cluster: label -1.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--noise/--no-noise",
+            help="Whether rows may be outside every cluster: label -1 [default: if some lie far "
+            "out]",
+        ),
+    ] = None,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -354,7 +359,7 @@ def fit(
         "max_seconds": max_seconds,
         "random_state": seed,
         "df": _number_or_word("--df", df, ("learn", "learn-each")),
-        "noise": noise or None,
+        "noise": noise,
         "covariance": covariance,
         "n_factors": factors,
         "freq": freq,

@@ -101,9 +101,11 @@ class StudentTMixture(RowMixture):
     n_factors : int, optional
         Factors of every cluster with ``covariance="factor"``. By default as many as stand out
         within clusters of k-means, at most ten.
-    noise : bool
-        Whether rows may be outside every cluster, uniform over the box of the data, a fifth wider,
-        with a share that has a Beta(1, 19) prior. Their label is -1.
+    noise : bool or "auto"
+        Whether rows may be outside every cluster, uniform over a box around the data, with a share
+        that has a Beta(1, 19) prior. Their label is -1. With ``"auto"`` they may if at least two
+        rows, and one in a hundred, have a value more than five robust standard deviations from
+        its column's median; not under ``"ep"`` and ``"parallel"``.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
@@ -119,7 +121,7 @@ class StudentTMixture(RowMixture):
     labels_ : array of int, shape (n,)
         The partition that minimises the posterior expected loss; -1 for noise.
     noise_probability_ : array, shape (n,)
-        Probability of each row that it is noise, with ``noise=True``; rows above a half are.
+        Probability of each row that it is noise, if rows may be; those above a half are.
     n_clusters_ : int
         Its number of clusters.
     partition_ : Partition

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.core.progress import say
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.kept import NOISE
 from cavity.models.table_predictive import Rows
@@ -14,25 +15,77 @@ from cavity.posterior.posterior import Posterior
 
 # How much wider than the data what noise is uniform over is.
 WIDER = 1.2
+# Robust standard deviations from a column's median, beyond which a value lies far out. Noise
+# reaches at least that far: over the bare range of clean data it would be next to a cluster.
+FAR = 5.0
+# With "auto" there is noise if so many rows lie far out, and this share of all.
+AUTO = "auto"
+LEAST_FAR, LEAST_SHARE = 2, 0.01
 NOISE_WORDS = "noise: outside every cluster (label -1)"
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(noise, bool | np.bool_):
-        raise ValueError(f"noise must be True or False, not {noise!r}.")
+    """Refuse what is neither True nor False nor "auto"."""
+    if not isinstance(noise, bool | np.bool_) and noise != AUTO:
+        raise ValueError(f"noise must be True, False or {AUTO!r}, not {noise!r}.")
+
+
+def asks_for_noise(noise: bool | str) -> bool:
+    """Whether a user, and not the data, says that rows may be noise."""
+    return noise != AUTO and bool(noise)
+
+
+def rows_far_out(X: np.ndarray, standard: np.ndarray) -> np.ndarray:
+    """Which rows have a value far out, in a column whose quartiles differ.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows as given; NaN where a value is missing.
+    standard : array of shape (n, d)
+        The same in robust standard deviations from each column's median.
+
+    Examples
+    --------
+    >>> X = np.append(np.arange(10.0), 100.0)[:, None]
+    >>> np.flatnonzero(rows_far_out(X, (X - 5.0) / 3.7))
+    array([10])
+    """
+    low, high = np.nanquantile(X, [0.25, 0.75], axis=0)
+    return ((np.abs(standard) > FAR) & (high > low)).any(axis=1)
+
+
+def is_noisy(noise: bool | str, X: np.ndarray, standard: np.ndarray) -> bool:
+    """Whether rows may be outside every cluster: as set, or by how many lie far out."""
+    if isinstance(noise, bool | np.bool_):
+        return bool(noise)
+    n_far = int(rows_far_out(X, standard).sum())
+    return n_far >= max(LEAST_FAR, LEAST_SHARE * len(X))
+
+
+def tell_of_noise(noise: bool | str, noisy: bool) -> None:
+    """Say so where data, and not the user, have decided that rows may be noise."""
+    if noisy and noise == AUTO:
+        say(
+            "Some rows lie far out, so that rows may be outside every cluster (label -1); with "
+            "noise=False each is given to one."
+        )
 
 
 def noise_box(seen: np.ndarray) -> np.ndarray:
-    """Lower ends and widths of the box that noise lies in: that of the data, a fifth wider.
+    """Lower ends and widths of the box that noise lies in, for data in the model's units.
+
+    It is that of the data, a fifth wider, and reaches at least `FAR` to either side.
 
     Examples
     --------
     >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).round(6).tolist()
-    [[-1.0], [12.0]]
+    [[-5.0], [16.0]]
     """
     low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
-    return np.vstack([low - 0.5 * (WIDER - 1.0) * (high - low), WIDER * (high - low)])
+    margin = 0.5 * (WIDER - 1.0) * (high - low)
+    low, high = np.minimum(low - margin, -FAR), np.maximum(high + margin, FAR)
+    return np.vstack([low, high - low])
 
 
 class TableNoise(NamedTuple):
@@ -54,7 +107,7 @@ class TableNoise(NamedTuple):
 
     @classmethod
     def of(cls, standard: np.ndarray, counts: np.ndarray, levels: tuple[int, ...]) -> TableNoise:
-        """Of a table: a fifth wider than its measurements, and than its counts.
+        """Of a table: by the box of its measurements, and a fifth wider than its counts.
 
         Examples
         --------
@@ -130,6 +183,14 @@ class NoiseAnswers(Fitted):
             self.labels_ = np.where(outside, NOISE, self.labels_)
             self.n_clusters_ -= int(outside.any())
 
+    def _refuse_noise_in_files(self) -> None:
+        """Refuse to place rows file by file where they may be noise."""
+        if self._noisy:
+            raise ValueError(
+                "Rows of a fit with noise are placed by membership, not file by file; "
+                "noise=False fits without."
+            )
+
     def _in_words(self, clusters: list[str]) -> list[str]:
         """Words about clusters, and about noise where the estimate has some."""
         some = self.partition_.n_clusters > self.n_clusters_
@@ -146,4 +207,13 @@ def noise_probabilities(posterior: Posterior) -> np.ndarray:
     return (posterior.flat_labels == 0).mean(axis=0)
 
 
-__all__ = ["NoiseAnswers", "TableNoise", "check_noise", "noise_box"]
+__all__ = [
+    "NoiseAnswers",
+    "TableNoise",
+    "asks_for_noise",
+    "check_noise",
+    "is_noisy",
+    "noise_box",
+    "rows_far_out",
+    "tell_of_noise",
+]

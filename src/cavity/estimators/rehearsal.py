@@ -32,6 +32,7 @@ SETTINGS = (
     "mean_prior_strength",
     "covariance_prior_df",
     "covariance_prior_scale",
+    "noise",
     "intercept",
     "priors",
     "scales",

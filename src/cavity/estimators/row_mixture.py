@@ -30,7 +30,7 @@ from cavity.estimators.known import (
     row_places,
     weighted_rows,
 )
-from cavity.estimators.noise import noise_box
+from cavity.estimators.noise import AUTO, is_noisy, noise_box, tell_of_noise
 from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.rows import FEW
@@ -66,13 +66,13 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
     ) -> Any:
         raise TypeError("an estimator says what its problem is")
 
-    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
-        """The problem of data as the model sees them."""
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None, noisy: bool = False) -> Any:
+        """The problem of data as the model sees them, with or without a place for noise."""
         missing = np.isnan(seen)
         rows = None
-        if weight is not None or missing.any() or self.noise:
+        if weight is not None or missing.any() or noisy:
             one = np.ones(len(seen))
-            box = noise_box(seen) if self.noise else None
+            box = noise_box(seen) if noisy else None
             rows = RowTraits(missing, one if weight is None else weight, box)
         standard = filled(seen)
         if self.covariance != FULL:
@@ -80,6 +80,11 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             n_factors = None if found is None else factors_of(found)
             return structured_problem(self, standard, self._n_held, *self._tails(), rows, n_factors)
         return self._problem(standard, self._cluster_prior(seen.shape[1]), rows)
+
+    def _has_noise(self, X: np.ndarray, standard: np.ndarray) -> bool:
+        """Whether rows may be noise; not by itself where the collapse has no way with it."""
+        able = self.collapse != "ep"
+        return (able or self.noise != AUTO) and is_noisy(self.noise, X, standard)
 
     def _tails(self) -> tuple[float | None, str | None]:
         """Degrees of freedom, or where they start, and how they are learned; Gaussian without."""
@@ -89,7 +94,8 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         X = self._check_data(X, reset=False)
         weight = self.posterior_.summaries.get(WEIGHTS)
         volumes = self._units.log_volumes(X) * (1.0 if weight is None else weight)
-        return self._own_problem(within_steps(self._standard_units(X)), weight), volumes
+        seen = within_steps(self._standard_units(X))
+        return self._own_problem(seen, weight, self._noisy), volumes
 
     # ------------------------------------------------------------------ data
 
@@ -198,6 +204,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
+        tell_of_noise(self.noise, plan.noisy)
         if len(X) >= MANY and self.collapse == "collapsed" and client is None:
             say(
                 f"{len(X):,} rows: with collapse={PARALLEL!r} threads share every sweep of a chain."
@@ -228,7 +235,9 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         names = getattr(self, "feature_names_in_", None)
         refuse_empty_columns(X, names)
         units = ColumnUnits(*robust_standardiser(weighted_rows(X, weight), names))
-        problem = self._own_problem(within_steps(units.standardise(X)), weight)
+        standard = units.standardise(X)
+        noisy = self._has_noise(X, standard)
+        problem = self._own_problem(within_steps(standard), weight, noisy)
         if problem.rows is not None:
             refuse_uneven(self.collapse)
         few = dataclasses.replace(
@@ -236,7 +245,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             y=np.ascontiguousarray(problem.y[:FEW]),
             rows=None if problem.rows is None else problem.rows.first(FEW),
         )
-        standard = filled(units.standardise(X))
+        standard = filled(standard)
         home = None if known is None else known.home
         told = [X, *(part for part in (weight, home) if part is not None)]
 
@@ -245,15 +254,17 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             few,
             data_digest(*told),
             self._collapse_options(),
-            start=self._first_labels([standard], start, n_start, home),
+            start=self._first_labels([standard], start, n_start, home, noisy),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, X.shape, n_start, self.n_warmup),
-            places=row_places(weight, home, n, self.noise),
+            places=row_places(weight, home, n, noisy),
             describe=describe,
             cluster_parameters=("weight", *block_names(self.covariance)),
             from_slots=self.covariance == FULL,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
-            request=request_of(type(self).__name__, self._settings(), X.shape[1])
+            request=request_of(
+                type(self).__name__, {**self._settings(), "noise": noisy}, X.shape[1]
+            )
             if self.covariance == FULL
             else "",
         )

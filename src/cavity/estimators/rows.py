@@ -32,7 +32,7 @@ class RowEstimator(Estimator):
     mean_prior_strength: float | str = "learn"
     covariance_prior_df: float | str = "learn"
     covariance_prior_scale: float | str = "full"
-    noise: bool = False
+    noise: bool | str = "auto"
     covariance: str = "full"
     n_factors: int | None = None
 
@@ -63,11 +63,17 @@ class RowEstimator(Estimator):
     def _prior_state(self, n_slots: int) -> Any:
         """The prior over partitions with which chains start."""
         n, kept = self.posterior_.n_observations, self.posterior_.summaries
-        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, self.noise)
+        noisy = self.posterior_.record.noise
+        places = row_places(kept.get(WEIGHTS), kept.get(KNOWN), n, noisy)
         return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)
 
     def _first_labels(
-        self, views: Sequence[np.ndarray], start: Any, n_start: int, home: np.ndarray | None
+        self,
+        views: Sequence[np.ndarray],
+        start: Any,
+        n_start: int,
+        home: np.ndarray | None,
+        noisy: bool,
     ) -> Callable[[int, np.random.Generator], np.ndarray]:
         """What gives a chain its first labels: by the rows as points, and by labels known.
 
@@ -80,6 +86,6 @@ class RowEstimator(Estimator):
             z = initial_labels(points, n_start, start, chain, rng)
             z = z if home is None else with_known(z, home)
             # The first slot is that of noise, and no row starts there.
-            return z + 1 if self.noise else z
+            return z + 1 if noisy else z
 
         return labels

@@ -54,6 +54,7 @@ class ShardAnswers(MixtureAnswers):
         """
         check_is_fitted(self)
         check_client(client)
+        self._refuse_noise_in_files()
         if is_in_shards(X):
             source = source_of(X, client, tuple(self.posterior_.record.columns), True)
         else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.estimators.gaps import refuse_gaps
 from cavity.estimators.known import UNKNOWN
+from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.rows import RowEstimator
 from cavity.estimators.sharded import check_prior, fit_rows, is_in_shards, source_of
 from cavity.estimators.start import STARTS
@@ -30,7 +31,7 @@ class SpreadFits(RowEstimator):
     def _check_data(self, X: Any, *, reset: bool) -> np.ndarray:
         raise TypeError("an estimator says how its data are checked")
 
-    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None) -> Any:
+    def _own_problem(self, seen: np.ndarray, weight: np.ndarray | None, noisy: bool = False) -> Any:
         raise TypeError("an estimator says what its problem is")
 
     def _collapses(self) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ class SpreadFits(RowEstimator):
         for given, word in (
             (known, "labels that are known for some rows"),
             (sample_weight is not None, "sample_weight"),
-            (self.noise, "noise=True"),
+            (asks_for_noise(self.noise), "noise=True"),
             (self.covariance != FULL, f"covariance={self.covariance!r}"),
         ):
             if given:

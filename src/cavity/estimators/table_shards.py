@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.kept import VALUES
+from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.sharded import (
     check_client,
     check_prior,
@@ -49,7 +50,7 @@ class TableShards(TableAnswers):
 
     collapse: str
     covariance: str
-    noise: bool
+    noise: bool | str
     feature_types: Any
     init: Any
     moves: bool
@@ -68,7 +69,7 @@ class TableShards(TableAnswers):
         for given, word in (
             (known, "labels that are known for some rows"),
             (sample_weight is not None, "sample_weight"),
-            (self.noise, "noise=True"),
+            (asks_for_noise(self.noise), "noise=True"),
             (self.covariance != FULL, f"covariance={self.covariance!r}"),
             (self.collapse in ("ep", "naive"), f"collapse={self.collapse!r}"),
         ):
@@ -201,8 +202,7 @@ class TableShards(TableAnswers):
         """
         check_is_fitted(self, "posterior_")
         check_client(client)
-        if self.noise:
-            raise ValueError("With noise=True rows are placed by membership, not file by file.")
+        self._refuse_noise_in_files()
         source: Source
         if is_in_shards(X):
             names = tuple(column.name for column in self._columns)

@@ -30,7 +30,7 @@ from cavity.estimators.known import (
     row_places,
     weighted_rows,
 )
-from cavity.estimators.noise import TableNoise
+from cavity.estimators.noise import AUTO, TableNoise, asks_for_noise, is_noisy, tell_of_noise
 from cavity.estimators.recording import within_steps
 from cavity.estimators.rows import FEW, RowEstimator
 from cavity.estimators.sharded import check_client, is_in_shards
@@ -95,11 +95,12 @@ class TableMixture(TableShards, ClusterMixin, DensityMixin, RowEstimator):
 n_jobs, random_state, progress, checkpoint, keep_warmup, moves, mean_prior_strength, \
 covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_options, loss
         As for `StudentTMixture`.
-    noise : bool
+    noise : bool or "auto"
         Whether rows may be outside every cluster. Each cell of such a row is uniform over its
-        column's range: measurements over a box a fifth wider than the data's, categories over all
-        that the column has, counts over the whole numbers from 0 to a fifth above the largest.
-        Overdispersed counts cannot be had with it.
+        column's range: measurements over a box around the data's, categories over all that the
+        column has, counts over the whole numbers from 0 to a fifth above the largest.
+        Overdispersed counts cannot be had with it. ``"auto"`` decides by the measurements, as
+        for `StudentTMixture`.
 
     Attributes
     ----------
@@ -241,6 +242,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         weight = check_weights(sample_weight, len(frame))
         plan, units, noise = self._plan(cells, self._columns, known, weight)
         self._warn_of_columns()
+        tell_of_noise(self.noise, plan.noisy)
         run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
             run,
@@ -264,7 +266,19 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         self, cells: Cells, standard: np.ndarray, columns: list[Column]
     ) -> TableNoise | None:
         """What rows outside every cluster are; None if there can be none."""
-        return TableNoise.of(standard, cells.counts, levels_of(columns)) if self.noise else None
+        if not self._has_noise(cells, columns, standard):
+            return None
+        return TableNoise.of(standard, cells.counts, levels_of(columns))
+
+    def _has_noise(self, cells: Cells, columns: list[Column], standard: np.ndarray) -> bool:
+        """Whether rows may be noise; by itself only by measurements that lie far out."""
+        if self.noise == AUTO and (
+            not standard.shape[1]
+            or self.collapse == "ep"
+            or any(column.kind == OVERDISPERSED for column in columns)
+        ):
+            return False
+        return is_noisy(self.noise, cells.continuous, standard)
 
     def _problem(
         self,
@@ -323,7 +337,10 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
 
     def _refuse_uneven(self, columns: list[Column], weight: np.ndarray | None) -> None:
         """Refuse weights and noise where a part of the table has no way with them."""
-        for given, word in ((weight is not None, "sample_weight"), (self.noise, "noise=True")):
+        for given, word in (
+            (weight is not None, "sample_weight"),
+            (asks_for_noise(self.noise), "noise=True"),
+        ):
             over = [column.name for column in columns if column.kind == OVERDISPERSED]
             if given and over:
                 raise ValueError(
@@ -411,10 +428,10 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             options,
             collapse,
             {"columns": taken_for},
-            start=self._first_labels(views, start, n_start, home),
+            start=self._first_labels(views, start, n_start, home, noise is not None),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, places.shape, n_start, self.n_warmup),
-            places=row_places(weight, home, n, self.noise),
+            places=row_places(weight, home, n, noise is not None),
             describe=Describer(problem),
             cluster_parameters=Describer(problem).names,
             from_slots=self.covariance == FULL,
