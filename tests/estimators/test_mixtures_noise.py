@@ -6,7 +6,7 @@ import pytest
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture
-from cavity.estimators.noise import FAR, is_noisy, noise_box, rows_far_out
+from cavity.estimators.noise import FAR, is_noisy, noise_box, rows_far_out, without_leftovers
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 100, "random_state": 0, "n_jobs": 1}
 
@@ -60,7 +60,8 @@ def test_rows_far_out_decide_whether_there_is_noise(fitted):
     # As many rows beyond a hundred are needed as make up a hundredth.
     many = np.vstack([np.random.default_rng(0).uniform(-1, 1, (1000, 1)), np.full((5, 1), 9.0)])
     assert not is_noisy("auto", many, many)
-    assert is_noisy("auto", np.vstack([many, many[-6:]]), np.vstack([many, many[-6:]]))
+    more = np.vstack([many, np.full((6, 1), 9.0)])
+    assert is_noisy("auto", more, more)
 
 
 def test_by_default_the_data_decide(fitted):
@@ -70,6 +71,19 @@ def test_by_default_the_data_decide(fitted):
     inside = GaussianMixture(2, **SMALL).fit(X[:80])
     assert not inside.posterior_.record.noise
     assert (inside.labels_ >= 0).all()
+
+
+def test_a_row_that_is_rarely_noise_is_not_left_alone():
+    draws = np.array([[1, 1, 2, 2, 1, 0, 0], [1, 1, 2, 2, 0, 0, 0], [1, 1, 2, 2, 2, 0, 0]])
+    draws = np.vstack([draws, draws[:1]])
+    outside = (draws == 0).mean(axis=0) > 0.5
+    found = without_leftovers(np.array([0, 0, 1, 1, 2, 2, 2]), outside, draws)
+    assert found.tolist() == [0, 0, 1, 1, 0, 2, 2]
+    # Where all are noise, and where none is left behind, nothing changes.
+    same = np.array([0, 0, 0, 0, 0, 1, 1])
+    assert without_leftovers(same, outside, draws).tolist() == same.tolist()
+    everything = np.ones(7, dtype=bool)
+    assert without_leftovers(same, everything, draws).tolist() == same.tolist()
 
 
 def test_noise_lies_beyond_clean_data():

@@ -169,7 +169,8 @@ class NoiseAnswers(Fitted):
         if not posterior.record.noise:
             return partition
         outside = noise_probabilities(posterior) > 0.5
-        labels = np.unique(partition.labels[~outside], return_inverse=True)[1].reshape(-1)
+        labels = without_leftovers(partition.labels, outside, posterior.flat_labels)
+        labels = np.unique(labels[~outside], return_inverse=True)[1].reshape(-1)
         out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
         out[~outside] = labels
         return known_partition(posterior, out)
@@ -202,6 +203,42 @@ class NoiseAnswers(Fitted):
         return np.where(best == self.n_clusters_, NOISE, best)
 
 
+def without_leftovers(labels: np.ndarray, outside: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Labels in which no cluster is what is left of one that was mostly noise.
+
+    A search for the estimate knows of no noise. It may leave a row with those that are noise
+    although most draws have it in a cluster: it goes to the cluster whose rows it is with most
+    often.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n,)
+        An estimate that has noise as a cluster like any other.
+    outside : array of bool, shape (n,)
+        Rows that are noise.
+    draws : array of int, shape (draw, n)
+
+    Examples
+    --------
+    >>> draws = np.array([[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]])
+    >>> outside = np.array([False, False, False, True, True])
+    >>> without_leftovers(np.array([0, 0, 1, 1, 1]), outside, draws)
+    array([0, 0, 0, 1, 1])
+    """
+    inside = np.bincount(labels[~outside], minlength=labels.max() + 1)
+    noise = np.bincount(labels[outside], minlength=labels.max() + 1)
+    clusters = np.flatnonzero(inside > noise)
+    left = np.flatnonzero(~outside & (inside <= noise)[labels])
+    if not (clusters.size and left.size):
+        return labels
+    out = labels.copy()
+    for i in left:
+        together = (draws == draws[:, [i]]).mean(axis=0)
+        shares = [together[(labels == k) & ~outside].mean() for k in clusters]
+        out[i] = clusters[int(np.argmax(shares))]
+    return out
+
+
 def noise_probabilities(posterior: Posterior) -> np.ndarray:
     """Probability of each row that it is noise, whose slot is the first."""
     return (posterior.flat_labels == 0).mean(axis=0)
@@ -216,4 +253,5 @@ __all__ = [
     "noise_box",
     "rows_far_out",
     "tell_of_noise",
+    "without_leftovers",
 ]
