@@ -38,7 +38,7 @@ from cavity.datasets import add_outliers, fetch_benchmark, make_student_t
 
 SEPARATIONS = ("hard", "medium", "easy")
 OUTLIERS = (0.0, 0.05, 0.10)
-TUNING, FRESH = 300, 800
+TUNING, FRESH = 300, 1000
 N_MADE = 10
 # Galaxies have no known groups; six is what is usually found.
 N_GALAXIES = 6
