@@ -36,7 +36,7 @@ print(raw.posterior_.n_clusters_posterior().round(2).to_string())
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 m.posterior_.plot_clusters(np.log(values), ax=axes[0])
 axes[0].set_title("logarithms", loc="left")
-axes[1].scatter(*values[:, :2].T, c=raw.labels_, cmap="tab10", vmin=0, vmax=9, s=9)
+axes[1].scatter(*values[:, :2].T, c=raw.labels_ % 10, cmap="tab10", vmin=0, vmax=9, s=9)
 axes[1].set(title="as measured", xlabel="first value", ylabel="second value")
 
 # %%

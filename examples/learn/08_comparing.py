@@ -94,7 +94,7 @@ for row, (what, (X, y)) in zip(axes, data.items(), strict=True):
         ax.set_title(f"{what}: {name}, {scores.loc[what, name]:.2f}", fontsize=9)
 
 # %%
-# Adjusted Rand index, 1 is perfect (grey points: HDBSCAN calls them noise), and processor
+# Adjusted Rand index, 1 is perfect (grey points are called noise), and processor
 # seconds:
 
 print(scores.round(2).to_string())
