@@ -104,9 +104,7 @@ fig.colorbar(points, label="probability of noise")
 # above 30, as good as Gaussian.
 
 low, middle, high = np.nanquantile(t.posterior_.parameters["df"], [0.05, 0.5, 0.95])
-print(
-    f"with every row in a cluster, degrees of freedom: {middle:.1f} (90% interval {low:.1f} to {high:.1f})"
-)
+print(f"every row in a cluster: df {middle:.1f} (90% interval {low:.1f} to {high:.1f})")
 
 # %%
 # Which one?
