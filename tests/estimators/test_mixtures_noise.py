@@ -6,7 +6,8 @@ import pytest
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture
-from cavity.estimators.noise import FAR, is_noisy, noise_box, rows_far_out, without_leftovers
+from cavity.datasets import add_outliers, make_student_t
+from cavity.estimators.noise import REACH, is_noisy, noise_box, rows_alone, without_leftovers
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 100, "random_state": 0, "n_jobs": 1}
 
@@ -42,26 +43,34 @@ def test_scattered_rows_are_noise(fitted):
     assert plain.covariances_[:, 1, 1].max() > 4.0 * fitted.covariances_[:, 1, 1].max()
 
 
-def test_rows_far_out_decide_whether_there_is_noise(fitted):
+def test_rows_alone_decide_whether_there_is_noise():
     X = make_rows()
-    standard = X / 3.0
-    # Six of 86 rows; without them none, and one alone is not enough.
-    assert is_noisy("auto", X, standard * 5.0)
-    assert not is_noisy("auto", X[:80], standard[:80])
-    one = np.vstack([standard[:80], [[0.0, 6.0]]])
-    assert not is_noisy("auto", one, one)
+    assert np.flatnonzero(rows_alone(X)).tolist() == list(range(80, 86))
+    assert is_noisy("auto", X)
+    assert not is_noisy("auto", X[:80])
+    # One alone is not enough, nor are fewer than one in fifty.
+    assert not is_noisy("auto", X[:81])
+    rng = np.random.default_rng(0)
+    many = np.vstack([rng.standard_normal((800, 2)), 50.0 * rng.standard_normal((5, 2))])
+    assert rows_alone(many)[800:].sum() >= 4
+    assert not is_noisy("auto", many)
     # What is set is set.
-    assert is_noisy(True, X[:80], standard[:80])
-    assert not is_noisy(False, X, standard * 5.0)
-    # A rare value in a column of one value otherwise is not far out.
-    rare = np.zeros((200, 1))
-    rare[:4] = 1.0
-    assert not rows_far_out(rare, rare / rare.std()).any()
-    # As many rows beyond a hundred are needed as make up a hundredth.
-    many = np.vstack([np.random.default_rng(0).uniform(-1, 1, (1000, 1)), np.full((5, 1), 9.0)])
-    assert not is_noisy("auto", many, many)
-    more = np.vstack([many, np.full((6, 1), 9.0)])
-    assert is_noisy("auto", more, more)
+    assert is_noisy(True, X[:80])
+    assert not is_noisy(False, X)
+
+
+@pytest.mark.parametrize("df", [2.0, 5.0, np.inf])
+@pytest.mark.parametrize("d", [2, 6])
+def test_heavy_tails_are_not_noise_and_rows_everywhere_are(df, d):
+    X, _ = make_student_t(400, 4, d, df=df, separation=12, random_state=3)
+    X = X / X.std(axis=0)
+    assert not is_noisy("auto", X)
+    assert is_noisy("auto", add_outliers(X, 0.05, random_state=3)[0])
+
+
+def test_rows_that_repeat_each_other_tell_nothing():
+    assert not rows_alone(np.repeat(np.arange(6.0), 10)[:, None]).any()
+    assert not rows_alone(np.zeros((3, 2))).any()
 
 
 def test_by_default_the_data_decide(fitted):
@@ -90,8 +99,8 @@ def test_noise_lies_beyond_clean_data():
     # Over the bare range of a clean table noise would take the edges of clusters.
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
     low, width = noise_box(X)
-    assert (low <= -FAR).all()
-    assert (low + width >= FAR).all()
+    assert (low <= -REACH).all()
+    assert (low + width >= REACH).all()
     low, width = noise_box(20.0 * X)
     np.testing.assert_allclose(low, 20.0 * (X.min(axis=0) - 0.1 * np.ptp(X, axis=0)))
     np.testing.assert_allclose(width, 20.0 * 1.2 * np.ptp(X, axis=0))

@@ -210,7 +210,7 @@ def fit(
         typer.Option(
             "--noise/--no-noise",
             help="Whether rows may be outside every cluster: label -1 [default: if some lie far "
-            "out]",
+            "from all others]",
         ),
     ] = None,
     separator: Separator = None,

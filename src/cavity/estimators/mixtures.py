@@ -104,8 +104,8 @@ class StudentTMixture(RowMixture):
     noise : bool or "auto"
         Whether rows may be outside every cluster, uniform over a box around the data, with a share
         that has a Beta(1, 19) prior. Their label is -1. With ``"auto"`` they may if at least two
-        rows, and one in a hundred, have a value more than five robust standard deviations from
-        its column's median; not under ``"ep"`` and ``"parallel"``.
+        rows, and one in fifty, lie far from all others (the guide has how far); not under
+        ``"ep"`` and ``"parallel"``.
     collapse_options : dict, optional
         For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
         ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site

@@ -9,18 +9,22 @@ import numpy as np
 from cavity.core.progress import say
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.kept import NOISE
+from cavity.estimators.start import neighbour_distances
 from cavity.models.table_predictive import Rows
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 
 # How much wider than the data what noise is uniform over is.
 WIDER = 1.2
-# Robust standard deviations from a column's median, beyond which a value lies far out. Noise
-# reaches at least that far: over the bare range of clean data it would be next to a cluster.
-FAR = 5.0
-# With "auto" there is noise if so many rows lie far out, and this share of all.
+# Noise reaches so many robust standard deviations from each column's median, at the least: over the
+# bare range of clean data it would be next to a cluster.
+REACH = 5.0
+# With "auto" there is noise if so many rows lie alone, and this share of all. A row does if its
+# distance to its neighbours, as a logarithm, is so many robust deviations above the median.
 AUTO = "auto"
-LEAST_FAR, LEAST_SHARE = 2, 0.01
+LEAST_ALONE, LEAST_SHARE, ALONE = 2, 0.02, 4.0
+# Rows that are looked at, evenly spread.
+LOOKED_AT = 5_000
 NOISE_WORDS = "noise: outside every cluster (label -1)"
 
 
@@ -35,47 +39,55 @@ def asks_for_noise(noise: bool | str) -> bool:
     return noise != AUTO and bool(noise)
 
 
-def rows_far_out(X: np.ndarray, standard: np.ndarray) -> np.ndarray:
-    """Which rows have a value far out, in a column whose quartiles differ.
+def rows_alone(standard: np.ndarray) -> np.ndarray:
+    """Which rows lie far from all others, as rows of the same groups do not.
+
+    Heavy tails and skewed columns thin out by and by, and leave few rows alone; rows that belong
+    to nothing lie where there is nobody.
 
     Parameters
     ----------
-    X : array of shape (n, d)
-        Rows as given; NaN where a value is missing.
     standard : array of shape (n, d)
-        The same in robust standard deviations from each column's median.
+        Rows without gaps, in robust standard deviations.
 
     Examples
     --------
-    >>> X = np.append(np.arange(10.0), 100.0)[:, None]
-    >>> np.flatnonzero(rows_far_out(X, (X - 5.0) / 3.7))
-    array([10])
+    >>> rng = np.random.default_rng(0)
+    >>> rows = np.vstack([rng.standard_normal((100, 2)), [[9.0, 9.0], [-9.0, 9.0]]])
+    >>> np.flatnonzero(rows_alone(rows))
+    array([100, 101])
     """
-    low, high = np.nanquantile(X, [0.25, 0.75], axis=0)
-    return ((np.abs(standard) > FAR) & (high > low)).any(axis=1)
+    distance = neighbour_distances(standard)
+    low, middle, high = np.quantile(distance, [0.25, 0.5, 0.75])
+    # Of rows that repeat each other distances tell nothing.
+    if not 0.0 < low < high:
+        return np.zeros(len(standard), dtype=bool)
+    spread = np.log(high / low) / 1.349
+    return np.log(np.maximum(distance, low) / middle) > ALONE * spread
 
 
-def is_noisy(noise: bool | str, X: np.ndarray, standard: np.ndarray) -> bool:
-    """Whether rows may be outside every cluster: as set, or by how many lie far out."""
+def is_noisy(noise: bool | str, standard: np.ndarray) -> bool:
+    """Whether rows may be outside every cluster: as set, or by how many lie alone."""
     if isinstance(noise, bool | np.bool_):
         return bool(noise)
-    n_far = int(rows_far_out(X, standard).sum())
-    return n_far >= max(LEAST_FAR, LEAST_SHARE * len(X))
+    every = -(-len(standard) // LOOKED_AT)
+    alone = rows_alone(standard[::every])
+    return int(alone.sum()) >= max(LEAST_ALONE, LEAST_SHARE * alone.size)
 
 
 def tell_of_noise(noise: bool | str, noisy: bool) -> None:
     """Say so where data, and not the user, have decided that rows may be noise."""
     if noisy and noise == AUTO:
         say(
-            "Some rows lie far out, so that rows may be outside every cluster (label -1); with "
-            "noise=False each is given to one."
+            "Some rows lie far from all others, so that rows may be outside every cluster (label "
+            "-1); with noise=False each is given to one."
         )
 
 
 def noise_box(seen: np.ndarray) -> np.ndarray:
     """Lower ends and widths of the box that noise lies in, for data in the model's units.
 
-    It is that of the data, a fifth wider, and reaches at least `FAR` to either side.
+    It is that of the data, a fifth wider, and reaches at least `REACH` to either side.
 
     Examples
     --------
@@ -84,7 +96,7 @@ def noise_box(seen: np.ndarray) -> np.ndarray:
     """
     low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
     margin = 0.5 * (WIDER - 1.0) * (high - low)
-    low, high = np.minimum(low - margin, -FAR), np.maximum(high + margin, FAR)
+    low, high = np.minimum(low - margin, -REACH), np.maximum(high + margin, REACH)
     return np.vstack([low, high - low])
 
 
@@ -251,7 +263,7 @@ __all__ = [
     "check_noise",
     "is_noisy",
     "noise_box",
-    "rows_far_out",
+    "rows_alone",
     "tell_of_noise",
     "without_leftovers",
 ]

@@ -81,10 +81,10 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             return structured_problem(self, standard, self._n_held, *self._tails(), rows, n_factors)
         return self._problem(standard, self._cluster_prior(seen.shape[1]), rows)
 
-    def _has_noise(self, X: np.ndarray, standard: np.ndarray) -> bool:
+    def _has_noise(self, standard: np.ndarray) -> bool:
         """Whether rows may be noise; not by itself where the collapse has no way with it."""
         able = self.collapse != "ep"
-        return (able or self.noise != AUTO) and is_noisy(self.noise, X, standard)
+        return (able or self.noise != AUTO) and is_noisy(self.noise, standard)
 
     def _tails(self) -> tuple[float | None, str | None]:
         """Degrees of freedom, or where they start, and how they are learned; Gaussian without."""
@@ -236,7 +236,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         refuse_empty_columns(X, names)
         units = ColumnUnits(*robust_standardiser(weighted_rows(X, weight), names))
         standard = units.standardise(X)
-        noisy = self._has_noise(X, standard)
+        noisy = self._has_noise(filled(standard))
         problem = self._own_problem(within_steps(standard), weight, noisy)
         if problem.rows is not None:
             refuse_uneven(self.collapse)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # with a cluster of outliers is slow to give it up.
 FITTED_ROWS = 5_000
 LONELY = 0.1
+NEIGHBOUR = 5
 STARTS = ("dispersed", "k-means++", "random")
 # Short runs of each chain, and rows beyond which there is but one; about what they may cost
 # altogether, in numbers read per sweep.
@@ -136,13 +137,23 @@ def lonely(X: np.ndarray) -> np.ndarray:
     >>> np.flatnonzero(lonely(np.append(np.arange(19.0), 100.0)[:, None]))[-1]
     np.int64(19)
     """
+    out = np.zeros(len(X), dtype=bool)
+    n_lonely = int(LONELY * len(X))
+    if n_lonely:
+        out[np.argsort(neighbour_distances(X), kind="stable")[len(X) - n_lonely :]] = True
+    return out
+
+
+def neighbour_distances(X: np.ndarray) -> np.ndarray:
+    """Distance of each row to its fifth nearest neighbour, or the farthest of fewer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> neighbour_distances(np.array([[0.0], [1.0], [5.0]]))
+    array([5., 4., 5.])
+    """
     from sklearn.neighbors import NearestNeighbors
 
-    n_lonely = int(LONELY * len(X))
-    if n_lonely == 0:
-        return np.zeros(len(X), dtype=bool)
-    neighbours = NearestNeighbors(n_neighbors=min(6, len(X))).fit(X)
-    distance = neighbours.kneighbors(X)[0][:, -1]
-    out = np.zeros(len(X), dtype=bool)
-    out[np.argsort(distance, kind="stable")[len(X) - n_lonely :]] = True
-    return out
+    neighbours = NearestNeighbors(n_neighbors=min(NEIGHBOUR + 1, len(X))).fit(X)
+    return neighbours.kneighbors(X)[0][:, -1]

@@ -266,19 +266,19 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         self, cells: Cells, standard: np.ndarray, columns: list[Column]
     ) -> TableNoise | None:
         """What rows outside every cluster are; None if there can be none."""
-        if not self._has_noise(cells, columns, standard):
+        if not self._has_noise(columns, filled(standard)):
             return None
         return TableNoise.of(standard, cells.counts, levels_of(columns))
 
-    def _has_noise(self, cells: Cells, columns: list[Column], standard: np.ndarray) -> bool:
-        """Whether rows may be noise; by itself only by measurements that lie far out."""
+    def _has_noise(self, columns: list[Column], standard: np.ndarray) -> bool:
+        """Whether rows may be noise; by itself only by measurements far from all others."""
         if self.noise == AUTO and (
             not standard.shape[1]
             or self.collapse == "ep"
             or any(column.kind == OVERDISPERSED for column in columns)
         ):
             return False
-        return is_noisy(self.noise, cells.continuous, standard)
+        return is_noisy(self.noise, standard)
 
     def _problem(
         self,
