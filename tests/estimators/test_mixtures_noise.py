@@ -130,6 +130,15 @@ def test_files_page_and_leave_one_out(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     page = fitted.report(tmp_path / "page.html", X).read_text(encoding="utf-8")
     assert "outside every cluster" in page
+    assert "puts 80 rows in 2 clusters, of 40 and 40. 6 rows lie outside every cluster" in page
+    view = fitted.posterior_.view()
+    assert (view.n_clusters, view.n_proper, view.noise) == (3, 2, 2)
+    assert view.cluster_name(2) == "noise"
+    np.testing.assert_array_equal(view.looks, fitted.labels_)
+    legend = fitted.posterior_.plot_clusters(X).get_legend().get_texts()
+    assert "noise  (6)" in [text.get_text() for text in legend]
+    # Another partition may have no cluster that is noise.
+    assert fitted.posterior_.view(np.zeros(86, dtype=int)).noise is None
     total = getattr(fitted.loo(X), "elpd_loo", 0.0)
     assert np.isfinite(total)
     assert fitted.distinguishing()[-1] == "noise: outside every cluster (label -1)"

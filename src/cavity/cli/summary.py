@@ -96,9 +96,15 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     head = ["cluster", plural(noun, 2), "share", "certainty"]
     rows = [head + (["what sets it apart"] if features else [])]
     for k in range(min(len(size), MAX_CLUSTERS)):
-        row = [str(k), f"{size[k]:,}", f"{size[k] / len(labels):.0%}", f"{certain[k]:.2f}"]
+        row = [
+            view.cluster_name(k),
+            f"{size[k]:,}",
+            f"{size[k] / len(labels):.0%}",
+            f"{certain[k]:.2f}",
+        ]
         rows.append(row + ([features[k]] if features else []))
-    lines = [f"{len(size)} {plural('cluster', len(size))} {_number_words(view)}", ""]
+    n = view.n_proper
+    lines = [f"{n} {plural('cluster', n)} {_number_words(view)}", ""]
     lines += format_table(rows, {0, 1, 2, 3})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
@@ -135,9 +141,9 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
         rows.append(
             [
                 _name(p, i),
-                str(view.labels[i]),
+                view.cluster_name(view.labels[i]),
                 f"{view.probability[i]:.2f}",
-                "-" if other < 0 else str(other),
+                "-" if other < 0 else view.cluster_name(other),
                 "-" if other < 0 else f"{view.alternative_probability[i]:.2f}",
             ]
         )
@@ -152,8 +158,9 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
 def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
     if tail is None:
         return ""
-    # Under the model about one row of a data set lies this far out.
-    chosen = np.flatnonzero(tail < 1.0 / len(tail))
+    # Under the model about one row of a data set lies this far out. Noise has been told of.
+    view = p.view(labels)
+    chosen = np.flatnonzero((tail < 1.0 / len(tail)) & (view.looks >= 0))
     if not len(chosen):
         return f"No {noun} lies unusually far from its cluster."
     order = chosen[np.argsort(tail[chosen], kind="stable")]

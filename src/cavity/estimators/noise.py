@@ -12,7 +12,7 @@ from cavity.estimators.kept import NOISE
 from cavity.estimators.start import neighbour_distances
 from cavity.models.table_predictive import Rows
 from cavity.posterior.partition import Partition
-from cavity.posterior.posterior import Posterior
+from cavity.posterior.view import outside_probability
 
 # How much wider than the data what noise is uniform over is.
 WIDER = 1.2
@@ -180,7 +180,7 @@ class NoiseAnswers(Fitted):
         posterior = self.posterior_
         if not posterior.record.noise:
             return partition
-        outside = noise_probabilities(posterior) > 0.5
+        outside = outside_probability(posterior) > 0.5
         labels = without_leftovers(partition.labels, outside, posterior.flat_labels)
         labels = np.unique(labels[~outside], return_inverse=True)[1].reshape(-1)
         out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
@@ -191,7 +191,7 @@ class NoiseAnswers(Fitted):
         """Labels of -1 for noise, and its probabilities."""
         self._noisy = bool(self.posterior_.record.noise)
         if self._noisy:
-            self.noise_probability_ = noise_probabilities(self.posterior_)
+            self.noise_probability_ = outside_probability(self.posterior_)
             outside = self.noise_probability_ > 0.5
             self.labels_ = np.where(outside, NOISE, self.labels_)
             self.n_clusters_ -= int(outside.any())
@@ -249,11 +249,6 @@ def without_leftovers(labels: np.ndarray, outside: np.ndarray, draws: np.ndarray
         shares = [together[(labels == k) & ~outside].mean() for k in clusters]
         out[i] = clusters[int(np.argmax(shares))]
     return out
-
-
-def noise_probabilities(posterior: Posterior) -> np.ndarray:
-    """Probability of each row that it is noise, whose slot is the first."""
-    return (posterior.flat_labels == 0).mean(axis=0)
 
 
 __all__ = [

@@ -42,6 +42,6 @@ class StandardMoves(Move):
     kinds = ("exchange", "reshuffle", "split_merge", "pinch")
     shares = (0.25, 0.1, 1.2, 0.2)
     worth = (1.0, 0.1, 1.0, 1.0)
-    many = 6.0
+    many = 12.0
     least_cost = (0.05, 0.05, 0.05, 0.0)
     kernel = staticmethod(_all)

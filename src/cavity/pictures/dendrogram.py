@@ -66,12 +66,12 @@ def draw_dendrogram(
     """
     from matplotlib.collections import LineCollection
 
-    labels = view.labels[leaves]
-    order, segments, owners = _tree(similarity, labels)
-    colours = [style.MUTED if k < 0 else style.cluster_colour(k) for k in owners]
+    order, segments, owners = _tree(similarity, view.labels[leaves])
+    looks = view.looks[leaves]
+    colours = [style.MUTED if k < 0 or k == view.noise else style.cluster_colour(k) for k in owners]
     ax.add_collection(LineCollection(list(segments), colors=colours, linewidths=0.9, gid="tree"))
     place = 5.0 + 10.0 * np.arange(len(order))
-    for k, where in style.looks(labels[order]):
+    for k, where in style.looks(looks[order]):
         ax.plot(
             place[where],
             np.full(len(where), -0.025),

@@ -26,9 +26,9 @@ def cluster_entries(view: Clusters) -> list[Any]:
     listed = min(view.n_clusters, LEGEND_MAX)
     handles = [
         entry(
-            f"{k}  ({view.sizes[k]:,})",
-            marker=style.cluster_marker(k),
-            color=style.cluster_colour(k),
+            f"{view.cluster_name(k)}  ({view.sizes[k]:,})",
+            marker=style.cluster_marker(-1 if k == view.noise else k),
+            color=style.cluster_colour(-1 if k == view.noise else k),
             markeredgewidth=0,
         )
         for k in range(listed)

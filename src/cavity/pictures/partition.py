@@ -54,7 +54,7 @@ def draw_similarity(view: Clusters, picture: np.ndarray, ax: Axes) -> Axes:
         ax.spines[side].set_visible(False)
     ax.set_xlabel(f"{view.noun}, by cluster")
     ax.set_ylabel("cluster")
-    _name_clusters(ax, bounds, "y")
+    _name_clusters(ax, view, bounds, "y")
     style.whole_numbers(ax, "x", 5)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     bar.set_label("probability of sharing a cluster", fontsize=style.BODY, color=style.INK)
@@ -90,8 +90,8 @@ def _mark_blocks(ax: Axes, bounds: np.ndarray) -> None:
     )
 
 
-def _name_clusters(ax: Axes, bounds: np.ndarray, axis: str) -> None:
-    """Write the clusters' numbers along an axis, as many as have room."""
+def _name_clusters(ax: Axes, view: Clusters, bounds: np.ndarray, axis: str) -> None:
+    """Write the clusters' names along an axis, as many as have room."""
     box = ax.get_window_extent()
     inches = (box.width if axis == "x" else box.height) / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     pitch = LABEL_INCHES[axis] / max(inches, 0.1) * bounds[-1]
@@ -100,7 +100,7 @@ def _name_clusters(ax: Axes, bounds: np.ndarray, axis: str) -> None:
     for k, middle in enumerate(middles):
         if not chosen or middle - middles[chosen[-1]] >= pitch:
             chosen.append(k)
-    ticks, names = middles[chosen], [str(k) for k in chosen]
+    ticks, names = middles[chosen], [view.cluster_name(k) for k in chosen]
     if axis == "x":
         ax.set_xticks(ticks, names)
     else:
@@ -218,7 +218,7 @@ def draw_certainty(view: Clusters, ax: Axes) -> Axes:
             heights,
             edges,
             fill=True,
-            color=style.cluster_colour(k),
+            color=style.cluster_colour(-1 if k == view.noise else k),
             linewidth=0,
             rasterized=n > MANY,
         )
@@ -226,7 +226,7 @@ def draw_certainty(view: Clusters, ax: Axes) -> Axes:
     if view.n_clusters <= BLOCKS_MAX:
         ax.vlines(bounds, 0.0, 1.0, color="white", linewidth=0.8)
     style.dress(ax, grid="y")
-    _name_clusters(ax, bounds, "x")
+    _name_clusters(ax, view, bounds, "x")
     ax.set_xlim(0, n)
     ax.set_ylim(0.0, 1.1)
     ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])

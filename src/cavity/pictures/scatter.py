@@ -111,7 +111,7 @@ def _scatter(
     inside = (x >= x_low) & (x <= x_high) & (y >= y_low) & (y <= y_high)
     alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
     drawn = shown[inside[shown]]
-    for k, where in style.looks(view.labels[drawn]):
+    for k, where in style.looks(view.looks[drawn]):
         members = drawn[where]
         ax.scatter(
             x[members],
@@ -171,7 +171,7 @@ def _draw_outside(ax: Axes, view: Clusters, outside: np.ndarray, x: tuple, y: tu
                 at_x[chosen],
                 at_y[chosen],
                 s=26,
-                c=[style.cluster_colour(int(k)) for k in view.labels[outside[chosen]]],
+                c=[style.cluster_colour(int(k)) for k in view.looks[outside[chosen]]],
                 marker=marker,
                 edgecolors=style.INK,
                 linewidths=0.5,
@@ -299,7 +299,7 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
     else:
         edges = low + max(abs(low), 1.0) * np.array([-0.5, 0.5]) * 0.1
     base = np.zeros(len(edges) - 1)
-    for k, where in style.looks(view.labels):
+    for k, where in style.looks(view.looks):
         count = np.histogram(x[where][inside[where]], edges)[0]
         ax.stairs(
             base + count,
@@ -317,7 +317,7 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
     shown = shown[inside[shown]]
     spread = np.random.default_rng(0).uniform(-0.16, -0.05, view.n) * top
     alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
-    for k, where in style.looks(view.labels[shown]):
+    for k, where in style.looks(view.looks[shown]):
         members = shown[where]
         ax.scatter(
             x[members],

@@ -25,6 +25,7 @@ LINES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 
 INK = "#222222"
 MUTED = "#666666"
+NOISE_COLOUR = "#8C8C8C"
 RING = "#111111"
 SMALL = 8.0
 BODY = 9.0
@@ -32,14 +33,14 @@ TITLE = 10.0
 
 
 def cluster_colour(k: int) -> str:
-    """Colour of cluster `k`.
+    """Colour of cluster `k`; grey for noise, -1.
 
     Examples
     --------
-    >>> cluster_colour(0), cluster_colour(8)
-    ('#0072B2', '#0072B2')
+    >>> cluster_colour(0), cluster_colour(8), cluster_colour(-1)
+    ('#0072B2', '#0072B2', '#8C8C8C')
     """
-    return COLOURS[k % len(COLOURS)]
+    return NOISE_COLOUR if k < 0 else COLOURS[k % len(COLOURS)]
 
 
 def cluster_marker(k: int) -> str:
@@ -50,11 +51,13 @@ def cluster_marker(k: int) -> str:
     >>> cluster_marker(0), cluster_marker(8)
     ('o', 's')
     """
-    return MARKERS[k // len(COLOURS) % len(MARKERS)]
+    return MARKERS[max(k, 0) // len(COLOURS) % len(MARKERS)]
 
 
 def looks(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Each cluster with the positions of its members; clusters that look the same come together.
+
+    Noise, -1, looks like no cluster.
 
     There are 96 looks: thousands of clusters are drawn in 96 steps, not thousands.
 
@@ -63,7 +66,7 @@ def looks(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     >>> [(k, where.tolist()) for k, where in looks(np.array([1, 0, 97]))]
     [(0, [1]), (1, [0, 2])]
     """
-    look = labels % (len(COLOURS) * len(MARKERS))
+    look = np.where(labels < 0, labels, labels % (len(COLOURS) * len(MARKERS)))
     for k in np.unique(look):
         yield int(k), np.flatnonzero(look == k)
 

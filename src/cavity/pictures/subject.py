@@ -27,6 +27,17 @@ class Clusters(Protocol):
         """Number of clusters."""
 
     @property
+    def looks(self) -> np.ndarray:
+        """What each observation looks like: its cluster, -1 outside every cluster."""
+
+    def cluster_name(self, k: int) -> str:
+        """What a cluster is called: its number, or noise."""
+
+    @property
+    def noise(self) -> int | None:
+        """The cluster that is noise, if one is."""
+
+    @property
     def certainty(self) -> np.ndarray:
         """Probability that each observation shares its cluster with another member."""
 

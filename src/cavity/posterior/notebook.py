@@ -73,7 +73,7 @@ def posterior_html(p: Posterior) -> str:
     shown = table.head(ROWS_MAX)[["size", "share", "certainty", "presence"]]
     view = p.view()
     parts.append(
-        f"<p>{count(len(table), 'cluster')} (how many? {escape(number_words(view))}), "
+        f"<p>{count(view.n_proper, 'cluster')} (how many? {escape(number_words(view))}), "
         f"{count(len(view.in_doubt), noun)} in doubt</p>{_table(shown)}"
     )
     if len(table) > ROWS_MAX:

@@ -149,9 +149,9 @@ class Plots:
         from cavity.pictures.partition import draw_n_clusters
 
         posterior = cast("Posterior", self)
-        n_estimate = int(posterior._estimate(partition).max()) + 1
+        view = posterior.view(partition)
         ax = style.one_axes(ax, 5.0, 3.2)
-        return draw_n_clusters(posterior.n_clusters_posterior(), n_estimate, ax)
+        return draw_n_clusters(view.number, view.n_proper, ax)
 
     def plot_certainty(
         self, partition: Any = None, *, threshold: float = THRESHOLD, ax: Any = None

@@ -21,6 +21,11 @@ EXACT_MAX = 1_000
 CELLS = 800
 
 
+def outside_probability(posterior: Posterior) -> np.ndarray:
+    """Probability of each observation that it is noise, whose slot is the first."""
+    return (posterior.flat_labels == 0).mean(axis=0)
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What the draws say of a partition, computed once; `Posterior.view` makes and keeps it.
@@ -95,6 +100,34 @@ class View:
     def n_clusters(self) -> int:
         """Number of clusters of the partition."""
         return len(self.sizes)
+
+    @cached_property
+    def noise(self) -> int | None:
+        """The cluster that is noise, the observations outside every cluster; None without."""
+        if not self.posterior.record.noise:
+            return None
+        outside = outside_probability(self.posterior) > 0.5
+        held = np.unique(self.labels[outside])
+        apart = held.size == 1 and not np.any(self.labels[~outside] == held[0])
+        return int(held[0]) if apart else None
+
+    @property
+    def n_proper(self) -> int:
+        """Number of clusters, noise not counted."""
+        return self.n_clusters - (self.noise is not None)
+
+    def cluster_name(self, k: int) -> str:
+        """What a cluster is called: its number, or noise."""
+        return "noise" if k == self.noise else str(k)
+
+    @cached_property
+    def looks(self) -> np.ndarray:
+        """What each observation looks like in pictures: its cluster, -1 for noise."""
+        return (
+            self.labels
+            if self.noise is None
+            else np.where(self.labels == self.noise, -1, self.labels)
+        )
 
     @cached_property
     def number(self) -> pd.Series:

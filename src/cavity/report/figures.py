@@ -50,7 +50,7 @@ def data(view: View, table: Table) -> str:
         "the fainter a point, the less certain its place. Points in doubt are ringed."
     )
     alt = (
-        f"{shows}; {count(view.n, view.noun)} in {count(view.n_clusters, 'cluster')}, "
+        f"{shows}; {count(view.n, view.noun)} in {count(view.n_proper, 'cluster')}, "
         f"{len(view.in_doubt):,} in doubt."
     )
     narrow = _draw(6.0 if kind == "pairs" else PHONE, "below")
@@ -86,7 +86,7 @@ def similarity(view: View) -> str:
     return picture(
         figure,
         f"Similarity matrix of {count(view.n, view.noun)}, "
-        f"{count(view.n_clusters, 'cluster')} along its diagonal.",
+        f"{count(view.n_proper, 'cluster')} along its diagonal.",
         f"How often each two {plural(view.noun)} share a cluster. Outlined are the clusters of "
         "the point estimate; dark off the diagonal means that two of them are sometimes one, pale "
         "within a block that it sometimes falls apart.",
@@ -123,7 +123,7 @@ def number(view: View) -> str:
 
     figure = style.page_figure(5.0, 4.0)
     likely = view.number
-    draw_n_clusters(likely, view.n_clusters, figure.subplots())
+    draw_n_clusters(likely, view.n_proper, figure.subplots())
     return picture(
         figure,
         f"Posterior of the number of clusters; most probable {likely.idxmax()} "

@@ -127,7 +127,8 @@ def _check_own(
     values = np.asarray(tail, float)
     if values.shape != (view.n,):
         raise ValueError(f"tail has shape {values.shape} for {count(view.n, view.noun)}")
-    return features, values
+    # Of those outside every cluster the page tells apart.
+    return features, np.where(view.looks < 0, 1.0, values)
 
 
 def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:

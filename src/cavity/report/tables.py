@@ -43,9 +43,15 @@ def _cut(shown: int, total: int, what: str) -> str:
     return "" if shown == total else f" The first {shown:,} of {total:,} {what} are shown."
 
 
-def _cluster_names(shown: int) -> Column:
-    cells = [f"{swatch(k)}{k}" for k in range(shown)]
+def _cluster_names(view: View, shown: int) -> Column:
+    cells = [f"{swatch(-1 if k == view.noise else k)}{view.cluster_name(k)}" for k in range(shown)]
     return Column("cluster", cells, list(range(shown)), markup=True)
+
+
+def _own_clusters(view: View, positions: np.ndarray) -> Column:
+    """The cluster of each observation."""
+    own = view.labels[positions].tolist()
+    return Column("cluster", [view.cluster_name(k) for k in own], own)
 
 
 def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
@@ -61,7 +67,7 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
         )
     ]
     columns = [
-        _cluster_names(shown),
+        _cluster_names(view, shown),
         numeric("size", frame["size"], f"{plural(view.noun)} in the point estimate"),
         numeric("share", frame["share"], form=lambda v: f"{v:.1%}"),
         Column(
@@ -134,10 +140,12 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
             continue
         which = f"{name}, its diagonal" if len(shape) == 2 else name
         caption = f"Parameter “{which}”: posterior mean and 95% interval in each cluster."
-        tables.append(table(f"parameter-{len(tables)}", caption, [_cluster_names(shown), *columns]))
+        tables.append(
+            table(f"parameter-{len(tables)}", caption, [_cluster_names(view, shown), *columns])
+        )
     if scalars:
         caption = "Posterior mean and 95% interval in each cluster."
-        tables.insert(0, table("parameters", caption, [_cluster_names(shown), *scalars]))
+        tables.insert(0, table("parameters", caption, [_cluster_names(view, shown), *scalars]))
     return tables
 
 
@@ -164,7 +172,7 @@ def typical_table(view: View, data: Table) -> str:
     caption = "Typical values: the median of each column among a cluster's members." + _cut(
         chosen, len(data.names), "columns"
     )
-    return table("typical", caption, [_cluster_names(shown), *columns])
+    return table("typical", caption, [_cluster_names(view, shown), *columns])
 
 
 def _alternatives(view: View, positions: np.ndarray) -> list[str]:
@@ -175,7 +183,7 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
         values, counts = np.unique(column, return_counts=True)
         shares = counts / len(column)
         found = [
-            ("elsewhere" if k < 0 else str(k), share)
+            ("elsewhere" if k < 0 else view.cluster_name(k), share)
             for k, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1])
             if k != view.labels[position] and share >= _OTHERS_MIN
         ]
@@ -194,7 +202,7 @@ def doubtful_table(view: View) -> str:
             [view.name(int(i)) for i in chosen],
             chosen.tolist() if row_numbers else None,
         ),
-        numeric("cluster", view.labels[chosen]),
+        _own_clusters(view, chosen),
         numeric(
             "probability",
             view.probability[chosen],
@@ -233,7 +241,7 @@ def unusual_table(view: View, tail: np.ndarray) -> str:
             [view.name(int(i)) for i in chosen],
             chosen.tolist() if row_numbers else None,
         ),
-        numeric("cluster", view.labels[chosen]),
+        _own_clusters(view, chosen),
         numeric(
             "tail probability",
             tail[chosen],

@@ -20,8 +20,14 @@ _NAMED = 3
 
 def sizes_sentence(view: View) -> str:
     """Tell how many clusters there are, and how large."""
-    sizes = view.sizes
+    sizes = view.sizes if view.noise is None else np.delete(view.sizes, view.noise)
     start = f"The best single answer puts the {count(view.n, view.noun)} in "
+    if view.noise is not None:
+        n_outside = int(view.sizes[view.noise])
+        verb = "lies" if n_outside == 1 else "lie"
+        tell = f" {count(n_outside, view.noun)} {verb} outside every cluster, as noise."
+        inside = f"The best single answer puts {count(view.n - n_outside, view.noun)} in "
+        return inside + _of_sizes(sizes) + "." + tell
     if view.n == 1:
         return f"There is one {view.noun}, and so one cluster."
     if view.n_clusters == 1:
@@ -30,11 +36,16 @@ def sizes_sentence(view: View) -> str:
         return (
             f"The best single answer leaves each of the {view.n:,} {plural(view.noun)} on its own."
         )
-    text = start + f"{view.n_clusters:,} clusters"
-    if view.n_clusters <= _LISTED + 1:
-        return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}."
+    return start + _of_sizes(sizes) + "."
+
+
+def _of_sizes(sizes: np.ndarray) -> str:
+    """So many clusters, and how large they are."""
+    text = count(len(sizes), "cluster")
+    if len(sizes) <= _LISTED + 1:
+        return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}"
     largest = enumerate_words([f"{s:,}" for s in sizes[:_LISTED]])
-    return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}."
+    return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}"
 
 
 def apart_words(posterior: Posterior) -> str:
@@ -58,8 +69,8 @@ def number_sentence(view: View) -> str:
     low, high = np.quantile(view.posterior.n_occupied, [0.025, 0.975], method="nearest")
     if low < high:
         text += f"; between {low} and {high} with probability 95%"
-    if view.n_clusters != best:
-        text += f". The best single answer, which weighs each one's place, has {view.n_clusters}"
+    if view.n_proper != best:
+        text += f". The best single answer, which weighs each one's place, has {view.n_proper}"
     return text + "."
 
 
@@ -80,7 +91,8 @@ def certainty_sentence(view: View) -> str:
     weakest = view.cluster_certainty
     k = int(weakest.argmin())
     if view.n_clusters > 1 and weakest[k] < mean - 0.1:
-        text += f", least so in cluster {k} ({probability(float(weakest[k]))})"
+        where = "noise" if k == view.noise else f"cluster {k}"
+        text += f", least so in {where} ({probability(float(weakest[k]))})"
     return text + "."
 
 
@@ -94,9 +106,10 @@ def doubt_sentence(view: View) -> str:
         )
     named = []
     for i in view.in_doubt[:_NAMED].tolist():
-        text = f"{view.name(i)} (cluster {view.labels[i]}"
+        own = view.labels[i]
+        text = f"{view.name(i)} ({'noise' if own == view.noise else f'cluster {own}'}"
         if view.alternative[i] >= 0:
-            text += f", or {view.alternative[i]}"
+            text += f", or {view.cluster_name(view.alternative[i])}"
         named.append(text + ")")
     share = number / view.n
     share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
