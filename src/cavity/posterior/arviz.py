@@ -138,6 +138,10 @@ def to_arviz(p: Posterior) -> Any:
     return _container(_groups(p))
 
 
+# Nats by which ties among log densities are broken.
+TIE = 1e-10
+
+
 def loo(p: Posterior, **options: Any) -> Any:
     """PSIS-LOO of the observations; see `Posterior.loo`."""
     if p.point_log_lik is None:
@@ -152,6 +156,10 @@ def loo(p: Posterior, **options: Any) -> Any:
         raise ValueError("loo needs at least two draws")
     groups = _groups(p)
     needed = {name: groups[name] for name in ("posterior", "log_likelihood")}
+    # Of an observation outside every cluster many draws say the same to the last digit, and no
+    # tail can be fitted to ties.
+    ties = TIE * np.random.default_rng(0).random(p.point_log_lik.shape)
+    needed["log_likelihood"] = needed["log_likelihood"] + ties
     # ArviZ would take the relative efficiency of the draws from every posterior variable.
     options.setdefault("reff", _relative_efficiency(p))
     return import_arviz().loo(_container(needed), var_name="observations", **options)
