@@ -126,7 +126,7 @@ PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
         pytest.param("dp", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
         pytest.param("dirichlet", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
         ("dp", PLANE, 0.03),
-        ("dp", {**PLANE, "moves": [WholeClusterMoves]}, 0.03),
+        pytest.param("dp", {**PLANE, "moves": [WholeClusterMoves]}, 0.03, marks=pytest.mark.slow),
     ],
     ids=[
         "dp",

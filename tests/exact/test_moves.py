@@ -89,7 +89,9 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
     assert result.p_value > LEVEL
 
 
-@pytest.mark.parametrize("prior", ["dirichlet", "dp", "pitman-yor", "finite"])
+@pytest.mark.parametrize(
+    "prior", ["dirichlet", "dp", pytest.param("pitman-yor", marks=pytest.mark.slow), "finite"]
+)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_all_moves_together(name, prior):
     rng = np.random.default_rng(12)

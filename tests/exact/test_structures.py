@@ -35,7 +35,7 @@ slow = pytest.mark.slow
     [
         ("diag", small.DF, True, True),
         pytest.param("tied", small.DF, True, True, marks=slow),
-        ("factor", small.DF, True, True),
+        pytest.param("factor", small.DF, True, True, marks=slow),
         pytest.param("diag", None, False, False, marks=slow),
         pytest.param("tied", None, False, True, marks=slow),
         pytest.param("factor", None, False, True, marks=slow),
