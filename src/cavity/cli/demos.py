@@ -13,8 +13,6 @@ from cavity.cli.summary import wrap
 from cavity.cli.tables import Choice
 from cavity.core.files import write_text
 
-SMALL = 5  # rows of a cluster that is more likely a fault than a cultivar
-
 
 def _prepare(out: Path) -> None:
     """Make the folder, unless it holds a run of the user's own."""
@@ -38,14 +36,14 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
             wrap(
                 f"{len(table)} wines of three cultivars with {table.shape[1]} measurements each; "
                 f"{int(truth.spoiled.sum())} rows are spoiled as in a laboratory. The cultivars "
-                "are kept aside: only the measurements are clustered, into at most four, which "
-                "leaves room for what is spoiled.",
+                "are kept aside: only the measurements are clustered, into at most three, and what "
+                "belongs to none may be outside.",
                 "",
             )
         )
-        say(f"\nThe same by hand: cavity fit {data} --id-column sample --clusters 4\n")
+        say(f"\nThe same by hand: cavity fit {data} --id-column sample --clusters 3\n")
     choice = Choice(id_column=str(table.index.name))
-    settings: dict[str, Any] = {"n_clusters": 4, "random_state": seed}
+    settings: dict[str, Any] = {"n_clusters": 3, "random_state": seed}
     code = runs.fit(
         data, out, "student-t", choice, settings, overwrite=True, quiet=quiet, demo=True
     )
@@ -143,7 +141,6 @@ def series(out: Path, seed: int, quiet: bool) -> int:
 
 
 def _verdict(labels: Any, truth: Any) -> str:
-    import numpy as np
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
 
@@ -155,7 +152,7 @@ def _verdict(labels: Any, truth: Any) -> str:
     whole = adjusted_rand_score(truth.labels, clusters)
     clean = adjusted_rand_score(truth.labels[good], clusters[good])
     far = (labels["tail_probability"] < 1 / len(labels)).to_numpy()
-    small = np.bincount(clusters)[clusters] <= SMALL
+    outside = clusters < 0
     n_bad = int(truth.spoiled.sum())
     return "\n".join(
         [
@@ -166,10 +163,10 @@ def _verdict(labels: Any, truth: Any) -> str:
             wrap(
                 f"Adjusted Rand index {whole:.2f} over all rows, {clean:.2f} over the good ones "
                 f"(1 is perfect, 0 is chance). Of the {n_bad} spoiled rows "
-                f"{int((small & truth.spoiled).sum())} are in clusters of {SMALL} rows or fewer "
-                f"(and {int((small & good).sum())} good ones), "
-                f"{int((far & ~small & truth.spoiled).sum())} more were singled out as far from "
-                f"their cluster (and {int((far & ~small & good).sum())} good ones)."
+                f"{int((outside & truth.spoiled).sum())} are outside every cluster "
+                f"(and {int((outside & good).sum())} good ones), "
+                f"{int((far & ~outside & truth.spoiled).sum())} more were singled out as far from "
+                f"their cluster (and {int((far & ~outside & good).sum())} good ones)."
             ),
         ]
     )
