@@ -134,6 +134,7 @@ def test_files_page_and_leave_one_out(fitted, tmp_path):
     view = fitted.posterior_.view()
     assert (view.n_clusters, view.n_proper, view.noise) == (3, 2, 2)
     assert view.cluster_name(2) == "noise"
+    assert fitted.posterior_.summary().index.tolist() == [0, 1, "noise"]
     np.testing.assert_array_equal(view.looks, fitted.labels_)
     legend = fitted.posterior_.plot_clusters(X).get_legend().get_texts()
     assert "noise  (6)" in [text.get_text() for text in legend]
