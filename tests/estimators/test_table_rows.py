@@ -8,6 +8,7 @@ import pytest
 
 import cavity
 from cavity import TableMixture
+from cavity.estimators.validation import robust_standardiser
 
 RUN = {"n_chains": 2, "n_warmup": 60, "n_draws": 100, "random_state": 0, "n_jobs": 1}
 TYPES = {"visits": "count"}
@@ -82,8 +83,11 @@ def test_the_density_of_noise_by_hand(fitted):
     """Far from both clusters a row's density is the share of noise over what it is uniform over."""
     row = pd.DataFrame({"size": [0.0], "colour": ["blue"], "visits": [60]})
     share = fitted.posterior_.drawn["noise_weight"].mean()
-    size = make_table()["size"].drop(3)
-    by_hand = np.log(share / (1.2 * (size.max() - size.min())) / 3.0 / 73.0)
+    size = make_table()["size"].drop(3).to_numpy()
+    (centre,), (scale,) = robust_standardiser(size[:, None], None)
+    low, high = size.min() - 0.1 * np.ptp(size), size.max() + 0.1 * np.ptp(size)
+    width = max(high, centre + 5.0 * scale) - min(low, centre - 5.0 * scale)
+    by_hand = np.log(share / width / 3.0 / 73.0)
     assert fitted.membership(row)["noise"][0] > 0.999
     assert fitted.score_samples(row)[0] == pytest.approx(by_hand, abs=0.01)
 
@@ -162,5 +166,5 @@ def test_what_cannot_be_had_together():
         mixture(feature_types=over, noise=True).check(table)
     with pytest.raises(ValueError, match="noise=True cannot be had with collapse='ep'"):
         mixture(collapse="ep", noise=True).check(table)
-    with pytest.raises(ValueError, match="noise must be True or False, not 'yes'"):
+    with pytest.raises(ValueError, match="noise must be True, False or 'auto', not 'yes'"):
         mixture(noise="yes").check(table)
