@@ -15,10 +15,15 @@ import table_cases
 
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
+from cavity.collapse.mixtures import GaussianProblem
+from cavity.collapse.registry import assemble
+from cavity.collapse.tables import TableProblem
 from cavity.core.arrays import declare
 from cavity.models.categorical import Categorical
+from cavity.models.rows import RowTraits
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
+from cavity.priors.cluster import NIWPrior
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import accumulate, evidence, evidences, observe
 
@@ -166,6 +171,27 @@ def test_permuting_rows_of_counts_and_categories_changes_nothing(monkeypatch):
     monkeypatch.setattr(table_cases, "LEVELS", (3, 2))
     turned = table_cases.CODES[:, ::-1].copy()
     assert log_evidence(NAMES, PARTITION, codes=turned) == pytest.approx(before, abs=1e-10)
+
+
+def test_permuting_measurements_changes_nothing():
+    y = np.random.default_rng(2).standard_normal((small.N, 3))
+    root = np.random.default_rng(3).standard_normal((3, 3))
+    niw = NIWPrior(np.array([0.3, -0.2, 0.1]), 0.4, 6.0, root @ root.T + np.eye(3))
+    missing = np.zeros(y.shape, dtype=bool)
+    missing[[0, 4], [1, 2]] = True
+
+    def of(order):
+        turned = NIWPrior(niw.mean[order], niw.kappa, niw.nu, niw.psi[np.ix_(order, order)])
+        rows = RowTraits(missing[:, order], np.ones(small.N))
+        part = GaussianProblem(np.ascontiguousarray(y[:, order]), turned, rows=rows)
+        driver = assemble(TableProblem((part,)), "collapsed", small.SLOTS).collapse
+        z = np.asarray(PARTITION, dtype=np.int32)
+        counts = np.bincount(z, minlength=small.SLOTS).astype(np.int64)
+        driver.start(z, counts, np.random.default_rng(0))
+        return driver.log_evidence(z, counts)
+
+    assert of([2, 0, 1]) == pytest.approx(of([0, 1, 2]), abs=1e-10)
+    assert of([1, 1, 2]) != pytest.approx(of([0, 1, 2]), abs=1e-3)
 
 
 def test_a_column_without_any_value_changes_nothing(monkeypatch):
