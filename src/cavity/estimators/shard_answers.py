@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.mixture_answers import MixtureAnswers
-from cavity.estimators.placed_files import FilePlacing
-from cavity.estimators.sharded import is_in_shards, source_of
-from cavity.scale.results import Placement
+from cavity.estimators.sharded import check_client, is_in_shards, source_of
+from cavity.models.predictive import spread_draws
+from cavity.scale.results import N_DRAWS, Placement, place_all
 
 
-class ShardAnswers(FilePlacing, MixtureAnswers):
+class ShardAnswers(MixtureAnswers):
     """Methods of a fitted mixture for data in files or on a cluster."""
 
-    def _to_place(self, X: Any, client: Any) -> Any:
-        sharded = is_in_shards(X)
-        rows = X if sharded else self._check_data(X, reset=False)
-        return source_of(rows, client, tuple(self.posterior_.record.columns), sharded)
+    def place(
+        self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS
+    ) -> list[Path]:
+        """Write each row's cluster, probabilities and log density, one Parquet file per part of X.
 
-    def _placement(self, chosen: np.ndarray, source: Any) -> Placement:
+        Rows of the fit and new ones alike. Files have the names of X's files, and their rows
+        are in the same order.
+
+        Parameters
+        ----------
+        X : path, Dask DataFrame, array or DataFrame
+            With the columns of the fit; a path is that of a Parquet file, a folder or a pattern.
+        folder : path
+            Where to write; made if it is not there.
+        client : distributed.Client, optional
+            Cluster that does it.
+        n_draws : int
+            Draws to average over, evenly spread.
+
+        Returns
+        -------
+        list of Path
+            The files, with the columns ``cluster``, ``probability`` (of that cluster),
+            ``log_density``, ``p_0``, ``p_1``, ... and ``elsewhere``; see `membership`.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, pandas as pd
+        >>> from cavity import GaussianMixture
+        >>> X = np.random.default_rng(0).standard_normal((60, 2))
+        >>> m = GaussianMixture(2, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(X)
+        >>> (path,) = m.place(X, tempfile.mkdtemp())
+        >>> pd.read_parquet(path).shape[0]
+        60
+        """
+        check_is_fitted(self)
+        check_client(client)
+        if is_in_shards(X):
+            source = source_of(X, client, tuple(self.posterior_.record.columns), True)
+        else:
+            X = self._check_data(X, reset=False)
+            source = source_of(X, client, tuple(self.posterior_.record.columns), False)
+        posterior = self.posterior_
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
         units = self._units
-        return Placement(self._packed(chosen), self.n_clusters_, units.centre, units.scale)
+        placement = Placement(self._packed(chosen), self.n_clusters_, units.centre, units.scale)
+        return place_all(source, placement, Path(folder), client)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.kept import VALUES
-from cavity.estimators.placed_files import FilePlacing
 from cavity.estimators.sharded import (
+    check_client,
     check_prior,
     fit_rows,
     is_dask_frame,
@@ -20,8 +22,9 @@ from cavity.estimators.structures import FULL
 from cavity.estimators.table_answers import TableAnswers
 from cavity.estimators.table_model import Describer, components, features_of
 from cavity.estimators.validation import check_labels
+from cavity.models.predictive import spread_draws
 from cavity.reading.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column, cells_of
-from cavity.scale.results import TablePlacement
+from cavity.scale.results import N_DRAWS, TablePlacement, place_all
 from cavity.scale.sources import ArraySource, ParquetSource, Source, parquet_source
 from cavity.scale.tables import (
     as_taken,
@@ -41,7 +44,7 @@ PARALLEL = "parallel"
 MANY = 100_000
 
 
-class TableShards(FilePlacing, TableAnswers):
+class TableShards(TableAnswers):
     """What a table has beside a fit in memory."""
 
     collapse: str
@@ -170,23 +173,53 @@ class TableShards(FilePlacing, TableAnswers):
         values = self.posterior_.summaries.get(VALUES)
         return None if values is None else frame_from(values, self._columns, self.posterior_.names)
 
-    def _to_place(self, X: Any, client: Any) -> Source:
+    def place(
+        self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS
+    ) -> list[Path]:
+        """Write each row's cluster, probabilities and log density, one Parquet file per part of X.
+
+        Rows of the fit and new ones alike. Files have the names of X's files, and their rows
+        are in the same order.
+
+        Parameters
+        ----------
+        X : path, DataFrame or array
+            With the columns of the fit; a path is that of a Parquet file, a folder or a pattern.
+            Categories that the fit has not seen are taken as missing.
+        folder : path
+            Where to write; made if it is not there.
+        client : distributed.Client, optional
+            Cluster that does it.
+        n_draws : int
+            Draws to average over, evenly spread.
+
+        Returns
+        -------
+        list of Path
+            The files, with the columns ``cluster``, ``probability`` (of that cluster),
+            ``log_density``, ``p_0``, ``p_1``, ... and ``elsewhere``; see `membership`.
+        """
+        check_is_fitted(self, "posterior_")
+        check_client(client)
         if self.noise:
             raise ValueError("With noise=True rows are placed by membership, not file by file.")
+        source: Source
         if is_in_shards(X):
             names = tuple(column.name for column in self._columns)
-            return as_taken(self._files(X, names), self._columns)
-        cells = cells_of(self._frame(X, reset=False), self._columns)
-        _refuse_gaps(cells, self._columns)
-        return ArraySource(
-            numbers_of(cells), names_in_order(self._columns), False, shape_of(self._columns)
-        )
-
-    def _placement(self, chosen: np.ndarray, source: Any) -> TablePlacement:
+            source = as_taken(self._files(X, names), self._columns)
+        else:
+            cells = cells_of(self._frame(X, reset=False), self._columns)
+            _refuse_gaps(cells, self._columns)
+            source = ArraySource(
+                numbers_of(cells), names_in_order(self._columns), False, shape_of(self._columns)
+            )
+        posterior = self.posterior_
+        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
         units = self._units
-        return TablePlacement(
+        placement = TablePlacement(
             self._packed(chosen), self.n_clusters_, units.centre, units.scale, source.shape
         )
+        return place_all(source, placement, Path(folder), client)
 
 
 def _refuse_gaps(cells: Cells, columns: list[Column]) -> None:
