@@ -75,7 +75,8 @@ class StructuredProblem:
     @cached_property
     def marks(self) -> RowMarks:
         """What is known of the rows, for all chains."""
-        return row_marks(*self.y.shape, self.rows)
+        n, d = self.y.shape
+        return row_marks(n, d, self.rows)
 
 
 def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
