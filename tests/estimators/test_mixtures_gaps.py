@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture
+from cavity.datasets import make_student_t
 from cavity.estimators.coarse_columns import coarse_columns
 from cavity.estimators.gaps import filled
 from cavity.estimators.recording import recording_steps, within_steps
@@ -213,9 +214,7 @@ def test_coverage_of_the_intervals():
     inside, total = 0, 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        X, _ = cavity.datasets.make_student_t(
-            200, 3, 4, df=5.0, separation="medium", random_state=seed
-        )
+        X, _ = make_student_t(200, 3, 4, df=5.0, separation="medium", random_state=seed)
         G = X.copy()
         G[rng.random(X.shape) < 0.2] = np.nan
         G[np.isnan(G).all(axis=1), 0] = 0.0
