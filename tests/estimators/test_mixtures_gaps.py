@@ -208,8 +208,8 @@ def test_two_in_a_row_are_the_same_for_any_number_of_threads():
 def test_coverage_of_the_intervals():
     """Data of the model, a fifth of the cells taken out: 90 % intervals hold 87 to 93 % of them.
 
-    Some 9,600 cells over 20 seeds, dependent within a data set: the share of a right method has a
-    standard error of about .005, so that a false alarm is one in ten million.
+    Some 3,200 cells over 20 seeds, dependent within a data set: the share of a right method has a
+    standard error of about .007, so that a false alarm is one in fifty thousand.
     """
     inside, total = 0, 0
     for seed in range(20):
