@@ -85,18 +85,28 @@ def _(covariance, mean, rows, i, j):
         e = (rows.y[i, c] - load8(mean[c], j)) * load8(covariance.root[c], j)
         store8(rows.room[c], 0, e)
         total = total + e * e
-    for f in range(covariance.scaled.shape[0]):
-        # Two sums side by side: one would wait for itself.
-        a = splat8(0.0)
-        b = splat8(0.0)
-        project = covariance.project[f]
+    # Sums side by side, of two factors and of even and odd columns: one would wait for itself.
+    n_factors = covariance.scaled.shape[0]
+    for f in range(0, n_factors, 2):
+        first = covariance.project[f]
+        second = covariance.project[min(f + 1, n_factors - 1)]
+        a, b = splat8(0.0), splat8(0.0)
+        p, q = splat8(0.0), splat8(0.0)
         for c in range(0, d - 1, 2):
-            a = a + load8(project[c], j) * load8(rows.room[c], 0)
-            b = b + load8(project[c + 1], j) * load8(rows.room[c + 1], 0)
+            even, odd = load8(rows.room[c], 0), load8(rows.room[c + 1], 0)
+            a = a + load8(first[c], j) * even
+            b = b + load8(first[c + 1], j) * odd
+            p = p + load8(second[c], j) * even
+            q = q + load8(second[c + 1], j) * odd
         if d % 2 == 1:
-            a = a + load8(project[d - 1], j) * load8(rows.room[d - 1], 0)
+            even = load8(rows.room[d - 1], 0)
+            a = a + load8(first[d - 1], j) * even
+            p = p + load8(second[d - 1], j) * even
         a = a + b
+        p = p + q
         total = total - a * a
+        if f + 1 < n_factors:
+            total = total - p * p
     return total, load8(covariance.half_log_det, j)
 
 
