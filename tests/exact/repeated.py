@@ -84,3 +84,18 @@ def noisy_labels(sampler, prior, n_sweeps, rng):
             inside = row > 0
             row[inside] = 1 + enumeration.canonical(row[inside])
     return labels
+
+
+# Labels that are known of three of the rows.
+KNOWN = np.array([0, -1, 1, -1, -1, 1])
+
+
+def allowed(exact, names_count):
+    """The posterior given the known labels."""
+    together = exact.states[:, 2] == exact.states[:, 5]
+    apart = exact.states[:, 0] != exact.states[:, 2]
+    keep = together & apart
+    if names_count:
+        keep &= (exact.states[:, 0] == 0) & (exact.states[:, 2] == 1)
+    p = exact.probability[keep]
+    return enumeration.Exact(exact.states[keep], p / p.sum(), exact.labelled)

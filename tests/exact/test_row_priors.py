@@ -114,20 +114,6 @@ def test_weights_below_one_are_powers_of_the_likelihood():
 
 # --------------------------------------------------------------------------- known labels
 
-KNOWN = np.array([0, -1, 1, -1, -1, 1])
-
-
-def allowed(exact, names_count):
-    """The posterior given the known labels."""
-    together = exact.states[:, 2] == exact.states[:, 5]
-    apart = exact.states[:, 0] != exact.states[:, 2]
-    keep = together & apart
-    if names_count:
-        keep &= (exact.states[:, 0] == 0) & (exact.states[:, 2] == 1)
-    p = exact.probability[keep]
-    return enumeration.Exact(exact.states[keep], p / p.sum(), exact.labelled)
-
-
 KNOWN_CASES = all_but_the_first(
     [
         ("gaussian-collapsed", "dp", True),
@@ -143,9 +129,9 @@ KNOWN_CASES = all_but_the_first(
 @pytest.mark.parametrize(("name", "prior", "moves"), KNOWN_CASES)
 def test_known_labels_stay(name, prior, moves):
     rng = np.random.default_rng(24)
-    exact = allowed(small.exact(small.likelihood_of(name), prior), prior in small.CLOSED)
-    z = np.where(KNOWN >= 0, KNOWN, 0)
-    sampler = chain(name, prior, rng, home=KNOWN, moves=moves, z=z)
+    exact = repeated.allowed(small.exact(small.likelihood_of(name), prior), prior in small.CLOSED)
+    z = np.where(repeated.KNOWN >= 0, repeated.KNOWN, 0)
+    sampler = chain(name, prior, rng, home=repeated.KNOWN, moves=moves, z=z)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
     print(f"{name}, {prior}, known labels, moves {moves}: {result}")
     assert result.n_cells > 5

@@ -15,10 +15,15 @@ import table_cases
 
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
+from cavity.collapse.mixtures import GaussianProblem
+from cavity.collapse.registry import assemble
+from cavity.collapse.tables import TableProblem
 from cavity.core.arrays import declare
 from cavity.models.categorical import Categorical
+from cavity.models.rows import RowTraits
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
+from cavity.priors.cluster import NIWPrior
 from cavity.sampling.sampler import PartitionSampler
 from cavity.verbs import accumulate, evidence, evidences, observe
 
@@ -168,6 +173,29 @@ def test_permuting_rows_of_counts_and_categories_changes_nothing(monkeypatch):
     assert log_evidence(NAMES, PARTITION, codes=turned) == pytest.approx(before, abs=1e-10)
 
 
+def test_permuting_measurements_changes_nothing():
+    y = np.random.default_rng(2).standard_normal((small.N, 3))
+    root = np.random.default_rng(3).standard_normal((3, 3))
+    niw = NIWPrior(np.array([0.3, -0.2, 0.1]), 0.4, 6.0, root @ root.T + np.eye(3))
+    missing = np.zeros(y.shape, dtype=bool)
+    missing[[0, 4], [1, 2]] = True
+
+    def of(order, of_prior):
+        psi = niw.psi[np.ix_(of_prior, of_prior)]
+        turned = NIWPrior(niw.mean[of_prior], niw.kappa, niw.nu, psi)
+        rows = RowTraits(missing[:, order], np.ones(small.N))
+        part = GaussianProblem(np.ascontiguousarray(y[:, order]), turned, rows=rows)
+        driver = assemble(TableProblem((part,)), "collapsed", small.SLOTS).collapse
+        z = np.asarray(PARTITION, dtype=np.int32)
+        counts = np.bincount(z, minlength=small.SLOTS).astype(np.int64)
+        driver.start(z, counts, np.random.default_rng(0))
+        return driver.log_evidence(z, counts)
+
+    plain, other = [0, 1, 2], [2, 0, 1]
+    assert of(other, other) == pytest.approx(of(plain, plain), abs=1e-10)
+    assert of(other, plain) != pytest.approx(of(plain, plain), abs=1e-3)
+
+
 def test_a_column_without_any_value_changes_nothing(monkeypatch):
     before = log_evidence(NAMES, PARTITION)
     gaps = np.full((small.N, 1), np.nan)
@@ -183,6 +211,23 @@ def test_a_column_without_any_value_changes_nothing(monkeypatch):
 
 
 # --------------------------------------------------------------------------- room and survival
+
+
+def test_chains_share_what_they_do_not_change():
+    rows = {"student-t": RowTraits(np.zeros((small.N, 1), dtype=bool), np.arange(1.0, 7.0))}
+    problem = table_cases.problem(THREE, rows=rows)
+    one, two = (assemble(problem, "collapsed", small.SLOTS).collapse.model for _ in range(2))
+    assert np.shares_memory(one.first.y, two.first.y)
+    assert np.shares_memory(one.first.kind, two.first.kind)
+    assert np.shares_memory(one.first.weight, two.first.weight)
+    assert np.shares_memory(one.rest.first.cell, two.rest.first.cell)
+    assert np.shares_memory(one.rest.rest.y, two.rest.rest.y)
+    # Scales are drawn, and so are values that fill gaps.
+    assert not np.shares_memory(one.first.scale, two.first.scale)
+    gappy = GaussianProblem(small.Y, small.NIW, rows=RowTraits(small.Y > 2.0, np.ones(small.N)))
+    one, two = (assemble(gappy, "collapsed", small.SLOTS).collapse.model for _ in range(2))
+    assert not np.shares_memory(one.y, two.y)
+    assert np.shares_memory(one.gaps, two.gaps)
 
 
 def test_room_grows_and_a_state_goes_on_where_it_was():

@@ -28,6 +28,7 @@ BOX = np.array([[-4.0], [12.0]])
 # Log densities as noise: uniform over the categories, and over counts up to these.
 MOST = np.array([10.0, 24.0])
 ONES = np.ones(small.N)
+FREE = np.full(small.N, -1)
 MIXED = ("gaussian", "categorical", "poisson")
 CASES = [
     (MIXED, "collapsed", "dp", True),
@@ -57,8 +58,10 @@ def log_noise(name):
     return np.full(small.N, -np.log(BOX[1, 0]))
 
 
-def chain(names, collapse, prior, rng, *, weight=ONES, noise=False, moves=False, wrong=None):
-    """A chain over rows with weights, or noise; the part `wrong` is told of neither."""
+def chain(
+    names, collapse, prior, rng, *, weight=ONES, home=FREE, noise=False, moves=False, wrong=None
+):
+    """A chain over rows with weights, known labels, or noise; the part `wrong` is told of none."""
     missing = np.zeros((small.N, 1), dtype=bool)
     rows = {
         name: RowTraits(missing, weight, BOX if noise else None)
@@ -68,12 +71,13 @@ def chain(names, collapse, prior, rng, *, weight=ONES, noise=False, moves=False,
         if name != wrong
     }
     parts = table_cases.parts(names, collapse, rows=rows)
-    places = RowPlaces(weight, np.full(small.N, -1), SHARE if noise else None)
+    places = RowPlaces(weight, home, SHARE if noise else None)
     made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
     for move in made:
         move.rate[:] = 4
     state = places.around(small.partition_prior(prior), small.SLOTS)
-    return PartitionSampler(parts, state, np.ones(small.N, dtype=int), rng, moves=made)
+    z = np.where(home >= 0, home, 1)
+    return PartitionSampler(parts, state, z, rng, moves=made)
 
 
 @functools.cache
@@ -113,6 +117,26 @@ def test_a_part_without_weights_fails(wrong):
     exact = repeated.posterior(of_product(names, marginals_of_repeated), "dp")
     sampler = chain(names, "collapsed", "dp", rng, weight=repeated.WEIGHT, wrong=wrong)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
+    assert result.p_value < 1e-8
+
+
+@pytest.mark.parametrize(("names", "collapse", "prior", "moves"), CASES)
+def test_known_labels_stay(names, collapse, prior, moves):
+    rng = np.random.default_rng(35)
+    exact = repeated.allowed(table_cases.exact(names, prior), prior in small.CLOSED)
+    sampler = chain(names, collapse, prior, rng, home=repeated.KNOWN, moves=moves)
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
+    print(f"{names}, {collapse}, {prior}, known labels: {result}")
+    assert result.n_cells > 5
+    assert result.p_value > LEVEL
+
+
+def test_labels_that_are_not_known_fail():
+    """Negative control: the posterior of the same rows without known labels."""
+    rng = np.random.default_rng(36)
+    exact = table_cases.exact(MIXED, "dp")
+    sampler = chain(MIXED, "collapsed", "dp", rng, home=repeated.KNOWN, moves=True)
+    result = enumeration.compare(exact, enumeration.visits(sampler, exact, 3000, rng))
     assert result.p_value < 1e-8
 
 

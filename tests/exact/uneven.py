@@ -72,9 +72,9 @@ def log_niw(y, niw):
     return value - 0.5 * (nu + n) * np.linalg.slogdet(psi + scatter)[1]
 
 
-def with_cells(members, missing):
+def with_cells(members, missing, step=0.2):
     """Every completion of a cluster's cells from the grid, and its log weight."""
-    nodes, log_weight = grid()
+    nodes, log_weight = grid(step)
     cells = np.argwhere(missing)
     if not len(cells):
         return members[None], np.zeros(1)

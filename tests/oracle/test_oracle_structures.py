@@ -139,6 +139,28 @@ def test_evidence(case):
                 assert out[k] == pytest.approx(found, rel=1e-9)
 
 
+@pytest.mark.parametrize(("d", "n_factors"), [(3, 1), (4, 3), (5, 2)])
+def test_whole_rows_with_any_number_of_factors(d, n_factors):
+    """Factors are taken two at a time, and so are columns: one may be left over."""
+    rng = np.random.default_rng(d)
+    y = rng.standard_normal((N, d))
+    prior = StructuredPrior(np.zeros(d), 0.4, 6.0, np.ones(d))
+    made = StructuredProblem(y, "factor", prior, 5.0, n_factors=n_factors)
+    parts = assemble(made, "collapsed", SLOTS)
+    model, q = parts.collapse.model, parts.collapse.family
+    for k in range(SLOTS):
+        set_factors(q.covariance, k, rng.gamma(2.0, size=d), rng.standard_normal((d, n_factors)))
+        assert call(_observe, model, q, k, k % N, 1.0)
+    out = np.empty(SLOTS)
+    for i in range(N):
+        own = call(_log_scale, model, i, 2.5)
+        call(_evidences, model, q, i, out)
+        for k in range(SLOTS):
+            wanted = twin("factor", model, q, k, i)
+            assert out[k] - own == pytest.approx(wanted, rel=1e-7)
+            assert call(_evidence, model, q, k, i) == pytest.approx(out[k], rel=1e-9)
+
+
 def test_density_of_scales(case):
     """Of w scales with the powers that w rows leave them, in proportions that are integrated."""
     _, model, _, _ = case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,14 @@ from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_i
 from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.models.gaps import GapUpdate
 from cavity.models.row_scores import uneven_rows
-from cavity.models.rows import NO_NOISE, NOISE_SLOT, RowTraits, UnevenRows
+from cavity.models.rows import (
+    NO_NOISE,
+    NOISE_SLOT,
+    RowKinds,
+    RowTraits,
+    UnevenRows,
+    row_kinds,
+)
 from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
 from cavity.models.scaled_gaussian import scaled_gaussian
@@ -33,8 +41,27 @@ from cavity.updates import Update
 _EP_EFFORT = 0.2
 
 
+class _Rows:
+    """What the problems of measurements share."""
+
+    y: np.ndarray
+    rows: RowTraits | None
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return len(self.y)
+
+    @cached_property
+    def kinds(self) -> RowKinds:
+        """Kinds of rows that are not all plain, for all chains."""
+        if self.rows is None:
+            raise ValueError("all rows are plain")
+        return row_kinds(self.rows)
+
+
 @dataclass(frozen=True)
-class GaussianProblem:
+class GaussianProblem(_Rows):
     """Rows in Gaussian clusters.
 
     Attributes
@@ -56,14 +83,9 @@ class GaussianProblem:
 
     model: ClassVar[str] = "gaussian"
 
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return len(self.y)
-
 
 @dataclass(frozen=True)
-class StudentTProblem:
+class StudentTProblem(_Rows):
     """Rows in Student-t clusters.
 
     Attributes
@@ -86,11 +108,6 @@ class StudentTProblem:
     rows: RowTraits | None = None
 
     model: ClassVar[str] = "student-t"
-
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return len(self.y)
 
 
 @dataclass(frozen=True)
@@ -135,7 +152,9 @@ def _likelihood(
     if problem.rows is None:
         return make(problem.y, alpha)
     noise = NO_NOISE if problem.rows.box is None else NOISE_SLOT
-    return uneven_rows(make(problem.y.copy(), alpha), problem.rows, noise)
+    # Values that fill gaps are a chain's own, and so are the rows then.
+    y = problem.y.copy() if problem.kinds.gaps.size else problem.y
+    return uneven_rows(make(y, alpha), problem.kinds, noise)
 
 
 def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:

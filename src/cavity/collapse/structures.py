@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +21,9 @@ from cavity.families.normal_means import MeanParameters, factors, normal_means, 
 from cavity.models.degrees_of_freedom import DF_PRIOR
 from cavity.models.factor_loadings import FactorUpdate
 from cavity.models.gaps import GapUpdate
-from cavity.models.own_scales import rows_of
+from cavity.models.own_scales import RowMarks, own_scale_rows, row_marks
 from cavity.models.own_tails import OwnTailUpdate
-from cavity.models.rows import NOISE_SLOT, RowTraits
+from cavity.models.rows import NO_NOISE, NOISE_SLOT, RowTraits
 from cavity.models.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.structured import (
     CollapsedSpareUpdate,
@@ -71,6 +72,12 @@ class StructuredProblem:
         """Number of observations."""
         return len(self.y)
 
+    @cached_property
+    def marks(self) -> RowMarks:
+        """What is known of the rows, for all chains."""
+        n, d = self.y.shape
+        return row_marks(n, d, self.rows)
+
 
 def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
     prior = problem.prior
@@ -112,10 +119,20 @@ _FORMS = {DIAGONAL: _diagonal, TIED: _tied, FACTOR: _factor}
 def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
     half = np.inf if problem.df is None else 0.5 * problem.df
-    model = rows_of(problem, np.full(n_slots, half), NOISE_SLOT, problem.n_factors)
+    marks = problem.marks
+    gappy = bool((marks.n_there < problem.y.shape[1]).any())
+    noisy = problem.rows is not None and problem.rows.box is not None
+    model = own_scale_rows(
+        # Values that fill gaps are a chain's own, and so are the rows then.
+        problem.y.copy() if gappy else problem.y,
+        np.full(n_slots, half),
+        marks,
+        NOISE_SLOT if noisy else NO_NOISE,
+        problem.n_factors,
+    )
     family, parameters, updates = _FORMS[problem.structure](problem, n_slots)
     if problem.df is not None:
         updates = (OwnTailUpdate(problem.learn_df, *problem.df_prior), *updates)
-    if model.cells[0].size:
+    if gappy:
         updates = (GapUpdate(model, False), *updates)
     return Parts(ConjugateCollapse(model, family, parameters), updates, movable="exactly")

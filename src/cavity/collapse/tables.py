@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from cavity.core.lanes import whole_vectors
 from cavity.families.dirichlets import dirichlets, shares
 from cavity.families.gammas import gammas, rates
 from cavity.families.product import ProductParameters, product_family
-from cavity.models.categorical import categorical
+from cavity.models.categorical import Categorical, places_of
 from cavity.models.category_shares import ShareHyperpriors
 from cavity.models.count_rates import (
     TYPICAL_DISPERSION,
@@ -31,10 +31,10 @@ from cavity.models.count_rates import (
 )
 from cavity.models.gaps import GapUpdate
 from cavity.models.negative_binomial import negative_binomial
-from cavity.models.poisson import poisson
+from cavity.models.poisson import Poisson, whole_counts
 from cavity.models.product import product_model
 from cavity.models.row_scores import uneven_rows
-from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows
+from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows, row_kinds
 from cavity.models.scaled_gaussian import scaled_gaussian
 from cavity.models.uneven_cells import CellTraits, uneven_cells
 from cavity.updates import LIKELIHOOD, Chain, Update
@@ -73,6 +73,16 @@ class CategoricalProblem:
     def n(self) -> int:
         """Number of observations."""
         return len(self.codes)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """Where each column's categories begin among all, and where the last ones end."""
+        return np.concatenate([[0], np.cumsum(self.levels)]).astype(np.int64)
+
+    @cached_property
+    def likelihood(self) -> Categorical:
+        """The rows, for all chains: they change none of it."""
+        return Categorical(places_of(self.codes, self.start))
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,11 @@ class CountsProblem:
     def n(self) -> int:
         """Number of observations."""
         return len(self.y)
+
+    @cached_property
+    def likelihood(self) -> Poisson:
+        """The rows as Poisson counts, for all chains: they change none of it."""
+        return Poisson(*whole_counts(np.asarray(self.y, dtype=float)))
 
     @property
     def centre(self) -> np.ndarray:
@@ -204,10 +219,10 @@ def _cells(model: Any, rows: CellTraits | None) -> Any:
 
 
 def _dirichlet_parts(problem: CategoricalProblem, n_slots: int) -> tuple[Any, Any, Any]:
-    start = np.concatenate([[0], np.cumsum(problem.levels)]).astype(np.int64)
+    start = problem.start
     prior = np.ones(start[-1]) if problem.concentration is None else problem.concentration
     return (
-        _cells(categorical(problem.codes, start, n_slots), problem.rows),
+        _cells(problem.likelihood, problem.rows),
         dirichlets(prior, start, n_slots),
         shares(int(start[-1]), n_slots),
     )
@@ -245,7 +260,7 @@ def _rate_updates(problem: CountsProblem) -> tuple[Update, ...]:
 @supports("poisson", "collapsed")
 def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = _cells(poisson(problem.y, n_slots), problem.rows)
+    model = _cells(problem.likelihood, problem.rows)
     driver = ConjugateCollapse(model, *_gamma_parts(problem, n_slots))
     return Parts(driver, _rate_updates(problem), movable="exactly")
 
@@ -253,7 +268,7 @@ def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
 @supports("poisson", "naive")
 def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
     n_slots = whole_vectors(n_slots)
-    model = _cells(poisson(problem.y, n_slots), problem.rows)
+    model = _cells(problem.likelihood, problem.rows)
     driver = NaiveCollapse(model, *_gamma_parts(problem, n_slots))
     return Parts(driver, _rate_updates(problem))
 
@@ -314,7 +329,7 @@ class _Filling(Update):
         alpha = chain.model.alpha
         if self._aware is None or self._aware.alpha is not alpha:
             base = scaled_gaussian(self.y, alpha)._replace(alpha=alpha)
-            self._aware = uneven_rows(base, self.rows)
+            self._aware = uneven_rows(base, row_kinds(self.rows))
         if self._update is None:
             self._update = GapUpdate(self._aware, given_parameters=True)
         view = SimpleNamespace(model=self._aware, parameters=chain.parameters, z=chain.z)

@@ -47,9 +47,14 @@ def categorical(codes: np.ndarray, start: np.ndarray, n_slots: int) -> Categoric
     [[0, 4], [1, -1]]
     """
     require_whole(n_slots)
+    return Categorical(places_of(codes, start))
+
+
+def places_of(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Each cell's place among all columns' categories, which begin at `start`; -1 where missing."""
     codes = np.asarray(codes)
-    cell = np.where(codes < 0, -1, codes + np.asarray(start)[:-1])
-    return Categorical(np.ascontiguousarray(cell, dtype=np.int64))
+    place = np.where(codes < 0, -1, codes + np.asarray(start)[:-1])
+    return np.ascontiguousarray(place, dtype=np.int32)
 
 
 @evidence.register(Categorical)
@@ -69,32 +74,36 @@ def _(model, q, k, i):
 
 @evidences.register(Categorical)
 def _(model, q, i, out):
-    n_columns = model.cell.shape[1]
+    cell, weight, total = model.cell[i], q.weight, q.total
+    n_columns = cell.shape[0]
     for k in range(0, out.shape[0], WIDTH):
         value = splat8(0.0)
         for begin in range(0, n_columns, _FACTORS):
             above, below = splat8(1.0), splat8(1.0)
             for j in range(begin, min(begin + _FACTORS, n_columns)):
-                p = model.cell[i, j]
+                p = cell[j]
                 if p >= 0:
-                    above = above * load8(q.weight[p], k)
-                    below = below * load8(q.total[j], k)
+                    above = above * load8(weight[p], k)
+                    below = below * load8(total[j], k)
             value = value + fast_log(above / below)
         store8(out, k, value)
 
 
 @observe.register(Categorical)
 def _(model, q, k, i, sign):
-    proper = True
-    for j in range(model.cell.shape[1]):
-        p = model.cell[i, j]
+    # Named once: what is written here might be where a state keeps its arrays, for all that the
+    # compiler knows, and it would look them up again for every column.
+    cell, natural, weight, total = model.cell[i], q.natural[k], q.weight, q.total
+    least = 1.0
+    for j in range(cell.shape[0]):
+        p = cell[j]
         if p >= 0:
-            weight = q.weight[p, k] + sign
-            proper = proper and weight > 0.0
-            q.natural[k, p] = weight
-            q.weight[p, k] = weight
-            q.total[j, k] += sign
-    return proper
+            value = weight[p, k] + sign
+            least = min(least, value)
+            natural[p] = value
+            weight[p, k] = value
+            total[j, k] += sign
+    return least > 0.0
 
 
 @accumulate.register(Categorical)

@@ -24,9 +24,11 @@ import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import Kernels, jit
+from cavity.core.lanes import WIDTH, load8, splat8, sum8
 from cavity.core.slices import log_target, slice_step
 from cavity.families.common import shift_slots
 from cavity.models.categorical import count_categories
+from cavity.models.poisson import stirling
 from cavity.models.uneven_cells import member_weights, plain_cells
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
@@ -50,14 +52,13 @@ class LogConcentration(NamedTuple):
 
 
 @jit(internal=True)
-def _terms(density, p, a):
-    """Sum over clusters of lnGamma(a + n) - lnGamma(a) for category p."""
-    value = 0.0
-    at_a = math.lgamma(a)
-    for k in range(density.totals.shape[0]):
-        if density.counts[p, k] > 0.0:
-            value += math.lgamma(a + density.counts[p, k]) - at_a
-    return value
+def _terms(members, a):
+    """Sum over slots of lnGamma(a + n) - lnGamma(a), n being their members; they come in eights."""
+    at_a = splat8(stirling(a))
+    value = splat8(0.0)
+    for k in range(0, members.shape[0], WIDTH):
+        value = value + (stirling(a + load8(members, k)) - at_a)
+    return sum8(value)
 
 
 @log_target.register(LogConcentration)
@@ -68,7 +69,7 @@ def _(density, x):
         if value < LEAST or value > MOST:
             return -math.inf
         s = density.sum - density.concentration[density.level] + value
-        total = _terms(density, density.level, value)
+        total = _terms(density.counts[density.level], value)
         # p(a) = p(s) p(g) s^(1 - L), and the logarithm's own factor.
         total += x - (typical - 1.0) * math.log(s)
     else:
@@ -79,13 +80,8 @@ def _(density, x):
             a = density.concentration[p] * scale
             if a < LEAST or a > MOST:
                 return -math.inf
-            total += _terms(density, p, a)
-    total -= 2.0 * math.log(typical + s)
-    at_s = math.lgamma(s)
-    for k in range(density.totals.shape[0]):
-        if density.totals[k] > 0.0:
-            total += at_s - math.lgamma(s + density.totals[k])
-    return total
+            total += _terms(density.counts[p], a)
+    return total - 2.0 * math.log(typical + s) - _terms(density.totals, s)
 
 
 def draw_concentrations(concentration, start, counts, totals, begin, rng):

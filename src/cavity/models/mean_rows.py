@@ -46,6 +46,11 @@ def distance_of_some(covariance, mean, rows, k, i):
 
 
 @verb
+def distance_of_whole(covariance, mean, rows, k, i):
+    """``distance_of_some`` of a row without gaps, which has no block of its own."""
+
+
+@verb
 def fill_rest(covariance, mean, rows, k, i, spread, rng):
     """Draw the gaps of a row after ``distance_of_some``, Sigma times spread^2 being that of it."""
 
@@ -53,6 +58,8 @@ def fill_rest(covariance, mean, rows, k, i, spread, rng):
 @jit(internal=True)
 def rest_of(covariance, mean, rows, k, i):
     """``distance_of_some`` as a call."""
+    if rows.n_there[i] == rows.y.shape[1]:
+        return distance_of_whole(covariance, mean, rows, k, i)
     return distance_of_some(covariance, mean, rows, k, i)
 
 
@@ -78,19 +85,54 @@ def _(covariance, mean, rows, i, j):
         e = (rows.y[i, c] - load8(mean[c], j)) * load8(covariance.root[c], j)
         store8(rows.room[c], 0, e)
         total = total + e * e
-    for f in range(covariance.scaled.shape[0]):
-        # Two sums side by side: one would wait for itself.
-        a = splat8(0.0)
-        b = splat8(0.0)
-        project = covariance.project[f]
+    # Sums side by side, of two factors and of even and odd columns: one would wait for itself.
+    n_factors = covariance.scaled.shape[0]
+    for f in range(0, n_factors, 2):
+        first = covariance.project[f]
+        second = covariance.project[min(f + 1, n_factors - 1)]
+        a, b = splat8(0.0), splat8(0.0)
+        p, q = splat8(0.0), splat8(0.0)
         for c in range(0, d - 1, 2):
-            a = a + load8(project[c], j) * load8(rows.room[c], 0)
-            b = b + load8(project[c + 1], j) * load8(rows.room[c + 1], 0)
+            even, odd = load8(rows.room[c], 0), load8(rows.room[c + 1], 0)
+            a = a + load8(first[c], j) * even
+            b = b + load8(first[c + 1], j) * odd
+            p = p + load8(second[c], j) * even
+            q = q + load8(second[c + 1], j) * odd
         if d % 2 == 1:
-            a = a + load8(project[d - 1], j) * load8(rows.room[d - 1], 0)
+            even = load8(rows.room[d - 1], 0)
+            a = a + load8(first[d - 1], j) * even
+            p = p + load8(second[d - 1], j) * even
         a = a + b
+        p = p + q
         total = total - a * a
+        if f + 1 < n_factors:
+            total = total - p * p
     return total, load8(covariance.half_log_det, j)
+
+
+@distance_of_whole.register(Tied)
+def _(covariance, mean, rows, k, i):
+    return length_of(covariance, k, rows.y[i], mean[:, k], 1.0)
+
+
+@distance_of_whole.register(Factors)
+def _(covariance, mean, rows, k, i):
+    d = mean.shape[0]
+    away = rows.square[0]
+    total = 0.0
+    for c in range(d):
+        away[c] = covariance.root[c, k] * (rows.y[i, c] - mean[c, k])
+        total += away[c] * away[c]
+    for f in range(covariance.scaled.shape[0]):
+        a = 0.0
+        b = 0.0
+        for c in range(0, d - 1, 2):
+            a += covariance.project[f, c, k] * away[c]
+            b += covariance.project[f, c + 1, k] * away[c + 1]
+        if d % 2 == 1:
+            a += covariance.project[f, d - 1, k] * away[d - 1]
+        total -= (a + b) * (a + b)
+    return max(total, 0.0), covariance.half_log_det[k]
 
 
 @distance_of_some.register(Tied)

@@ -18,7 +18,7 @@ A family says how a row is scored by it: the verbs ``row_*`` (`cavity.models.dia
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,37 +75,53 @@ declare(
 )
 
 
+class RowMarks(NamedTuple):
+    """What is known of rows, as kernels need it: the same for all chains, which change none of it.
+
+    The fields are those of `OwnScaleRows`.
+    """
+
+    there: np.ndarray
+    n_there: np.ndarray
+    weight: np.ndarray
+    log_noise: np.ndarray
+    box: np.ndarray
+
+
+def row_marks(n: int, d: int, traits: RowTraits | None = None) -> RowMarks:
+    """Marks of n rows of d columns, all plain by default."""
+    if traits is None:
+        traits = RowTraits(np.zeros((n, d), dtype=bool), np.ones(n))
+    box = np.vstack([np.zeros(d), np.ones(d)]) if traits.box is None else traits.box
+    return RowMarks(
+        there=np.ascontiguousarray(~traits.missing, dtype=np.uint8),
+        n_there=(d - traits.missing.sum(axis=1)).astype(np.int64),
+        weight=np.ascontiguousarray(traits.weight, dtype=float),
+        log_noise=-traits.weight * np.where(traits.missing, 0.0, np.log(box[1])).sum(axis=1),
+        box=np.ascontiguousarray(box, dtype=float),
+    )
+
+
 def own_scale_rows(
-    y: np.ndarray,
-    alpha: np.ndarray,
-    traits: RowTraits | None = None,
-    noise_slot: int = -1,
-    inner: int = 0,
+    y: np.ndarray, alpha: np.ndarray, marks: RowMarks, noise_slot: int = -1, inner: int = 0
 ) -> OwnScaleRows:
     """Rows with their first scales; alpha has a multiple of eight slots.
 
     `inner` is the number of factors, for the room that gaps take. With gaps `y` must be the chain's
     own.
     """
-    n, d = y.shape
+    d = y.shape[1]
     require_whole(alpha.size)
-    if traits is None:
-        traits = RowTraits(np.zeros((n, d), dtype=bool), np.ones(n))
-    box = np.vstack([np.zeros(d), np.ones(d)]) if traits.box is None else traits.box
     width = max(d, inner)
     return OwnScaleRows(
         y=y,
-        there=np.ascontiguousarray(~traits.missing, dtype=np.uint8),
-        n_there=(d - traits.missing.sum(axis=1)).astype(np.int64),
-        weight=np.ascontiguousarray(traits.weight, dtype=float),
+        **marks._asdict(),
         alpha=np.array(alpha, dtype=float),
-        scale=first_scales(y, float(alpha[0])) * traits.weight,
+        scale=first_scales(y, float(alpha[0])) * marks.weight,
         noise_slot=np.array([noise_slot], dtype=np.int64),
-        log_noise=-traits.weight * np.where(traits.missing, 0.0, np.log(box[1])).sum(axis=1),
-        box=np.ascontiguousarray(box, dtype=float),
         room=np.zeros((d, 8)),
         square=np.zeros((width + 2, width)),
-        own_width=max(int(traits.missing.sum(axis=1).max(initial=0)), 1),
+        own_width=max(d - int(marks.n_there.min(initial=d)), 1),
     )
 
 
@@ -353,11 +369,3 @@ def draw_given(rows, parameters, z, rng):
                     rows.y[i, c] = rows.box[0, c] + rows.box[1, c] * rng.random()
         else:
             row_fill_given(parameters, rows, k, i, rng)
-
-
-def rows_of(problem: Any, alpha: np.ndarray, noise_slot: int, inner: int = 0) -> OwnScaleRows:
-    """The rows of a problem, a chain's own where gaps are filled."""
-    traits = problem.rows
-    y = problem.y if traits is None else problem.y.copy()
-    noisy = traits is not None and traits.box is not None
-    return own_scale_rows(y, alpha, traits, noise_slot if noisy else -1, inner)

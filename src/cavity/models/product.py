@@ -29,6 +29,7 @@ from cavity.verbs import (
     bounds,
     complete,
     evidence,
+    evidence_after,
     evidences,
     integrated_evidence,
     log_densities,
@@ -92,6 +93,12 @@ def _(model, q, i, most, least):
         exact = load8(model.scores, k)
         store8(most, k, load8(most, k) + exact)
         store8(least, k, load8(least, k) + exact)
+
+
+@evidence_after.register(Product)
+def _(model, q, k, i):
+    # What the rest says is known of all slots by now.
+    return evidence_after(model.first, q.first, k, i) + model.scores[k]
 
 
 @verb

@@ -29,7 +29,7 @@ from cavity.families.marginal import (
     reduction_room,
 )
 from cavity.families.normal_inverse_wishart import log_gamma_ratio, mahalanobis, mahalanobis8
-from cavity.models.rows import NO_NOISE, RowTraits, UnevenRows
+from cavity.models.rows import NO_NOISE, RowKinds, UnevenRows
 from cavity.models.sampled_student_t import MarginalStudentT, SampledStudentT, draw_scale_of_shape
 from cavity.models.scale_integral import (
     BOUND,
@@ -63,37 +63,19 @@ _LOG_PI = math.log(math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-def uneven_rows(base: Any, traits: RowTraits, noise_slot: int = NO_NOISE) -> UnevenRows:
+def uneven_rows(base: Any, kinds: RowKinds, noise_slot: int = NO_NOISE) -> UnevenRows:
     """A likelihood's rows with what is known of each; the `y` of `base` must be the chain's own."""
     d = base.y.shape[1]
-    there = d - traits.missing.sum(axis=1)
-    kinds, kind = np.unique(
-        np.vstack([[[d, 1.0]], np.column_stack([there, traits.weight])]),
-        axis=0,
-        return_inverse=True,
-    )
-    # The plain kind, which is among them, becomes the first.
-    kind = kind.reshape(-1)
-    plain = int(kind[0])
-    order = np.concatenate([[plain], np.delete(np.arange(len(kinds)), plain)])
-    box = np.vstack([np.zeros(d), np.ones(d)]) if traits.box is None else traits.box
-    log_density = -np.where(traits.missing, 0.0, np.log(box[1])).sum(axis=1)
     # Gaussian rows of weight w have a scale of w; others start as plain ones do, w times.
-    base.scale[:] *= traits.weight
+    base.scale[:] *= kinds.weight
+    n_kinds = kinds.n_there.size
     model = UnevenRows(
         base=base,
-        kind=np.argsort(order)[kind[1:]],
-        start=np.concatenate([[0], np.cumsum(d - there)]).astype(np.int64),
-        gaps=np.nonzero(traits.missing)[1].astype(np.int64),
-        weight=np.ascontiguousarray(traits.weight, dtype=float),
-        n_there=kinds[order, 0].astype(np.int64),
-        weight_of=kinds[order, 1].copy(),
-        rule=np.zeros((len(kinds), N_CONSTANTS, base.alpha.size)),
-        constant=np.zeros((len(kinds), base.alpha.size)),
+        **kinds._asdict(),
+        rule=np.zeros((n_kinds, N_CONSTANTS, base.alpha.size)),
+        constant=np.zeros((n_kinds, base.alpha.size)),
         noise_slot=np.array([noise_slot], dtype=np.int64),
-        log_noise=traits.weight * log_density,
-        box=np.ascontiguousarray(box, dtype=float),
-        room=reduction_room(d, int((d - there).max(initial=0))),
+        room=reduction_room(d, int(np.diff(kinds.start).max(initial=0))),
     )
     follow_tails(model)
     return model

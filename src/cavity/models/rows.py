@@ -77,6 +77,49 @@ class RowTraits(NamedTuple):
         return RowTraits(self.missing[:n], self.weight[:n], self.box)
 
 
+class RowKinds(NamedTuple):
+    """The same as kernels need it. No chain changes any of it, and all have the same.
+
+    The fields are those of `UnevenRows`.
+    """
+
+    kind: np.ndarray
+    start: np.ndarray
+    gaps: np.ndarray
+    weight: np.ndarray
+    n_there: np.ndarray
+    weight_of: np.ndarray
+    log_noise: np.ndarray
+    box: np.ndarray
+
+
+def row_kinds(traits: RowTraits) -> RowKinds:
+    """Rows sorted by how many columns are there and what they weigh."""
+    d = traits.missing.shape[1]
+    there = d - traits.missing.sum(axis=1)
+    kinds, kind = np.unique(
+        np.vstack([[[d, 1.0]], np.column_stack([there, traits.weight])]),
+        axis=0,
+        return_inverse=True,
+    )
+    # The plain kind, which is among them, becomes the first.
+    kind = kind.reshape(-1)
+    plain = int(kind[0])
+    order = np.concatenate([[plain], np.delete(np.arange(len(kinds)), plain)])
+    box = np.vstack([np.zeros(d), np.ones(d)]) if traits.box is None else traits.box
+    log_density = -np.where(traits.missing, 0.0, np.log(box[1])).sum(axis=1)
+    return RowKinds(
+        kind=np.argsort(order)[kind[1:]],
+        start=np.concatenate([[0], np.cumsum(d - there)]).astype(np.int64),
+        gaps=np.nonzero(traits.missing)[1].astype(np.int64),
+        weight=np.ascontiguousarray(traits.weight, dtype=float),
+        n_there=kinds[order, 0].astype(np.int64),
+        weight_of=kinds[order, 1].copy(),
+        log_noise=traits.weight * log_density,
+        box=np.ascontiguousarray(box, dtype=float),
+    )
+
+
 class UnevenRows(NamedTuple):
     """Rows with gaps, weights and log densities as noise, around the likelihood of plain ones.
 

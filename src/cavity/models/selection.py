@@ -9,7 +9,7 @@ import numpy as np
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH, first8, load8, max8, select, splat8, store8, sum8
 from cavity.core.numerics import fast_exp
-from cavity.verbs import bounds, evidence, evidences, log_densities, pick, pick_given
+from cavity.verbs import bounds, evidence_after, evidences, log_densities, pick, pick_given
 
 
 @jit
@@ -102,7 +102,7 @@ def draw_by_bounds(model, q, i, weights, scores, mass, visited, rng):
         if n_visited == n_slots - 1:
             rest = 0.0
         if largest > 0.0:
-            total += weights[best] * fast_exp(evidence(model, q, best, i) - top)
+            total += weights[best] * fast_exp(evidence_after(model, q, best, i) - top)
         visited[n_visited] = best
         scores[n_visited] = total
         low = uniform * total
