@@ -57,14 +57,14 @@ def room_for_eight(n: int, n_times: int, p: int) -> Eight:
 
 
 @jit(internal=True)
-def describe_eight(m, room, start, n):
+def describe_eight(m, row, room, start, n):
     """Filter members start..start + n - 1 at eta = 0; returns the sum of c, less the constants.
 
-    ``kalman.observation_constant`` is left out. A place without a series tells nothing.
+    ``kalman.observation_constant`` is left out. A place without a series tells nothing. `row` is
+    scratch as that of the model.
     """
     wide_vectors()
     n_times = m.cells.y.shape[1]
-    row = m.scratch.row
     size = WIDTH * n_times
     flat = room.paths.reshape(room.paths.size)
     small = room.small.reshape(room.small.size)
@@ -319,6 +319,14 @@ def add_slopes(room, h):
     n_times = h.shape[0]
     for t in range(n_times):
         h[t] += sum8(load8(flat, WIDTH * (_DRIFT * n_times + t)))
+
+
+@jit(internal=True)
+def slope_of(room, lane, out):
+    """The h of one of the described series."""
+    n_times = out.shape[0]
+    for t in range(n_times):
+        out[t] = room.paths[_DRIFT, WIDTH * t + lane]
 
 
 @jit(internal=True)

@@ -75,7 +75,7 @@ def cluster_evidence(m, z, k, c, equations, matrix, room):
     most = 0.0
     for start in range(0, n, WIDTH):
         count = min(n - start, WIDTH)
-        total += describe_eight(m, room, start, count)
+        total += describe_eight(m, m.scratch.row, room, start, count)
         add_slopes(room, h)
         if p:
             total += integrate_eight(m, room, start, count, c, h, equations, slopes)

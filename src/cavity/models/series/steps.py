@@ -17,8 +17,9 @@ variance of the levels. Near a unit root a state never forgets where it began, a
 hardly told apart.
 
 Steps are of two kinds: a random walk and, three times in four once the chain has warmed up, leaps,
-which propose from a normal distribution about where the chain has been, whatever the present
-place. A leap is worth two steps of the walk or more; where it does not fit, the walk goes on.
+which propose from a Student-t distribution about where the chain has been, whatever the present
+place. A leap is worth two steps of the walk or more; where it does not fit, the walk goes on. Its
+tails must be longer than those of the posterior, or chains stay in these.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _FIRST = (0.2, 0.2, 0.3, 0.3, 0.3)  # steps of each before anything is known
 _TUNED = 190  # sweeps in which a step size adapts: fewer than the least warm-up has
 _MEASURED = (30, 90)  # sweeps at which its metric is measured
 _WATCHED = 80  # sweeps before the places that leaps are made from are noted, until _TUNED
-_WIDENED = 1.5  # variance of leaps over that of the places
+_WIDENED = 1.2  # squared scale of leaps over the variance of the places
+_DF = 5.0  # degrees of freedom of leaps
+_EAGER = 2  # times as many tries while steps adapt
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
 
@@ -53,7 +56,7 @@ class SharedSteps:
     block : tuple of int
         The directions.
     n_tries : int
-        Steps in one sweep.
+        Steps in one sweep once they have adapted.
 
     Attributes
     ----------
@@ -86,6 +89,11 @@ class SharedSteps:
         for name in _ADAPTED:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         self._root = None
+
+    def tries(self) -> int:
+        """Steps in this sweep."""
+        eager = self.tuning[1] < _EAGER * self.n_tries * _TUNED
+        return _EAGER * self.n_tries if eager else self.n_tries
 
     def directions(self, moving: Moving, *, levels: bool = False) -> list[int]:
         """Which of the block may be taken, as indices; `levels`: series have levels to draw."""
@@ -122,12 +130,13 @@ class SharedSteps:
             Log density of the data at the parameters as they are when it is called.
         """
         tries = int(self.tuning[1])
-        begun = [self.n_tries * sweep for sweep in (0, *_MEASURED)]
-        tuned = self.n_tries * _TUNED
+        each = _EAGER * self.n_tries
+        begun = [each * sweep for sweep in (0, *_MEASURED)]
+        tuned = each * _TUNED
         if tries in begun[1:]:
             self._measure(own, spread, ways, density)
         here = self.place(own, spread)
-        if self.n_tries * _WATCHED <= tries < tuned:
+        if each * _WATCHED <= tries < tuned:
             self._note(here)
         step = np.zeros(len(self.block))
         step[ways] = rng.standard_normal(len(ways))
@@ -135,6 +144,7 @@ class SharedSteps:
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
         if tries >= tuned and tries % 4:
+            step *= math.sqrt(0.5 * _DF / rng.standard_gamma(0.5 * _DF))
             step, chance = self._leap(here, step, ways)
         else:
             step, chance = self.tuning[0] * (self.metric @ step), 0.0
@@ -181,7 +191,7 @@ class SharedSteps:
     def _leap(
         self, here: np.ndarray, noise: np.ndarray, ways: list[int]
     ) -> tuple[np.ndarray, float]:
-        """A step from here by standard normal noise, and log chance of the way back over it."""
+        """A step from here by Student-t noise, and log chance of the way back over it."""
         if self._root is None:
             covariance = _WIDENED * self.places[2:] / (self.places[0, 0] - 1.0)
             self._root = np.zeros_like(covariance)
@@ -195,7 +205,8 @@ class SharedSteps:
         away = here[ways] - self.places[1, ways]
         step[ways] = root @ noise[ways] - away
         old = np.linalg.solve(root, away)
-        return step, 0.5 * float(noise @ noise - old @ old)
+        chance = math.log1p(float(noise @ noise) / _DF) - math.log1p(float(old @ old) / _DF)
+        return step, 0.5 * (_DF + len(ways)) * chance
 
     def _measure(
         self,

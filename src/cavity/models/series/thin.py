@@ -33,7 +33,7 @@ def is_thin(width, n_times):
     """Whether so many columns are less work than a matrix of so many times (cycles, measured)."""
     if 3 * width + 1 > n_times:
         return False
-    return 0.5 * width * width + 150.0 < n_times * (n_times / 17.0 + width / 14.0)
+    return 0.5 * width * width + 60.0 < n_times * (n_times / 17.0 + width / 14.0)
 
 
 @jit(forceinline=True)

@@ -209,7 +209,7 @@ class SeriesUpdate(Update):
                 return latest[0] + log_without_means(c, found, *prior)
 
             ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
-            for _ in range(self.beginning.n_tries if ways else 0):
+            for _ in range(self.beginning.tries() if ways else 0):
                 own = model.own, self.hyper[1], ways
                 accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
@@ -221,7 +221,7 @@ class SeriesUpdate(Update):
             matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
         for steps in (self.dynamics, self.own_noise):
             ways = steps.directions(moving)
-            for _ in range(steps.n_tries if ways else 0):
+            for _ in range(steps.tries() if ways else 0):
                 own = model.own, self.hyper[1], ways
                 accepted, before = steps.attempt(*own, before, there, rng)
                 if accepted:
