@@ -91,25 +91,29 @@ def close_equations(matrix, equations, slopes):
                 equations.information[o, j] -= total
 
 
-def log_without_means(
-    c: Coefficients,
-    equations: MeanEquations,
-    prior_mean: np.ndarray,
-    prior_precision: np.ndarray,
-) -> float:
+@jit
+def log_without_means(c, equations, prior_mean, prior_precision):
     """What the log density gains when the means are integrated out, but for a constant.
 
     Minus infinity where rounding leaves no equations to integrate by.
     """
-    information = equations.information + np.diag(prior_precision)
-    if not np.linalg.eigvalsh(equations.information)[0] >= 0.0:
-        return -math.inf
-    away = prior_mean - c.centre
-    pull = equations.pull + prior_precision * away
-    root = np.linalg.cholesky(information)
-    half = np.linalg.solve(root, pull)
-    prior = float(away @ (prior_precision * away))
-    return 0.5 * (float(half @ half) - prior) - float(np.log(np.diag(root)).sum())
+    p = c.centre.shape[0]
+    work = c.work
+    total = 0.0
+    for j in range(p):
+        away = prior_mean[j] - c.centre[j]
+        for o in range(j + 1):
+            work[j, o] = equations.information[j, o]
+        work[j, j] += prior_precision[j]
+        work[p, j] = equations.pull[j] + prior_precision[j] * away
+        total -= 0.5 * away * away * prior_precision[j]
+    factor_in_place(work, p)
+    for j in range(p):
+        # Whatever the data say adds to the prior's precision.
+        if not work[j, j] * work[j, j] >= prior_precision[j]:
+            return -math.inf
+        total += 0.5 * work[p, j] * work[p, j] - math.log(work[j, j])
+    return total
 
 
 def draw_means(
