@@ -15,14 +15,8 @@ import numpy as np
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
 from cavity.core.lanes import WIDTH
-from cavity.models.series.eights import (
-    Eight,
-    add_slopes,
-    describe_eight,
-    put_columns,
-    room_for_eight,
-    slope_of,
-)
+from cavity.models.series.eights import Eight, describe_eight, room_for_eight
+from cavity.models.series.gathering import add_slopes, put_columns, slope_of
 from cavity.models.series.information import (
     add_information,
     describe,

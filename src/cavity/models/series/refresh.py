@@ -19,13 +19,8 @@ from cavity.models.series.draws import (
     inverse_gamma,
     keep_noise,
 )
-from cavity.models.series.eights import (
-    add_slopes,
-    add_to_matrix,
-    describe_eight,
-    integrate_eight,
-    put_columns,
-)
+from cavity.models.series.eights import describe_eight, integrate_eight
+from cavity.models.series.gathering import add_slopes, add_to_matrix, put_columns
 from cavity.models.series.information import draw_factor, factorise, start_information
 from cavity.models.series.kalman import (
     draw_states,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 from cavity.core.compile import jit, wide_vectors
-from cavity.core.lanes import WIDTH, load8, splat8, store8, sum8
+from cavity.core.lanes import WIDTH, load8, repeat8, splat8, store8, sum8
 
 # Information about a factor, in units of its prior's, that differences can bear.
 LARGEST = 1e8
@@ -122,9 +122,9 @@ def _advance(S, line, size, flat, at, stride, width, pivot, before):
         total = splat8(0.0)
         for r in range(width):
             old = load8(S, r * width + j)
-            new = splat8(flat[last + 2 * width + r]) * phi * old + splat8(line[size + r]) * w
+            new = repeat8(flat, last + 2 * width + r) * phi * old + repeat8(line, size + r) * w
             store8(S, r * width + j, new)
-            total = total + splat8(flat[at + r]) * new
+            total = total + repeat8(flat, at + r) * new
         store8(line, j, total)
 
 
