@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from cavity.collapse.ep import full_pass, insert_members
 from cavity.collapse.registry import assemble
-from cavity.collapse.series_evidence import filter_is_cheaper
+from cavity.collapse.series_evidence import cheapest_route, evidence_room, group_evidence
 from cavity.collapse.series_exact import gather_clusters
 from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
@@ -255,12 +255,17 @@ def exact_times():
         information.factorise(work)
 
     print(f"information form: {fastest(by_information, 50) * 1e6:.0f} us")
-    print("filter of n series, us (and whether it is chosen):")
-    for n in (2, 4, 8, 12, 16, 20, 30):
+    print(
+        "n series by the filter, and by the route that is chosen (0 filter, 1 matrix, 3 columns):"
+    )
+    for n in (1, 2, 4, 8, 12, 16, 20, 30, 50, 80):
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
         some = (m, m.scratch.row, np.arange(n), n, y, square)
         seconds = fastest(functools.partial(information.joint_filter, *some), 10)
-        print(f"  {n:3d} {seconds * 1e6:7.0f} {filter_is_cheaper(n, 200)}")
+        room = evidence_room(m)
+        room.members[:n] = np.arange(n)
+        chosen = fastest(functools.partial(group_evidence, m, room, n), 10)
+        print(f"  {n:3d} {seconds * 1e6:7.0f} {chosen * 1e6:7.0f} us {cheapest_route(n, 200)}")
 
 
 def linear():

@@ -12,6 +12,7 @@ from cavity.core.lanes import (
     load8,
     max8,
     ramp8,
+    repeat8,
     require_whole,
     select,
     splat8,
@@ -32,13 +33,14 @@ def arithmetic(x, y, out):
     store8(out[5], 0, select(a < 0.5, 7.0, b))
     store8(out[6], 0, select(a >= b, 1.0, 0.0))
     store8(out[7], 0, ramp8() + splat8(0.25))
+    store8(out[8], 0, repeat8(x, 5))
 
 
 def test_arithmetic_and_choice_lane_by_lane():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, WIDTH))
     x[3] = y[3]
-    out = np.empty((8, WIDTH))
+    out = np.empty((9, WIDTH))
     arithmetic(x, y, out)
     expected = [
         x + y,
@@ -49,6 +51,7 @@ def test_arithmetic_and_choice_lane_by_lane():
         np.where(x < 0.5, 7.0, y),
         (x >= y).astype(float),
         np.arange(WIDTH) + 0.25,
+        np.full(WIDTH, x[5]),
     ]
     np.testing.assert_allclose(out, expected, rtol=1e-15)
 

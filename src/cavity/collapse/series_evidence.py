@@ -1,17 +1,22 @@
 """Log density of the observations of a group of series, factors and states integrated out.
 
-Two routes give it: one Kalman filter over the group's series, T n^3, or the information form, T^3
-whatever n. The cheaper is taken for each group, at its size of the moment.
+Three routes give it: one Kalman filter over the group's series, T n^3, the columns of its matrix,
+T n^2, eight series at a time (`cavity.models.series.thin`), or the information form, T^3 whatever
+n. The cheapest is taken for each group, at its size of the moment.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from cavity.core.arrays import declare
 from cavity.core.compile import jit
+from cavity.core.lanes import WIDTH
+from cavity.models.series.eights import Eight, describe_eight, room_for_eight
+from cavity.models.series.gathering import add_slopes, put_columns, slope_of
 from cavity.models.series.information import (
     add_information,
     describe,
@@ -20,12 +25,14 @@ from cavity.models.series.information import (
     joint_filter,
     start_information,
 )
+from cavity.models.series.kalman import observation_constant
 from cavity.models.series.state import DIAGONAL, SLOPE, FactorSeries
+from cavity.models.series.thin import LARGEST, factorise_thin, is_thin, solve_thin, start_thin
 
 # Above this length no T x T matrices are kept, and only the filter is used.
 LONGEST = 2000
 _STIFF = 1e6  # information about a factor, in units of its prior's, that a difference can bear
-FILTER, INFORMATION, CHEAPER = 0, 1, 2
+FILTER, INFORMATION, CHEAPER, COLUMNS = 0, 1, 2, 3
 ROUTES = {"filter": FILTER, "information": INFORMATION, "auto": CHEAPER}
 
 
@@ -36,6 +43,7 @@ class EvidenceRoom(NamedTuple):
     members: np.ndarray  # (n,) of the group at hand
     work: np.ndarray  # (T + 2, T + 2 padded)
     products: np.ndarray  # (T + 2 padded,)
+    eight: Eight
     paths: np.ndarray  # (widest, T) scratch of the filter
     square: np.ndarray  # (widest + 3, widest)
     route: int
@@ -55,6 +63,7 @@ def evidence_room(model: FactorSeries, route: str = "auto") -> EvidenceRoom:
         members=np.zeros(n + 1, dtype=np.int64),
         work=work,
         products=np.zeros(work.shape[1]),
+        eight=room_for_eight(n + 1, n_times if code != FILTER else 1, 0),
         paths=np.zeros((widest, n_times)),
         square=np.zeros((widest + 3, widest)),
         route=code,
@@ -75,27 +84,30 @@ def widest_filter(n: int, n_times: int, route: int) -> int:
     if route == FILTER:
         return n
     size = 1
-    while size < n and filter_is_cheaper(size + 1, n_times):
+    while size < n and cheapest_route(size + 1, n_times) == FILTER:
         size += 1
     return size
 
 
 @jit
-def filter_is_cheaper(size, n_times):
-    """Whether `size` series are filtered in less time than a T x T matrix is factorised.
+def cheapest_route(size, n_times):
+    """The route that takes the least time for `size` series; COLUMNS is none that can be asked for.
 
-    Nanoseconds, measured: a filter step has little to vectorise, a factorisation much.
+    Nanoseconds, measured: a filter step has little to vectorise, the others much.
     """
     by_filter = n_times * size * (30.0 + size * (1.8 + 0.14 * size))
     by_information = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
-    return by_filter < by_information
+    width = -(-size // WIDTH) * WIDTH
+    if is_thin(width, n_times):
+        by_columns = n_times * (30.0 + 4.0 * size + width * (5.0 + 0.25 * width))
+        if by_columns < by_filter:
+            return COLUMNS
+    return FILTER if by_filter < by_information else INFORMATION
 
 
 @jit(internal=True)
-def _by_filter(room, size, n_times):
-    if room.route == 2:
-        return filter_is_cheaper(size, n_times)
-    return room.route == 0
+def _route(room, size, n_times):
+    return cheapest_route(size, n_times) if room.route == CHEAPER else room.route
 
 
 @jit
@@ -103,14 +115,50 @@ def group_evidence(model, room, n):
     """Log density of the first n of ``room.members``, and with the last one's loading turned."""
     if n == 0:
         return 0.0, 0.0
-    if _by_filter(room, n, model.cells.y.shape[1]):
+    route = _route(room, n, model.cells.y.shape[1])
+    if route == FILTER:
         return joint_filter(model, room.row, room.members, n, room.paths, room.square)
+    if route == COLUMNS:
+        found = _by_columns(model, room, n)
+        if found[0] == found[0]:
+            return found
     start_information(room.work)
     total = 0.0
     for position in range(n):
         total += describe(model, room.row, room.members[position])
         add_information(room.row, room.work, room.work, 1.0, room.products)
     return _factorised(room, room.row, total)
+
+
+@jit(internal=True)
+def _by_columns(model, room, n):
+    """The same by columns; NaN where these have not the digits for it."""
+    eight, matrix = room.eight, room.work
+    n_times = matrix.shape[0] - 2
+    width = -(-n // WIDTH) * WIDTH
+    start_thin(matrix, width)
+    h = matrix[n_times, :n_times]
+    total = 0.0
+    most = 0.0
+    for position in range(n):
+        eight.members[position] = room.members[position]
+        total += observation_constant(model, room.members[position])
+    for start in range(0, n, WIDTH):
+        # In the model's own scratch a series may be described that the caller goes on with.
+        total += describe_eight(model, room.row, eight, start, min(n - start, WIDTH))
+        add_slopes(eight, h)
+        most = max(most, put_columns(eight, matrix, start, width, 0))
+    if not most < LARGEST:
+        return math.nan, math.nan
+    total += factorise_thin(matrix, width, eight.square, eight.sums)
+    # With h - 2 g instead of h, g that of the last member.
+    g = eight.columns[0, :n_times]
+    slope_of(eight, (n - 1) % WIDTH, g)
+    solve_thin(matrix, g)
+    turned = 0.0
+    for t in range(n_times):
+        turned += 2.0 * g[t] * (g[t] - h[t])
+    return total, total + turned
 
 
 @jit(internal=True)
@@ -143,8 +191,8 @@ def cluster_evidence(state, model, k, other, change):
         n += 1
     if n == 0:
         return 0.0, 0.0
-    if _by_filter(room, n, model.cells.y.shape[1]):
-        return joint_filter(model, room.row, room.members, n, room.paths, room.square)
+    if _route(room, n, model.cells.y.shape[1]) != INFORMATION:
+        return group_evidence(model, room, n)
     if not state.ready[k]:
         gather_slot(state, model, k)
     own = model.scratch.row

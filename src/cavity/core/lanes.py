@@ -208,6 +208,20 @@ def splat8(typingctx: Any, x: Any) -> Any:
 
 
 @intrinsic
+def repeat8(typingctx: Any, array: Any, at: Any) -> Any:
+    """One element of a contiguous one-dimensional array of floats, in every lane.
+
+    Unlike an index in brackets `at` cannot count from the end, and is not looked at.
+    """
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        return _splat(builder, builder.load(builder.gep(data, [args[1]])), _DOUBLES)
+
+    return floats8(array, types.int64), codegen
+
+
+@intrinsic
 def ramp8(typingctx: Any) -> Any:
     """The numbers 0 to 7."""
 
@@ -293,6 +307,7 @@ __all__ = [
     "load8",
     "max8",
     "ramp8",
+    "repeat8",
     "require_whole",
     "select",
     "splat8",

@@ -11,9 +11,11 @@ from scipy import linalg, stats
 from cavity.core.compile import jit
 from cavity.models.series import coefficients as module
 from cavity.models.series.draws import SeriesPriors
+from cavity.models.series.eights import room_for_eight
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import factor_paths
 from cavity.models.series.refresh import (
+    all_constants,
     draw_factorised,
     draw_factors_jointly,
     marginal_likelihood,
@@ -22,19 +24,21 @@ from cavity.priors.partition import dirichlet
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 Z, COUNTS = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])
-T = 12
+T, LONG = 12, 101  # the matrices of the longer ones are held by their columns
 
 
-def case(p, intercept, seed=3, free=True):
+def case(p, intercept, seed=3, free=True, n_times=T, **options):
     """Five series in three clusters, their coefficients' population, rows of data."""
     rng = np.random.default_rng(seed)
-    m, rows = oracle.model_of(rng, n=5, n_times=T, p=p, n_slots=8, intercept=intercept)
+    options = {"n": 5, "n_slots": 8} | options
+    m, rows = oracle.model_of(rng, n_times=n_times, p=p, intercept=intercept, **options)
     hyper = np.array([rng.standard_normal(p), rng.uniform(0.3, 2.0, p)])
-    return m, rows, module.coefficients(hyper, T, free=free)
+    return m, rows, module.coefficients(hyper, free=free)
 
 
 def dense(m, rows, members, c):
     """Covariance of some series' observations less U m, and of those with the factor."""
+    T = m.cells.y.shape[1]
     picked = rows[np.isin(rows[:, 0], members)]
     series, times = picked[:, 0].astype(int), picked[:, 1].astype(int)
     total, load = np.zeros((len(picked),) * 2), np.zeros((len(picked), T))
@@ -50,28 +54,98 @@ def dense(m, rows, members, c):
     return picked[:, 2] - picked[:, 3:] @ c.centre, total + load @ load.T, load
 
 
-def evidence(m, c, equations=None):
-    matrices = information_matrix(T, 3)
-    equations = module.mean_equations(0, T) if equations is None else equations
-    products = np.empty(matrices.shape[2])
-    return marginal_likelihood(m, Z, COUNTS, c, equations, matrices, products), matrices
+def evidence(m, c, equations=None, z=Z):
+    (n, n_times), p = m.cells.y.shape, m.own.beta.shape[1]
+    matrices, room = information_matrix(n_times, 3), room_for_eight(n, n_times, p)
+    equations = module.mean_equations(0, n_times) if equations is None else equations
+    got = marginal_likelihood(m, z, np.bincount(z), c, equations, matrices, room)
+    return got + all_constants(m), matrices
+
+
+def lower_factor(matrix):
+    """The Cholesky factor that was left, made whole if it is held by columns."""
+    n_times = len(matrix) - 2
+    width = int(matrix[n_times, n_times + 1])
+    if not width:
+        return np.tril(matrix[:n_times, :n_times])
+    u, w, phi = (matrix[:n_times, j * width : (j + 1) * width] for j in range(3))
+    lower = np.eye(n_times)
+    for s in range(n_times):
+        carried = w[s]
+        for t in range(s + 1, n_times):
+            carried = phi[t - 1] * carried
+            lower[t, s] = u[t] @ carried
+    return lower * np.sqrt(matrix[:n_times, 3 * width])
+
+
+def check_against_dense(m, rows, c, z=Z, tolerance=1e-9):
+    got, matrices = evidence(m, c, z=z)
+    T = m.cells.y.shape[1]
+    expected = 0.0
+    for k in range(z.max() + 1):
+        response, total, load = dense(m, rows, np.flatnonzero(k == z), c)
+        expected += stats.multivariate_normal(np.zeros(len(total)), total).logpdf(response)
+        # P^{-1} h and P^{-1} from the factor that was left: of eta given the data.
+        lower = lower_factor(matrices[k])
+        mean = np.linalg.solve(lower.T, matrices[k][T, :T])
+        exact = load.T @ np.linalg.solve(total, response)
+        np.testing.assert_allclose(mean, exact, atol=tolerance)
+        covariance = np.eye(T) - load.T @ np.linalg.solve(total, load)
+        np.testing.assert_allclose(np.linalg.inv(lower @ lower.T), covariance, atol=tolerance)
+    assert got == pytest.approx(expected, abs=10 * tolerance)
+    return matrices
 
 
 @pytest.mark.parametrize(("p", "intercept"), [(1, True), (3, True), (2, False)])
 def test_evidence_and_factors_are_those_of_one_dense_gaussian(p, intercept):
     m, rows, c = case(p, intercept)
+    matrices = check_against_dense(m, rows, c)
+    assert not matrices[:, T, T + 1].any()
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_so_they_are_where_matrices_are_held_by_their_columns(free):
+    m, rows, c = case(1, True, n_times=LONG, free=free)
+    if not free:
+        # Coefficients that are held are as good as known.
+        c = c._replace(centre=m.own.beta.mean(0))
+        m.own.beta[:] = c.centre
+    known = c if free else c._replace(spread=1e-300 * c.spread)
     got, matrices = evidence(m, c)
+    assert (matrices[:, LONG, LONG + 1] == (16 if free else 8)).all()
+    if free:
+        check_against_dense(m, rows, c)
+    total = [dense(m, rows, np.flatnonzero(k == Z), known)[:2] for k in range(3)]
+    expected = sum(stats.multivariate_normal(cov=cov).logpdf(y) for y, cov in total)
+    assert got == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_times", [50, LONG])
+def test_more_than_eight_series_and_any_number_of_times(n_times):
+    """Eleven in one cluster: a group of eight, and three; rows go four at a time."""
+    z = np.repeat([0, 1, 2], [11, 1, 2])
+    m, rows, c = case(1, True, n_times=n_times, n=14, missing=0.5, most=1)
+    matrices = check_against_dense(m, rows, c, z)
+    assert (matrices[0, n_times, n_times + 1] > 0) == (n_times == LONG)
+    m.own.a[:] = np.linspace(-0.4, 0.3, 14)  # products that are soon negligible
+    m.own.var_y[:] = 1e-3
+    check_against_dense(m, rows, c, z)
+
+
+def test_series_that_know_their_factor_have_whole_matrices():
+    """Differences of columns would leave too few digits: the matrix is made from them."""
+    m, rows, c = case(1, True, n_times=LONG, var_x=1e-10)
+    m.own.var_y[:] = 1e-9
+    m.own.loading[:] = 1.0
+    got, matrices = evidence(m, c)
+    assert not matrices[:, LONG, LONG + 1].any()
     expected = 0.0
     for k in range(3):
-        response, total, load = dense(m, rows, np.flatnonzero(k == Z), c)
-        expected += stats.multivariate_normal(np.zeros(len(total)), total).logpdf(response)
-        # P^{-1} h and P^{-1} from the factor that was left: of eta given the data.
-        lower = np.tril(matrices[k][:T, :T])
-        mean = np.linalg.solve(lower.T, matrices[k][T, :T])
-        np.testing.assert_allclose(mean, load.T @ np.linalg.solve(total, response), atol=1e-9)
-        covariance = np.eye(T) - load.T @ np.linalg.solve(total, load)
-        np.testing.assert_allclose(np.linalg.inv(lower @ lower.T), covariance, atol=1e-9)
-    assert got == pytest.approx(expected, abs=1e-8)
+        y, covariance, _ = dense(m, rows, np.flatnonzero(k == Z), c)
+        root = np.linalg.cholesky(covariance)
+        expected -= 0.5 * (np.linalg.solve(root, y) ** 2).sum()
+        expected -= np.log(np.diag(root)).sum() + 0.5 * len(y) * np.log(2 * np.pi)
+    assert got == pytest.approx(expected, rel=1e-6)
 
 
 def test_where_coefficients_stand_does_not_matter():
@@ -84,14 +158,15 @@ def test_where_coefficients_stand_does_not_matter():
     assert abs(held - before) > 100.0
 
 
-def test_equations_of_the_means_are_the_change_of_the_evidence():
-    m, _, c = case(3, True)
-    equations = module.mean_equations(3, T)
+@pytest.mark.parametrize(("p", "n_times"), [(3, T), (1, LONG)])
+def test_equations_of_the_means_are_the_change_of_the_evidence(p, n_times):
+    m, _, c = case(p, True, n_times=n_times)
+    equations = module.mean_equations(p, n_times)
     before, _ = evidence(m, c, equations)
     assert before == pytest.approx(evidence(m, c)[0], abs=1e-10)
     rng = np.random.default_rng(1)
     for _ in range(4):
-        step = rng.standard_normal(3)
+        step = rng.standard_normal(p)
         expected = equations.pull @ step - 0.5 * step @ equations.information @ step
         c.centre[:] += step
         assert evidence(m, c)[0] - before == pytest.approx(expected, abs=1e-7)
@@ -184,19 +259,26 @@ def test_coefficients_and_loading_are_drawn_with_the_states_integrated_out(free,
         assert stats.kstest(column, "norm").pvalue > LEVEL
 
 
-def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once():
-    m, _, c = case(2, True)
-    nothing = module.mean_equations(0, T)
-    matrices = information_matrix(T, 3)
-    products, eta = np.empty(matrices.shape[2]), np.empty(T)
-    paths = [factor_paths(T, 3) for _ in range(2)]
+@pytest.mark.parametrize("n_times", [T, LONG])
+def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once(n_times):
+    m, _, c = case(1, True, n_times=n_times)
+    nothing = module.mean_equations(0, n_times)
+    matrices, room = information_matrix(n_times, 3), room_for_eight(5, n_times, 1)
+    eta = np.empty(n_times)
+    paths = [factor_paths(n_times, 3) for _ in range(2)]
     at_once = draw_factors_jointly(
-        m, Z, COUNTS, paths[0], c, nothing, matrices, products, eta, np.random.default_rng(1)
+        m, Z, COUNTS, paths[0], c, nothing, matrices, room, eta, np.random.default_rng(1)
     )
-    kept = marginal_likelihood(m, Z, COUNTS, c, nothing, matrices, products)
+    kept = marginal_likelihood(m, Z, COUNTS, c, nothing, matrices, room)
+    lower, pull = lower_factor(matrices[0]), matrices[0][n_times, :n_times].copy()
     draw_factorised(COUNTS, paths[1], matrices, eta, np.random.default_rng(1))
     assert at_once == kept
     np.testing.assert_array_equal(paths[0].value, paths[1].value)
+    # The noise is drawn in the order of use: forwards for a whole matrix, else backwards.
+    noise = np.random.default_rng(1).standard_normal(n_times)
+    noise = noise if n_times == T else noise[::-1]
+    expected = np.linalg.solve(lower.T, pull + noise)
+    np.testing.assert_allclose(paths[1].value[:, 0], expected, atol=1e-9)
 
 
 def test_the_log_joint_density_without_factors_and_coefficients():

@@ -12,13 +12,8 @@ from builders import series_chain
 from scipy import special, stats
 from scipy.fft import dct
 
-from cavity.collapse.series_proposals import (
-    CorrectedSeries,
-    _add,
-    _propose,
-    corrected_state,
-    gather_sites,
-)
+from cavity.collapse.series_corrected import CorrectedSeries
+from cavity.collapse.series_proposals import _add, _propose, corrected_state, gather_sites
 from cavity.core.compile import compiled, jit
 from cavity.models.series import spectral
 from cavity.models.series.draws import NOTHING, SeriesPriors

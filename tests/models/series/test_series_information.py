@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import series_oracle as oracle
 
+from cavity.collapse import series_evidence as evidence
 from cavity.core.compile import jit
 from cavity.models.series import information, kalman
 from cavity.models.series.state import DIAGONAL, PHI, SLOPE
@@ -66,6 +67,35 @@ def test_both_routes_equal_the_dense_evidence(case, members):
     m.own.loading[members[-1]] *= -1.0
     assert turned_information == pytest.approx(expected, rel=tolerance, abs=tolerance)
     assert turned_filter == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+@pytest.mark.parametrize("options", [{}, {"var_x": 1e-9}, {"missing": 0.0, "most": 1}])
+def test_the_route_by_columns_equals_the_dense_evidence(options):
+    """Groups of up to eight series, and of more; the last one's loading as it is and turned."""
+    m, rows = oracle.model_of(np.random.default_rng(8), n=11, n_times=60, **options)
+    room = evidence.evidence_room(m)
+    for members in ([3], [4, 0, 7], list(range(8)), [10, *range(9)], list(range(11))):
+        n = len(members)
+        assert evidence.cheapest_route(n, 60) == (evidence.COLUMNS if n > 2 else evidence.FILTER)
+        room.members[:n] = members
+        found = evidence.group_evidence(m, room, n)
+        for got in found:
+            expected = oracle.joint_loglik(m, rows, members, np.zeros(60), np.eye(60))
+            assert got == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            m.own.loading[members[-1]] *= -1.0
+
+
+def test_columns_without_enough_digits_give_way():
+    """Series that know their factor to the last digit: the matrix is made from its members."""
+    m, _ = oracle.model_of(np.random.default_rng(8), n=5, n_times=60, var_x=1e-12, missing=0.0)
+    m.own.var_y[:] = 1e-11
+    m.own.loading[:] = 1.0
+    room = evidence.evidence_room(m)
+    room.members[:5] = np.arange(5)
+    assert evidence.cheapest_route(5, 60) == evidence.COLUMNS
+    found = evidence.group_evidence(m, room, 5)
+    expected = evidence.group_evidence(m, room._replace(route=evidence.INFORMATION), 5)
+    assert found == expected
 
 
 def test_information_is_that_of_the_textbook_formula():

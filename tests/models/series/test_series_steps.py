@@ -10,7 +10,7 @@ from scipy import stats
 
 from cavity.models.series.draws import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
 from cavity.models.series.state import factor_series
-from cavity.models.series.steps import BEGINNING, DYNAMICS, SharedSteps
+from cavity.models.series.steps import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
 
 ONE = np.ones(1)
 LEARNED = SeriesPriors(
@@ -126,6 +126,26 @@ def test_walks_and_leaps_visit_what_they_should(monkeypatch):
     monkeypatch.setattr(SharedSteps, "_leap", lambda *given: (leap(*given)[0], 0.0))
     found = drawn_from_the_prior(SharedSteps(LEARNED, BEGINNING), 30_000)
     assert stats.kstest(found[:, 1], levels.cdf).pvalue < 5e-5
+
+
+def test_leaps_are_made_where_they_go_further():
+    """A density that stands still is leapt about; one that follows the a_i is walked along."""
+    rng = np.random.default_rng(7)
+    for spread_of_target, better in ((0.5, True), (None, False)):
+        steps, own = SharedSteps(LEARNED, OWN_NOISE), parameters([0.5, 0.4, 0.6])
+        centre = 0.0
+
+        def density(own=own, width=spread_of_target):
+            away = math.log(own.var_x[0]) - centre  # noqa: B023
+            return -0.5 * (away / (width or 0.02)) ** 2
+
+        ways = steps.directions(EVERYTHING)
+        for _ in range(400):
+            if spread_of_target is None:
+                centre += 0.1 * rng.standard_normal() - 0.02 * centre
+            steps.attempt(own, ONE, ways, density(), density, rng)
+        assert steps.leaps_are_better() == better
+        assert steps.jumps[:, 0].sum() == 100
 
 
 def test_a_place_is_where_steps_lead():

@@ -93,7 +93,7 @@ def visit_draw(new: NewSeries, n_steps: int, rng: np.random.Generator) -> np.nda
     moving = _OWN._replace(beta=p > 0)
     sums = state_sums(n_times, width, common=bool(model.own.common.size))
     hyper = new.hyper.copy()
-    c = coefficients(hyper, n_times, free=p > 0)
+    c = coefficients(hyper, free=p > 0)
     for _ in range(n_steps):
         draw_labels(model, paths, new.weights, scores, mass, new.z, rng)
         refresh_series(

@@ -21,17 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit, wide_vectors
-from cavity.core.lanes import WIDTH, load8, splat8, store8, whole_vectors
+from cavity.core.compile import jit
 from cavity.models.series.draws import inverse_gamma
+from cavity.models.series.eights import factor_in_place
 from cavity.models.series.kalman import cell_precision, residual
-from cavity.models.series.state import (
-    LOADING_MEAN,
-    LOADING_PRECISION,
-    PULL,
-    SHRINK,
-    WEIGHT,
-)
+from cavity.models.series.state import LOADING_MEAN, LOADING_PRECISION
+from cavity.models.series.thin import columns_of, solve_thin
 
 
 class Coefficients(NamedTuple):
@@ -40,7 +35,6 @@ class Coefficients(NamedTuple):
     centre: np.ndarray  # (p,) means m
     spread: np.ndarray  # (p,) variances v
     free: bool  # whether they are drawn, rather than held
-    lines: np.ndarray  # (p, padded T) of the series at hand: L^{-1} H, with L L' = Q
     work: np.ndarray  # (p + 4, p + 2) normal equations
 
 
@@ -55,11 +49,10 @@ class MeanEquations(NamedTuple):
     slopes: np.ndarray  # (slots or 1, p, T) change of L^{-1} h of each cluster, or the last one
 
 
-def coefficients(hyper: np.ndarray, n_times: int, *, free: bool) -> Coefficients:
+def coefficients(hyper: np.ndarray, *, free: bool) -> Coefficients:
     """The population that rows of `hyper` (means, variances) state, with room for one series."""
     p = hyper.shape[1]
-    lines = np.zeros((p, whole_vectors(n_times + 2)))
-    return Coefficients(hyper[0], hyper[1], bool(free and p), lines, np.zeros((p + 4, p + 2)))
+    return Coefficients(hyper[0], hyper[1], bool(free and p), np.zeros((p + 4, p + 2)))
 
 
 def mean_equations(p: int, n_times: int, n_slots: int = 1) -> MeanEquations:
@@ -74,146 +67,19 @@ def _covariate(m, i, t, j, first):
 
 
 @jit(internal=True)
-def _factor_in_place(work, n):
-    """Cholesky factor of the first n rows, in place, and what it makes of row n."""
-    for j in range(n + 1):
-        for c in range(min(j + 1, n)):
-            value = work[j, c]
-            for o in range(c):
-                value -= work[j, o] * work[c, o]
-            work[j, c] = math.sqrt(value) if j == c else value / work[c, c]
-
-
-@jit(internal=True)
-def integrate_coefficients(m, i, c, matrix, equations, slopes):
-    """Integrate the coefficients of the described series i out of its cluster's information.
-
-    The scratch rows are those that ``describe`` left, whose information `matrix` has. Returns
-    what the log density at eta = 0 gains. Where `equations` have room (p > 0), the series' part of
-    them is added; `slopes` are their cluster's.
-    """
-    wide_vectors()
-    row = m.scratch.row
-    weight = row[WEIGHT]
-    shrink = row[SHRINK]
-    pull = row[PULL]
-    lines = c.lines
-    work = c.work
-    p = c.centre.shape[0]
-    n_times = weight.shape[0]
-    first = p - m.cells.covariates.shape[2]
-    a = m.own.a[i]
-    b = m.own.loading[i]
-    precision = 1.0 / m.own.var_y[i]
-    gain = 0.0
-    # The covariates' innovations, filtered as the data are, and the normal equations.
-    for j in range(p):
-        line = lines[j]
-        state = 0.0
-        total = 0.0
-        for t in range(n_times):
-            state *= a
-            line[t] = 0.0
-            if weight[t] > 0.0:
-                line[t] = _covariate(m, i, t, j, first) - state
-                state += (1.0 - shrink[t]) * line[t]
-                total += pull[t] * line[t]
-        for o in range(j + 1):
-            square = m.cells.scatter[i, j, o] * precision
-            for t in range(n_times):
-                square += weight[t] * shrink[t] * line[t] * lines[o, t]
-            work[j, o] = square
-        within = m.cells.scatter[i, p, j]
-        for o in range(p):
-            within -= m.cells.scatter[i, j, o] * m.own.beta[i, o]
-        away = (c.centre[j] - m.own.beta[i, j]) / c.spread[j]
-        gain -= 0.5 * (away * away * c.spread[j] + math.log(c.spread[j]))
-        work[j, j] += 1.0 / c.spread[j]
-        work[p, j] = total + within * precision + away
-    _factor_in_place(work, p)
-    for j in range(p):
-        gain += 0.5 * work[p, j] * work[p, j] - math.log(work[j, j])
-    # What unit coefficients tell about the factor: the backward recursion of ``describe``.
-    for j in range(p):
-        line = lines[j]
-        r = 0.0
-        for t in range(n_times - 1, -1, -1):
-            r = weight[t] * shrink[t] * line[t] + shrink[t] * r
-            line[t] = b * r
-            r *= a
-        inverse = 1.0 / work[j, j]
-        for o in range(j):
-            for t in range(n_times):
-                line[t] -= work[j, o] * lines[o, t]
-        for t in range(n_times):
-            line[t] *= inverse
-    stride = matrix.shape[1]
-    flat = matrix.reshape(matrix.size)
-    wide = lines.reshape(lines.size)
-    width = lines.shape[1]
-    for t in range(n_times):
-        at = t * stride
-        for block in range(0, t + 1, WIDTH):
-            here = load8(flat, at + block)
-            for j in range(p):
-                here = here - splat8(lines[j, t]) * load8(wide, j * width + block)
-            store8(flat, at + block, here)
-    for j in range(p):
-        for t in range(n_times):
-            matrix[n_times, t] -= lines[j, t] * work[p, j]
-    if equations.pull.shape[0] > 0:
-        _add_to_equations(m, i, c, equations, slopes)
-    return gain
-
-
-@jit(internal=True)
-def _add_to_equations(m, i, c, equations, slopes):
-    """Add series i's part: a change d of the means moves b by d / v."""
-    p = c.centre.shape[0]
-    work = c.work
-    inverse = work[p + 1]  # a column of L^{-1} V^{-1}
-    other = work[p + 2]
-    for j in range(p):
-        _solve_unit(work, p, j, 1.0 / c.spread[j], inverse)
-        equations.information[j, j] += 1.0 / c.spread[j]
-        equations.pull[j] -= (c.centre[j] - m.own.beta[i, j]) / c.spread[j]
-        for o in range(j, p):
-            equations.pull[j] += inverse[o] * work[p, o]
-            for t in range(slopes.shape[1]):
-                slopes[j, t] -= inverse[o] * c.lines[o, t]
-        for o in range(j + 1):
-            _solve_unit(work, p, o, 1.0 / c.spread[o], other)
-            total = 0.0
-            for e in range(j, p):
-                total += inverse[e] * other[e]
-            equations.information[j, o] -= total
-            if o < j:
-                equations.information[o, j] -= total
-
-
-@jit(internal=True)
-def _solve_unit(work, p, j, value, out):
-    """L^{-1} times `value` at place j, L in the rows of `work`; zero before place j."""
-    for o in range(p):
-        out[o] = 0.0
-    for e in range(j, p):
-        total = value if e == j else 0.0
-        for o in range(j, e):
-            total -= work[e, o] * out[o]
-        out[e] = total / work[e, e]
-
-
-@jit(internal=True)
 def close_equations(matrix, equations, slopes):
     """After a cluster's members, its matrix factorised: the factor's part; slopes become L^{-1}."""
     p, n_times = slopes.shape
     for j in range(p):
         line = slopes[j]
-        for t in range(n_times):
-            value = line[t]
-            for s in range(t):
-                value -= matrix[t, s] * line[s]
-            line[t] = value / matrix[t, t]
+        if columns_of(matrix):
+            solve_thin(matrix, line)
+        else:
+            for t in range(n_times):
+                value = line[t]
+                for s in range(t):
+                    value -= matrix[t, s] * line[s]
+                line[t] = value / matrix[t, t]
         for t in range(n_times):
             equations.pull[j] += line[t] * matrix[n_times, t]
         for o in range(j + 1):
@@ -225,25 +91,29 @@ def close_equations(matrix, equations, slopes):
                 equations.information[o, j] -= total
 
 
-def log_without_means(
-    c: Coefficients,
-    equations: MeanEquations,
-    prior_mean: np.ndarray,
-    prior_precision: np.ndarray,
-) -> float:
+@jit
+def log_without_means(c, equations, prior_mean, prior_precision):
     """What the log density gains when the means are integrated out, but for a constant.
 
     Minus infinity where rounding leaves no equations to integrate by.
     """
-    information = equations.information + np.diag(prior_precision)
-    if not np.linalg.eigvalsh(equations.information)[0] >= 0.0:
-        return -math.inf
-    away = prior_mean - c.centre
-    pull = equations.pull + prior_precision * away
-    root = np.linalg.cholesky(information)
-    half = np.linalg.solve(root, pull)
-    prior = float(away @ (prior_precision * away))
-    return 0.5 * (float(half @ half) - prior) - float(np.log(np.diag(root)).sum())
+    p = c.centre.shape[0]
+    work = c.work
+    total = 0.0
+    for j in range(p):
+        away = prior_mean[j] - c.centre[j]
+        for o in range(j + 1):
+            work[j, o] = equations.information[j, o]
+        work[j, j] += prior_precision[j]
+        work[p, j] = equations.pull[j] + prior_precision[j] * away
+        total -= 0.5 * away * away * prior_precision[j]
+    factor_in_place(work, p)
+    for j in range(p):
+        # Whatever the data say adds to the prior's precision.
+        if not work[j, j] * work[j, j] >= prior_precision[j]:
+            return -math.inf
+        total += 0.5 * work[p, j] * work[p, j] - math.log(work[j, j])
+    return total
 
 
 def draw_means(
@@ -327,7 +197,7 @@ def draw_coefficients(m, i, mean, k, c, with_loading, rng):
             state[j] += gain * innovation[j]
         var /= d
     # Cholesky factor in place, then L^{-1} h + noise, then the transposed solve.
-    _factor_in_place(work, n)
+    factor_in_place(work, n)
     for j in range(n - 1, -1, -1):
         value = work[n, j] + rng.standard_normal()
         for o in range(j + 1, n):

@@ -28,6 +28,7 @@ from cavity.models.series.kalman import (
     prepare,
 )
 from cavity.models.series.state import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
+from cavity.models.series.thin import columns_of, draw_thin
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 
@@ -189,10 +190,13 @@ def factorise(matrix):
 
 @jit
 def draw_factor(matrix, eta, rng):
-    """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor that ``factorise`` left.
+    """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor of a matrix, whole or thin.
 
-    Row T of `matrix` is used up.
+    The last two rows of `matrix` are used up.
     """
+    if columns_of(matrix):
+        draw_thin(matrix, eta, rng)
+        return
     n_times = matrix.shape[0] - 2
     rest = matrix[n_times]
     for t in range(n_times):

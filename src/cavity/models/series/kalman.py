@@ -91,8 +91,12 @@ def prepare(m, row, i):
     drift = row[DRIFT]
     centre = row[CENTRE]
     before = 0.0
+    precision = 1.0 / m.own.var_y[i]
+    heavy = m.own.tails.shape[0] > 0
     for t in range(m.cells.y.shape[1]):
-        weight[t] = cell_precision(m, i, t)
+        weight[t] = m.cells.repeats[i, t] * precision
+        if heavy:
+            weight[t] *= m.own.tails[i, t]
         c = a * before
         centre[t] = residual(m, i, t) if m.cells.repeats[i, t] > 0 else c
         drift[t] = centre[t] - c
@@ -112,9 +116,14 @@ def observation_constant(m, i):
     total = m.cells.totals[i, 0] * (LOG_2PI + math.log(m.own.var_y[i]))
     total += within_scatter(m, i) / m.own.var_y[i]
     if m.own.tails.shape[0] > 0:
+        product = 1.0
         for t in range(m.cells.y.shape[1]):
             if m.cells.repeats[i, t] > 0:
-                total -= math.log(m.own.tails[i, t])
+                product *= m.own.tails[i, t]
+                if not 1e-150 < product < 1e150:
+                    total -= math.log(product)
+                    product = 1.0
+        total -= math.log(product)
     return -0.5 * total
 
 

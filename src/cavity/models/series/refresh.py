@@ -11,78 +11,112 @@ import math
 import numpy as np
 
 from cavity.core.compile import jit
-from cavity.models.series.coefficients import (
-    close_equations,
-    draw_coefficients,
-    draw_hyper,
-    integrate_coefficients,
-)
+from cavity.core.lanes import WIDTH
+from cavity.models.series.coefficients import close_equations, draw_coefficients, draw_hyper
 from cavity.models.series.draws import (
     draw_dynamics,
     draw_noise,
     inverse_gamma,
     keep_noise,
 )
-from cavity.models.series.information import (
-    add_information,
-    describe,
-    draw_factor,
-    factorise,
-    start_information,
-)
+from cavity.models.series.eights import describe_eight, integrate_eight
+from cavity.models.series.gathering import add_slopes, add_to_matrix, put_columns
+from cavity.models.series.information import draw_factor, factorise, start_information
 from cavity.models.series.kalman import (
     draw_states,
     dynamics,
     filter_forward,
+    observation_constant,
     prepare,
 )
 from cavity.models.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
 from cavity.models.series.state import CENTRE, DRIFT, STATE, VARIANCE
+from cavity.models.series.thin import (
+    LARGEST,
+    columns_of,
+    expand,
+    factorise_thin,
+    is_thin,
+    start_thin,
+)
 
 
 @jit(internal=True)
-def cluster_evidence(m, z, k, c, equations, matrix, products):
+def cluster_evidence(m, z, k, c, equations, matrix, room):
     """Cluster k's log density; its information and factorised matrix are left in `matrix`.
 
-    States and factor are integrated out, and so are coefficients that are free.
+    States and factor are integrated out, and so are coefficients that are free. The constants of
+    the observations (`kalman.observation_constant`) are left out.
     """
-    start_information(matrix)
     slopes = equations.slopes[min(k, equations.slopes.shape[0] - 1)]
     for j in range(slopes.shape[0]):
         for t in range(slopes.shape[1]):
             slopes[j, t] = 0.0
-    total = 0.0
+    n = 0
     for i in range(z.shape[0]):
         if z[i] == k:
-            total += describe(m, m.scratch.row, i)
-            add_information(m.scratch.row, matrix, matrix, 1.0, products)
-            if c.free:
-                total += integrate_coefficients(m, i, c, matrix, equations, slopes)
-    total += factorise(matrix)[0]
-    if c.free:
+            room.members[n] = i
+            n += 1
+    p = c.centre.shape[0] if c.free else 0
+    n_times = m.cells.y.shape[1]
+    n_members = -(-n // WIDTH) * WIDTH
+    thin = is_thin(n_members * (1 + p), n_times)
+    if thin:
+        start_thin(matrix, n_members * (1 + p))
+    else:
+        start_information(matrix)
+    h = matrix[n_times, :n_times]
+    total = 0.0
+    most = 0.0
+    for start in range(0, n, WIDTH):
+        count = min(n - start, WIDTH)
+        total += describe_eight(m, m.scratch.row, room, start, count)
+        add_slopes(room, h)
+        if p:
+            total += integrate_eight(m, room, start, count, c, h, equations, slopes)
+        if thin:
+            most = max(most, put_columns(room, matrix, start, n_members, p))
+        else:
+            add_to_matrix(room, matrix, p)
+    if thin and not most < LARGEST:
+        expand(matrix, n_members, room.columns[0])
+    if columns_of(matrix):
+        total += factorise_thin(matrix, n_members, room.square, room.sums)
+    else:
+        total += factorise(matrix)[0]
+    if p:
         close_equations(matrix, equations, slopes)
     return total
 
 
 @jit
-def marginal_likelihood(m, z, counts, c, equations, matrices, products):
+def marginal_likelihood(m, z, counts, c, equations, matrices, room):
     """Log density of the data given assignments and parameters; all else is integrated out.
 
     That is factors, states and, if they are free, the coefficients given their means and
-    variances. Where `equations` have room they receive what the data say of these means. The
-    clusters' factorised matrices are left in `matrices`, or that of the last one if it has room for
-    one only.
+    variances; ``all_constants`` is to be added. Where `equations` have room they receive what the
+    data say of these means. The clusters' factorised matrices are left in `matrices`, or that of
+    the last one if it has room for one only.
     """
     total = 0.0
     last = matrices.shape[0] - 1
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += cluster_evidence(m, z, k, c, equations, matrices[min(k, last)], products)
+            total += cluster_evidence(m, z, k, c, equations, matrices[min(k, last)], room)
     return total
 
 
 @jit
-def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, products, eta, rng):
+def all_constants(m):
+    """What of the log density of the data neither assignments nor dynamics change."""
+    total = 0.0
+    for i in range(m.cells.y.shape[0]):
+        total += observation_constant(m, i)
+    return total
+
+
+@jit
+def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, room, eta, rng):
     """Draw every factor given data and assignments, states and coefficients integrated out: exact.
 
     Followed by draws of the coefficients given the factors, and of the states given both, this is
@@ -95,7 +129,7 @@ def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, products, 
             for t in range(n_times):
                 paths.value[t, k] = rng.standard_normal()
             continue
-        total += cluster_evidence(m, z, k, c, equations, matrices[0], products)
+        total += cluster_evidence(m, z, k, c, equations, matrices[0], room)
         draw_factor(matrices[0], eta, rng)
         for t in range(n_times):
             paths.value[t, k] = eta[t]

@@ -16,9 +16,11 @@ Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of 
 variance of the levels. Near a unit root a state never forgets where it began, and the two are
 hardly told apart.
 
-Steps are of two kinds: a random walk and, three times in four once the chain has warmed up, leaps,
-which propose from a normal distribution about where the chain has been, whatever the present
-place. A leap is worth two steps of the walk or more; where it does not fit, the walk goes on.
+Steps are of two kinds: a random walk and leaps, which propose from a Student-t distribution about
+where the chain has been, whatever the present place; its tails are long, or chains would stay in
+those of the posterior. Both are tried by turns at the end of the adaptation. Three steps in four
+are then leaps if these went further (by the mean square of what was accepted), and none if they
+did not: at a unit root the place follows the a_i, and a leap hardly ever fits those of the moment.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ from cavity.models.series.densities import log_mass
 from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors
 from cavity.models.series.state import A_MEAN, A_PRECISION, SeriesParameters
 
-_ADAPTED = ("tuning", "metric", "places")
+_ADAPTED = ("tuning", "metric", "places", "jumps")
 VAR_X, SHIFT, SPREAD, START, LEVELS = 0, 1, 2, 3, 4
 DYNAMICS, OWN_NOISE, BEGINNING = (VAR_X, SHIFT, SPREAD), (VAR_X,), (START, LEVELS)
 _FIRST = (0.2, 0.2, 0.3, 0.3, 0.3)  # steps of each before anything is known
 _TUNED = 190  # sweeps in which a step size adapts: fewer than the least warm-up has
 _MEASURED = (30, 90)  # sweeps at which its metric is measured
-_WATCHED = 80  # sweeps before the places that leaps are made from are noted, until _TUNED
-_WIDENED = 1.5  # variance of leaps over that of the places
+_WATCHED = 80  # sweeps before the places that leaps are made from are noted ...
+_COMPARED = 140  # ... until so many; from then on leaps and walk are compared, until _TUNED
+_WIDENED = 1.2  # squared scale of leaps over the variance of the places
+_DF = 5.0  # degrees of freedom of leaps
+_EAGER = 2  # times as many tries while steps adapt
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
 
@@ -53,7 +58,7 @@ class SharedSteps:
     block : tuple of int
         The directions.
     n_tries : int
-        Steps in one sweep.
+        Steps in one sweep once they have adapted.
 
     Attributes
     ----------
@@ -64,6 +69,8 @@ class SharedSteps:
     places : (d + 2, d) array
         Number of places that were noted (all of the first row), their mean, and the sums of
         products about it.
+    jumps : (2, 2) array
+        Tries of the walk and of leaps that were compared, and the sums of their squared lengths.
     """
 
     def __init__(
@@ -75,7 +82,9 @@ class SharedSteps:
         self.tuning = np.array([1.0, 0.0])
         self.metric = np.diag([_FIRST[kind] for kind in block])
         self.places = np.zeros((len(block) + 2, len(block)))
-        self._root: np.ndarray | None = None  # of the covariance of leaps; follows from the places
+        self.jumps = np.zeros((2, 2))
+        # Of the covariance of leaps, and its inverse; both follow from the places.
+        self._root: tuple[np.ndarray, np.ndarray] | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of what has adapted, for a checkpoint."""
@@ -86,6 +95,11 @@ class SharedSteps:
         for name in _ADAPTED:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         self._root = None
+
+    def tries(self) -> int:
+        """Steps in this sweep."""
+        eager = self.tuning[1] < _EAGER * self.n_tries * _TUNED
+        return _EAGER * self.n_tries if eager else self.n_tries
 
     def directions(self, moving: Moving, *, levels: bool = False) -> list[int]:
         """Which of the block may be taken, as indices; `levels`: series have levels to draw."""
@@ -122,19 +136,26 @@ class SharedSteps:
             Log density of the data at the parameters as they are when it is called.
         """
         tries = int(self.tuning[1])
-        begun = [self.n_tries * sweep for sweep in (0, *_MEASURED)]
-        tuned = self.n_tries * _TUNED
+        each = _EAGER * self.n_tries
+        begun = [each * sweep for sweep in (0, *_MEASURED)]
+        tuned = each * _TUNED
         if tries in begun[1:]:
             self._measure(own, spread, ways, density)
         here = self.place(own, spread)
-        if self.n_tries * _WATCHED <= tries < tuned:
+        compared = each * _COMPARED
+        if each * _WATCHED <= tries < compared:
             self._note(here)
         step = np.zeros(len(self.block))
         step[ways] = rng.standard_normal(len(ways))
         old = _kept(own, spread)
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
-        if tries >= tuned and tries % 4:
+        if tries < tuned:
+            leaping = tries >= compared and tries % 2 == 1
+        else:
+            leaping = tries % 4 > 0 and self.leaps_are_better()
+        if leaping:
+            step *= math.sqrt(0.5 * _DF / rng.standard_gamma(0.5 * _DF))
             step, chance = self._leap(here, step, ways)
         else:
             step, chance = self.tuning[0] * (self.metric @ step), 0.0
@@ -146,9 +167,11 @@ class SharedSteps:
         if not accepted:
             after = before
             _put_back(own, spread, old)
+        if compared <= tries < tuned:
+            self.jumps[int(leaping)] += 1.0, self._length(step, ways) if accepted else 0.0
         # Step size towards the best acceptance; fixed once the chain has warmed up.
         self.tuning[1] += 1.0
-        if tries < tuned:
+        if tries < tuned and not leaping:
             since = tries - max(number for number in begun if number <= tries)
             excess = accepted - _WANTED[len(ways)]
             self.tuning[0] *= math.exp(excess / math.sqrt(since + 1.0))
@@ -178,24 +201,38 @@ class SharedSteps:
         mean += away / count
         products += np.outer(away, here - mean)
 
+    def leaps_are_better(self) -> bool:
+        """Whether leaps went further than the walk where they were compared."""
+        (walks, by_walk), (leaps, by_leaps) = self.jumps.tolist()
+        return by_leaps * walks > by_walk * leaps
+
+    def _roots(self, ways: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Root of the covariance of leaps, and its inverse; zero if it has never moved."""
+        if self._root is None:
+            covariance = (_WIDENED * self.places[2:] / (self.places[0, 0] - 1.0))[ways][:, ways]
+            known = np.linalg.eigvalsh(covariance)[0] > 1e-12
+            root = np.linalg.cholesky(covariance) if known else np.zeros_like(covariance)
+            self._root = root, np.linalg.inv(root) if known else root
+        return self._root
+
+    def _length(self, step: np.ndarray, ways: list[int]) -> float:
+        """Square of a step's length, in units of the places' spread."""
+        away = self._roots(ways)[1] @ step[ways]
+        return float(away @ away)
+
     def _leap(
         self, here: np.ndarray, noise: np.ndarray, ways: list[int]
     ) -> tuple[np.ndarray, float]:
-        """A step from here by standard normal noise, and log chance of the way back over it."""
-        if self._root is None:
-            covariance = _WIDENED * self.places[2:] / (self.places[0, 0] - 1.0)
-            self._root = np.zeros_like(covariance)
-            some = np.ix_(ways, ways)
-            if np.linalg.eigvalsh(covariance[some])[0] > 1e-12:
-                self._root[some] = np.linalg.cholesky(covariance[some])
+        """A step from here by Student-t noise, and log chance of the way back over it."""
+        root, inverse = self._roots(ways)
         step = np.zeros(len(self.block))
-        root = self._root[np.ix_(ways, ways)]
         if not root[0, 0]:
             return step, -math.inf  # it has never moved
         away = here[ways] - self.places[1, ways]
         step[ways] = root @ noise[ways] - away
-        old = np.linalg.solve(root, away)
-        return step, 0.5 * float(noise @ noise - old @ old)
+        old = inverse @ away
+        chance = math.log1p(float(noise @ noise) / _DF) - math.log1p(float(old @ old) / _DF)
+        return step, 0.5 * (_DF + len(ways)) * chance
 
     def _measure(
         self,

@@ -24,6 +24,7 @@ from cavity.models.series.common import (
 )
 from cavity.models.series.densities import log_normal
 from cavity.models.series.draws import NOTHING, Moving, SeriesPriors
+from cavity.models.series.eights import room_for_eight
 from cavity.models.series.information import information_matrix
 from cavity.models.series.likelihood import FactorPaths
 from cavity.models.series.moves import (
@@ -35,6 +36,7 @@ from cavity.models.series.moves import (
 )
 from cavity.models.series.prior_density import log_prior_of_series
 from cavity.models.series.refresh import (
+    all_constants,
     draw_factorised,
     draw_factors_given_states,
     draw_factors_jointly,
@@ -166,19 +168,19 @@ class SeriesUpdate(Update):
         n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
         c = self._coefficients(model, moving)
         matrices, tried = self.matrices
-        products, eta = np.empty(matrices.shape[2]), np.empty(n_times)
+        eta = np.empty(n_times)
         nothing = mean_equations(0, n_times)
         prior = self.priors.beta_mean, self.priors.beta_precision
 
         def density(room: np.ndarray, equations: MeanEquations = nothing) -> float:
-            return marginal_likelihood(model, z, counts, c, equations, room, products)
+            return marginal_likelihood(model, z, counts, c, equations, room, self.eight)
 
         def there() -> float:
             return density(tried)
 
         def draw_factors() -> None:
             nonlocal c
-            given = (parameters, c, nothing, matrices, products, eta, rng)
+            given = (parameters, c, nothing, matrices, self.eight, eta, rng)
             if not math.isfinite(draw_factors_jointly(model, z, counts, *given)):
                 c = given[1]._replace(free=False)
                 draw_factors_jointly(model, z, counts, parameters, c, *given[2:])
@@ -187,7 +189,7 @@ class SeriesUpdate(Update):
         if model.own.common.size:
             # Labels were drawn with the clusters' factors integrated out: these come first.
             draw_factors()
-            draw_common_jointly(model, z, parameters, matrices[0], products, rng)
+            draw_common_jointly(model, z, parameters, matrices[0], self.eight.columns[0], rng)
         fresh = len(matrices) == counts.size  # whether all that they say can be kept
         equations = mean_equations(p if c.free else 0, n_times, len(matrices))
         before = density(matrices, equations)
@@ -207,7 +209,7 @@ class SeriesUpdate(Update):
                 return latest[0] + log_without_means(c, found, *prior)
 
             ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
-            for _ in range(self.beginning.n_tries if ways else 0):
+            for _ in range(self.beginning.tries() if ways else 0):
                 own = model.own, self.hyper[1], ways
                 accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
@@ -219,7 +221,7 @@ class SeriesUpdate(Update):
             matrices[:, n_times, :n_times] += (c.centre - old) @ equations.slopes
         for steps in (self.dynamics, self.own_noise):
             ways = steps.directions(moving)
-            for _ in range(steps.n_tries if ways else 0):
+            for _ in range(steps.tries() if ways else 0):
                 own = model.own, self.hyper[1], ways
                 accepted, before = steps.attempt(*own, before, there, rng)
                 if accepted:
@@ -231,7 +233,7 @@ class SeriesUpdate(Update):
             draw_factors()
 
     def _coefficients(self, model: FactorSeries, moving: Moving) -> Coefficients:
-        return coefficients(self.hyper, model.cells.y.shape[1], free=moving.beta)
+        return coefficients(self.hyper, free=moving.beta)
 
     def _draw_given_states(
         self, model: FactorSeries, parameters: FactorPaths, rng: np.random.Generator
@@ -267,6 +269,8 @@ class SeriesUpdate(Update):
         n_kept = n_slots if n_slots * n_times * n_times <= _ROOM else 1
         # One set for the parameters as they are, one for those that are tried.
         self.matrices = information_matrix(n_times if self.joint else 1, 2, n_kept)
+        n, p = model.own.beta.shape
+        self.eight = room_for_eight(n, n_times if self.joint else 1, p)
 
     # ------------------------------------------------------------------ what a draw says
 
@@ -290,12 +294,13 @@ class SeriesUpdate(Update):
         model, z, counts = chain.model, chain.z, chain.counts
         n_times = model.cells.y.shape[1]
         matrices = self.matrices[0]
-        given = mean_equations(0, n_times), matrices, np.empty(matrices.shape[2])
+        given = mean_equations(0, n_times), matrices, self.eight
         c = self._coefficients(model, self.moving)
         total = marginal_likelihood(model, z, counts, c, *given)
         if c.free and not math.isfinite(total):
             total = marginal_likelihood(model, z, counts, c._replace(free=False), *given)
             total += log_normal(model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
+        total += all_constants(model)
         return float(total + self._log_prior(model.own) + self.gain[0])
 
     def _log_prior(self, own: SeriesParameters) -> float:
