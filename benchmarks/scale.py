@@ -5,6 +5,7 @@
     python benchmarks/scale.py overhead   # what Dask adds to a sweep over 10^5 rows
     python benchmarks/scale.py unknown    # Dirichlet process, 10^6 x 2, 20 clusters, from one
     python benchmarks/scale.py large      # 10^7 x 3 from Parquet, 100 sweeps and results written
+    python benchmarks/scale.py series     # series from Parquet, 10^5 x 200, K = 20: a sweep
     python benchmarks/scale.py tasks      # what a task costs the scheduler and the client
     python benchmarks/scale.py predict measured.json   # the curve to 1,000 workers, from the above
 
@@ -288,6 +289,52 @@ def large(n=10**7, d=3, k=10, n_files=10):
             "ARI": adjusted_rand_score(truth[:100_000], labels[:100_000]),
             "events": {name: float(v[0]) for name, v in m.posterior_.events.items()},
         }
+
+
+def series(n=10**5, n_times=200, k=20, n_files=8, missing=0.1):
+    """Series from Parquet files, on one thread, two threads, one worker and two."""
+    n = int(n)
+    import pandas as pd
+    from distributed import Client, LocalCluster
+    from sklearn.metrics import adjusted_rand_score
+
+    from cavity import SeriesMixture
+    from cavity.datasets import make_series
+
+    Y, truth = make_series(n, n_times, n_clusters=k, missing=missing, random_state=3)
+    out = {"series": n, "times": n_times, "clusters": k, "load": os.getloadavg()[0]}
+
+    def fitted(folder, n_draws=5, **options):
+        client = options.pop("client", None)
+        m = SeriesMixture(
+            k, collapse="parallel", n_chains=1, n_warmup=5, n_draws=n_draws, random_state=0,
+            common_factor=False, **options,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            m.fit(folder, client=client)
+        return m
+
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CAVITY_BENCH_DIR")) as folder:
+        for at, part in enumerate(np.array_split(np.arange(n), n_files)):
+            frame = pd.DataFrame(Y[part], columns=[str(t) for t in range(n_times)])
+            frame.to_parquet(Path(folder) / f"part-{at}.parquet")
+        del Y
+        for n_workers in (1, 2):
+            with LocalCluster(n_workers=n_workers, **OPTIONS) as local, Client(local) as client:
+                m = fitted(folder, client=client)
+                peaks = client.run(peak)
+            name = f"{n_workers} workers"
+            out[f"seconds a sweep, {name}"] = float(np.median(m.posterior_.sweep_seconds[0, 1:]))
+            out[f"peak GB of a worker, {name}"] = max(peaks.values()) / 1e9
+        followed = np.asarray(m.posterior_.names).astype(int)
+        out["ARI of the followed"] = adjusted_rand_score(truth.labels[followed], m.labels_)
+        m = fitted(folder, n_jobs=2)
+        out["seconds a sweep, 2 threads"] = float(np.median(m.posterior_.sweep_seconds[0, 1:]))
+    out["2 workers against 1"] = (
+        out["seconds a sweep, 1 workers"] / out["seconds a sweep, 2 workers"]
+    )
+    return out
 
 
 def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
