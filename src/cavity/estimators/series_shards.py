@@ -37,7 +37,7 @@ from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs
 from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import PartitionSampler
-from cavity.scale.blocks import Layout, Piece
+from cavity.scale.blocks import Layout, Node, Piece, partial_sums, total
 from cavity.scale.engines import ThreadEngine
 from cavity.scale.series_crews import SeriesCrew, ThreadSeries
 from cavity.scale.series_pass import SERIES_BLOCK, Own, SeriesShard, token
@@ -145,14 +145,16 @@ def make_series_shard(
         noise[data.count == 0] = 0.0
     begun = Own(np.zeros(len(rows), dtype=np.int32), own.a, own.loading, own.var_y, own.beta, noise)
     mine = followed[(followed >= layout.first_row) & (followed < layout.first_row + len(rows))]
-    volume = float(data.count.sum(1, dtype=float) @ np.log(scale))
+    each = data.count.sum(1, dtype=float) * np.log(scale)
+    volume = np.add.reduceat(each, layout.edges[:-1])
     return SeriesShard(layout, model.cells, begun, mine - layout.first_row, volume, token())
 
 
-def facts(shard: SeriesShard) -> tuple[float, int, int]:
+def facts(shard: SeriesShard) -> tuple[list[Node], int, int]:
     """Log volume, observed cells, and series without any observation of a shard."""
     seen = shard.cells.repeats > 0
-    return shard.log_volume, int(seen.sum()), int((~seen.any(axis=1)).sum())
+    volume = partial_sums(shard.layout.first_block, shard.log_volume[:, None])
+    return volume, int(seen.sum()), int((~seen.any(axis=1)).sum())
 
 
 # --------------------------------------------------------------------------- where series are
@@ -367,7 +369,8 @@ def spread(
     most = max(SCOUTS, SCOUTS_PER_CLUSTER * n_clusters)
     problem = scouts_problem(data, units, series_prior, df, most)
     fit = SpreadSeries(engine, client, data, units, problem, told, prior, n_clusters, sizes, moves)
-    return fit, float(sum(volumes)), int(sum(silent))
+    volume = total([node for nodes in volumes for node in nodes], engine.n_blocks)
+    return fit, float(volume[0]), int(sum(silent))
 
 
 def scouts_problem(

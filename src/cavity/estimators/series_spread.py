@@ -6,12 +6,13 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.fitting import RunSettings, posterior_of
+from cavity.estimators.base import Estimator
+from cavity.estimators.fitting import posterior_of
 from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_common import move_together
 from cavity.estimators.series_data import SeriesData
@@ -23,21 +24,14 @@ from cavity.estimators.sharded import check_client, is_dask_frame, is_in_shards
 from cavity.estimators.validation import check_names
 from cavity.scale.atoms import is_supported
 
-if TYPE_CHECKING:
-    from cavity.posterior.posterior import Posterior
-    from cavity.priors.specifications import PartitionSpecification
-
 PARALLEL = "parallel"
 # Collapses under which files of series may be fitted: both mean this sampler.
 SPREAD = ("auto", PARALLEL)
 
 
-class SeriesSpread(SeriesAssignment):
+class SeriesSpread(SeriesAssignment, Estimator):
     """Fits of a series model that share every sweep."""
 
-    n_clusters: int
-    collapse: str
-    n_jobs: int | None
     moves: bool
     intercept: bool
     scales: str
@@ -45,20 +39,7 @@ class SeriesSpread(SeriesAssignment):
     hold: Any
     keep_trends: bool
     common_factor: bool | str
-    init: Any
     _moments: TrendMoments
-
-    def _specification(self) -> PartitionSpecification:
-        raise TypeError("an estimator says what its prior is")
-
-    def _run_settings(self) -> RunSettings:
-        raise TypeError("an estimator says how long it runs")
-
-    def _settings(self) -> dict[str, Any]:
-        raise TypeError("an estimator knows its settings")
-
-    def _finish(self, posterior: Posterior) -> None:
-        raise TypeError("an estimator says what becomes of draws")
 
     def _is_spread(self, Y: Any) -> bool:
         """Whether a sweep over these series is shared."""
@@ -207,6 +188,20 @@ class SeriesSpread(SeriesAssignment):
         -------
         list of Path
             The files, with the columns ``cluster``, ``probability``, ``elsewhere``, ``p_0``, ...
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pandas as pd
+        >>> from cavity import SeriesMixture
+        >>> from cavity.datasets import make_series
+        >>> Y, truth = make_series(30, 60, n_clusters=3, random_state=1)
+        >>> s = SeriesMixture(3, n_chains=2, n_warmup=40, n_draws=40, random_state=0).fit(Y)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> frame = pd.DataFrame(Y, columns=[str(t) for t in range(60)])
+        >>> frame.to_parquet(folder / "series.parquet")
+        >>> (path,) = s.place(folder / "series.parquet", folder / "placed")
+        >>> pd.read_parquet(path)["cluster"].shape
+        (30,)
         """
         from cavity.estimators.series_placing import place_series
 

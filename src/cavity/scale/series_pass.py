@@ -92,7 +92,7 @@ class SeriesShard(NamedTuple):
     cells: Cells
     begun: Own
     followed: np.ndarray  # series, counted in the shard, of which all is wanted
-    log_volume: float  # sum over observations of the log scale of their series
+    log_volume: np.ndarray  # (blocks,), sums over observations of the log scale of their series
     token: str
 
     def take(self, rows: np.ndarray) -> np.ndarray:
@@ -236,7 +236,7 @@ def run_series_pass(
             np.zeros(width), totals, rng,
         )  # fmt: skip
         totals[A:] = (
-            part.a.sum(), part.a @ part.a, part.loading.sum(), part.loading @ part.loading,
+            part.a.sum(), (part.a**2).sum(), part.loading.sum(), (part.loading**2).sum(),
             np.log(part.var_y).sum(), (1.0 / part.var_y).sum(),
         )  # fmt: skip
         before[:] = _two_sums(part.beta)

@@ -31,7 +31,7 @@ def rehearse_series(
         own.tails.astype(np.float32),
     )  # fmt: skip
     (layout,) = layouts([2], 1)
-    shard = SeriesShard(layout, model.cells, begun, np.arange(1), 0.0, token())
+    shard = SeriesShard(layout, model.cells, begun, np.arange(1), np.zeros(1), token())
     width = whole_vectors(n_slots)
     one = np.ones(width)
     p = own.beta.shape[1]

@@ -42,7 +42,7 @@ def crew_over(model, n_shards, block):
             np.zeros(layout.n_rows, dtype=np.int32), own.a[here].copy(), own.loading[here].copy(),
             own.var_y[here].copy(), own.beta[here].copy(), noise[here] if noise.size else noise,
         )  # fmt: skip
-        return SeriesShard(layout, cells, begun, np.arange(layout.n_rows), 0.0, token())
+        return SeriesShard(layout, cells, begun, np.arange(layout.n_rows), np.zeros(1), token())
 
     engine.load_by(make)
     return ThreadSeries(engine)
