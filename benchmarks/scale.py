@@ -304,10 +304,10 @@ def series(n=10**5, n_times=200, k=20, n_files=8, missing=0.1):
     Y, truth = make_series(n, n_times, n_clusters=k, missing=missing, random_state=3)
     out = {"series": n, "times": n_times, "clusters": k, "load": os.getloadavg()[0]}
 
-    def fitted(folder, n_draws=5, **options):
+    def fitted(folder, n_draws=4, **options):
         client = options.pop("client", None)
         m = SeriesMixture(
-            k, collapse="parallel", n_chains=1, n_warmup=5, n_draws=n_draws, random_state=0,
+            k, collapse="parallel", n_chains=1, n_warmup=3, n_draws=n_draws, random_state=0,
             common_factor=False, **options,
         )  # fmt: skip
         with warnings.catch_warnings():
