@@ -11,7 +11,7 @@ import numpy as np
 from cavity.core.files import replacing
 from cavity.estimators.series_assign import Assigner
 from cavity.estimators.series_data import SeriesData
-from cavity.estimators.series_shards import names_of, series_source
+from cavity.estimators.series_sources import names_of, series_source, times_of
 from cavity.scale.blocks import Layout, Piece
 
 # Series that are placed together: so many are in memory with all their cells.
@@ -22,7 +22,7 @@ def position_of(columns: tuple[str, ...], assigner: Assigner) -> np.ndarray:
     """Where the columns of files lie on the axis of the fit."""
     import pandas as pd
 
-    position = assigner.axis.locate(pd.Index(columns))
+    position = assigner.axis.locate(pd.Index(times_of(columns)))
     if position.max(initial=0) >= assigner.axis.size:
         raise ValueError(
             f"The files reach beyond the fit's last time, {assigner.axis.labels()[-1]}. Leave the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from cavity.estimators.series_model import (
     start_df,
     typical_loudness,
 )
+from cavity.estimators.series_sources import names_of, times_of
 from cavity.estimators.series_start import starting_dynamics, starting_levels, starting_weights
 from cavity.estimators.sharded import run_over_shards
 from cavity.estimators.validation import LARGEST
@@ -37,13 +37,13 @@ from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs
 from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import PartitionSampler
-from cavity.scale.blocks import Layout, Node, Piece, partial_sums, total
+from cavity.scale.blocks import Layout, Node, partial_sums, total
 from cavity.scale.engines import ThreadEngine
 from cavity.scale.series_crews import SeriesCrew, ThreadSeries
 from cavity.scale.series_pass import SERIES_BLOCK, Own, SeriesShard, token
 from cavity.scale.series_rehearsal import rehearse_series
 from cavity.scale.series_sampler import SeriesShardedSampler, SeriesSizes
-from cavity.scale.sources import ArraySource, ShardError, Source, parquet_source, read_rows
+from cavity.scale.sources import ShardError, Source
 
 # Series whose labels, parameters and trends are kept, a uniform sample.
 N_FOLLOWED = 1_000
@@ -155,36 +155,6 @@ def facts(shard: SeriesShard) -> tuple[list[Node], int, int]:
     seen = shard.cells.repeats > 0
     volume = partial_sums(shard.layout.first_block, shard.log_volume[:, None])
     return volume, int(seen.sum()), int((~seen.any(axis=1)).sum())
-
-
-# --------------------------------------------------------------------------- where series are
-
-
-def series_source(Y: str | os.PathLike[str], names: str | None) -> Source:
-    """Files with a row per series and a column per time."""
-    source = parquet_source(Y, None, () if names is None else (names,))
-    return replace(source, gaps=True)
-
-
-def array_source(data: SeriesData) -> Source:
-    """Series in memory."""
-    return ArraySource(data.y, tuple(map(str, range(data.y.shape[1]))), gaps=True)
-
-
-def names_of(source: Any, column: str | None, rows: np.ndarray) -> list[str]:
-    """What the chosen series are called: by a column of their files, or by number."""
-    if column is None:
-        return [str(row) for row in rows]
-    out: list[str] = []
-    first = 0
-    for part, size in enumerate(source.sizes):
-        own = rows[(rows >= first) & (rows < first + size)] - first
-        if own.size:
-            table = read_rows(source.name(part), Piece(part, 0, size), (column,))
-            values = table.column(column).to_pylist()
-            out += [str(values[row]) for row in own]
-        first += size
-    return out
 
 
 def make_engine(source: Source, client: Any, n_jobs: int | None, rehearsal: Any) -> Any:
@@ -355,7 +325,7 @@ def spread(
         frame = pd.DataFrame(raw, index=index, columns=axis_of.axis.labels())
     else:
         index = pd.Index(names_of(source, names, followed), name=names)
-        frame = pd.DataFrame(raw, index=index, columns=list(source.columns))
+        frame = pd.DataFrame(raw, index=index, columns=times_of(source.columns))
     data = from_wide(frame)
     position = data.axis.locate(frame.columns)
     told = yardstick(data, position, intercept, each, start)

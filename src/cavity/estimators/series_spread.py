@@ -19,7 +19,8 @@ from cavity.estimators.series_data import SeriesData
 from cavity.estimators.series_model import check_priors
 from cavity.estimators.series_results import TrendMoments, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
-from cavity.estimators.series_shards import array_source, series_source, spread
+from cavity.estimators.series_shards import spread
+from cavity.estimators.series_sources import array_source, series_source
 from cavity.estimators.sharded import check_client, is_dask_frame, is_in_shards
 from cavity.estimators.validation import check_names
 from cavity.scale.atoms import is_supported
