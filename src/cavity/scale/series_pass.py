@@ -24,7 +24,7 @@ from cavity.models.series.moves import HIGH, LOW, StateSums, state_sums
 from cavity.models.series.refresh import refresh_each
 from cavity.models.series.state import Cells, FactorSeries, SeriesParameters, scratch
 from cavity.models.series.tails import draw_weights
-from cavity.scale.blocks import SWEEP, Layout, Node, partial_sums, stream
+from cavity.scale.blocks import SWEEP, Layout, Node, partial_sums, quick_stream
 from cavity.scale.kernel import RUNGS
 from cavity.scale.passes import Mapper
 from cavity.verbs import pick_given
@@ -227,7 +227,7 @@ def run_series_pass(
 
     def one(b: int) -> None:
         rows = slice(int(layout.edges[b]), int(layout.edges[b + 1]))
-        rng = stream(order.key, layout.first_block + b, order.sweep, SWEEP)
+        rng = quick_stream(order.key, layout.first_block + b, order.sweep, SWEEP)
         pull, back, scalars, a_square, totals, before, now, tails = np.split(leaves[b], places[:-1])
         part = after.part(rows)
         model = _model(cells, part, own.noise[rows], order, rows)
