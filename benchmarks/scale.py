@@ -293,7 +293,7 @@ def large(n=10**7, d=3, k=10, n_files=10):
 
 def series(n=10**5, n_times=200, k=20, n_files=8, n_sweeps=6):
     """Series from Parquet files with Student-t noise to be learned, on one worker and on two."""
-    n, n_sweeps = int(n), int(n_sweeps)
+    n, n_times, k, n_files, n_sweeps = map(int, (n, n_times, k, n_files, n_sweeps))
     import pandas as pd
     from distributed import Client, LocalCluster
     from sklearn.metrics import adjusted_rand_score
