@@ -5,6 +5,7 @@
     python benchmarks/scale.py overhead   # what Dask adds to a sweep over 10^5 rows
     python benchmarks/scale.py unknown    # Dirichlet process, 10^6 x 2, 20 clusters, from one
     python benchmarks/scale.py large      # 10^7 x 3 from Parquet, 100 sweeps and results written
+    python benchmarks/scale.py series     # series from Parquet, 10^5 x 200, K = 20: a sweep
     python benchmarks/scale.py tasks      # what a task costs the scheduler and the client
     python benchmarks/scale.py predict measured.json   # the curve to 1,000 workers, from the above
 
@@ -288,6 +289,69 @@ def large(n=10**7, d=3, k=10, n_files=10):
             "ARI": adjusted_rand_score(truth[:100_000], labels[:100_000]),
             "events": {name: float(v[0]) for name, v in m.posterior_.events.items()},
         }
+
+
+def series(n=10**5, n_times=200, k=20, n_files=8, n_sweeps=6):
+    """Series from Parquet files with Student-t noise to be learned, on one worker and on two."""
+    n, n_times, k, n_files, n_sweeps = map(int, (n, n_times, k, n_files, n_sweeps))
+    import pandas as pd
+    from distributed import Client, LocalCluster
+    from sklearn.metrics import adjusted_rand_score
+
+    from cavity.datasets import make_series
+    from cavity.estimators import series_shards
+    from cavity.estimators.series_sources import series_source
+    from cavity.priors.series import SeriesPrior
+    from cavity.priors.specifications import specification
+
+    Y, truth = make_series(n, n_times, n_clusters=k, missing=0.1, random_state=3)
+    out = {"series": n, "times": n_times, "clusters": k, "load": os.getloadavg()[0]}
+    prior = specification("finite", None)
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CAVITY_BENCH_DIR")) as folder:
+        for at, part in enumerate(np.array_split(np.arange(n), n_files)):
+            frame = pd.DataFrame(Y[part], columns=[str(t) for t in range(n_times)])
+            frame.to_parquet(Path(folder) / f"part-{at}.parquet")
+        del Y
+        for n_workers in (1, 2):
+            with LocalCluster(n_workers=n_workers, **OPTIONS) as local, Client(local) as client:
+                fit, _, _ = series_shards.spread(
+                    series_source(folder, None), client, None, axis_of=None, names=None,
+                    prior=prior, n_clusters=k, series_prior=SeriesPrior(), intercept=True,
+                    each=True, df="learn", moves=True,
+                )  # fmt: skip
+                rng = np.random.default_rng(0)
+                begun = time.perf_counter()
+                sampler = fit.sampler(0, rng)
+                started = time.perf_counter() - begun
+                sampler.sweep(rng)
+                before, own = client.run(time.process_time), time.process_time()
+                walls = []
+                for _ in range(n_sweeps):
+                    begun = time.perf_counter()
+                    sampler.sweep(rng)
+                    walls.append(time.perf_counter() - begun)
+                own = time.process_time() - own
+                after = client.run(time.process_time)
+                peaks = client.run(peak)
+            each = max(after[w] - before[w] for w in before) / n_sweeps
+            name = f"{n_workers} workers"
+            out[name] = {
+                "seconds a sweep, least and median": [min(walls), float(np.median(walls))],
+                "processor seconds of a worker, most": each,
+                "processor seconds of the client": own / n_sweeps,
+                "seconds to start": started,
+                "peak GB of a worker": max(peaks.values()) / 1e9,
+            }
+            series_shards.SCOUT_SWEEPS = 5  # a rate is all that is asked of the other
+            if n_workers == 1:
+                followed = np.asarray(fit.data.series).astype(int)
+                found = adjusted_rand_score(truth.labels[followed], sampler.z)
+                out["ARI of a draw, followed series"] = found
+    which = "processor seconds of a worker, most"
+    out["2 workers against 1, processor seconds"] = (
+        out["1 workers"][which] / out["2 workers"][which]
+    )
+    return out
 
 
 def tasks(d=3, k=10, counts=(1, 8, 32, 96)):

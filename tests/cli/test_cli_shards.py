@@ -49,8 +49,9 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "give one" in cavity(*fit, "--workers", 2, "--scheduler", "tcp://a:1").sentence
     gone = cavity(*fit, "--scheduler", "nonsense://nowhere")
     assert "No Dask scheduler answers at nonsense://nowhere" in gone.sentence
-    series = ("--model", "series", "--series", "a", "--time", "b", "--value", "c")
-    assert "Series cannot be spread" in cavity("fit", rows, *series, *QUICK).sentence
+    series = ("--model", "series", "--series", "name", "--time", "b", "--value", "c")
+    said = "--time does not go with Parquet files in shards"
+    assert said in cavity("fit", rows, *series, *QUICK).sentence
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
 
@@ -73,6 +74,33 @@ def test_a_folder_with_text(cavity, tmp_path):
     assert placed[0]["cluster"][0] != placed[1]["cluster"][0]
     assert cavity("report", "run").code == 0
     assert "Wrote the clusters of 2 files" in cavity("predict", "run", folder, "--out", "to").out
+
+
+@pytest.mark.slow
+def test_series_in_shards(cavity, tmp_path):
+    """A row per series: fitted, reported, every series placed by its name."""
+    from cavity.datasets import make_series
+
+    Y, truth = make_series(60, 20, n_clusters=2, var_y=0.2, missing=0.1, random_state=0)
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for i in range(2):
+        part = pd.DataFrame(Y[30 * i : 30 * i + 30], columns=[str(2000 + t) for t in range(20)])
+        part.insert(0, "shop", [f"s{30 * i + j}" for j in range(30)])
+        part.to_parquet(folder / f"part-{i}.parquet")
+    fit = ("fit", folder, "--model", "series", "--series", "shop", "--clusters", 2, "--out", "run")
+    ran = cavity(*fit, *QUICK)
+    assert ran.code == 0, ran.err
+    assert "60 series of 20 times in 2 files" in " ".join(ran.err.split() + ran.out.split())
+    paths = [tmp_path / "run" / "rows" / f"part-{i}.parquet" for i in range(2)]
+    placed = pd.concat([pd.read_parquet(path) for path in paths])
+    assert list(placed["shop"]) == [f"s{i}" for i in range(60)]
+    same = placed["cluster"].to_numpy() == truth.labels
+    assert max(same.mean(), 1.0 - same.mean()) > 0.9
+    assert list(pd.read_csv(tmp_path / "run" / "trends.csv").columns[:2]) == ["shop", "time"]
+    assert cavity("report", "run").code == 0
+    again = cavity("predict", "run", folder, "--out", "to")
+    assert "Wrote the clusters of 2 files of series" in again.out
 
 
 @pytest.mark.slow

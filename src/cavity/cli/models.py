@@ -291,7 +291,7 @@ class SeriesModel(Model):
 
     def tables(self, estimator: Any, choice: Choice, table: Any) -> dict[str, pd.DataFrame]:
         """Trends, factors and forecasts, one row per curve and time."""
-        key, time = str(choice.series), str(choice.time)
+        key, time = choice.series or self.noun, choice.time or "time"
         return {
             files.TRENDS: long_band(estimator.trends_, key, time),
             files.FACTORS: long_band(estimator.all_factors(), "cluster", time),

@@ -40,7 +40,8 @@ def predict(
 
     run = read_record(out)
     if client is not None or is_in_shards(data, {}, client):
-        return _place(out, data, to, client)
+        named = {"series": run.data.choice.series} if run.model == "series" else {}
+        return _place(out, data, to, client, named)
     changes = {name: value for name, value in given.items() if value not in (None, (), False)}
     choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)
     table = read_table(data, choice)
@@ -70,14 +71,15 @@ def predict(
     return 0
 
 
-def _place(out: Path, data: Path, to: Path | None, client: Any) -> int:
+def _place(out: Path, data: Path, to: Path | None, client: Any, named: Mapping[str, Any]) -> int:
     """Place rows in shards; a folder with a file of results for each file."""
     if to is None or to.is_file():
         raise UserError("Rows in shards are placed file by file; give --out, a folder to write.")
     with speaking_of_options():
-        written = load_run(out)[1].place(data, to, client=client)
+        written = load_run(out)[1].place(data, to, client=client, **named)
     n = len(written)
-    say(f"Wrote the clusters of {n:,} {plural('file', n)} of rows to {to}.")
+    what = "series" if named else "rows"
+    say(f"Wrote the clusters of {n:,} {plural('file', n)} of {what} to {to}.")
     return 0
 
 

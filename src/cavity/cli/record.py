@@ -241,7 +241,10 @@ def _checked(plain: dict[str, Any]) -> RunFile:
             raise ValueError(f"its settings have {str(name)[:40]!r}")
         _field(settings, name, _SETTINGS[name])
     model = _one_of(plain, "model", MODELS)
-    if model == "series" and None in (choice["series"], choice["time"], choice["value"]):
+    columns = choice["series"], choice["time"], choice["value"]
+    # Series in shards are rows of their files, and times are columns.
+    wide = settings.get("collapse") == "parallel" and columns[1:] == (None, None)
+    if model == "series" and not wide and None in columns:
         raise ValueError("its columns of series, time or value are not named")
     if model != "series" and not choice["columns"]:
         raise ValueError("its columns are not named")

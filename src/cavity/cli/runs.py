@@ -113,10 +113,10 @@ def _kind(
     kind = MODELS[model]
     if not shards.is_in_shards(data, settings, client):
         return kind, settings
-    if kind.noun == "series":
-        raise UserError("Series cannot be spread over shards; give them in one file.")
     fields = {f.name: getattr(kind, f.name) for f in dataclasses.fields(kind)}
-    made = shards.ShardTableModel if model == "table" else shards.ShardModel
+    made = {"table": shards.ShardTableModel, "series": shards.ShardSeriesModel}.get(
+        model, shards.ShardModel
+    )
     found = made(**fields, client=client)
     return found, {"collapse": shards.PARALLEL, **settings}
 

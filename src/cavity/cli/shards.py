@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cavity.cli.errors import UserError
-from cavity.cli.models import RowsModel, TableModel, speaking_of_options
+from cavity.cli.models import RowsModel, SeriesModel, TableModel, speaking_of_options
 from cavity.cli.tables import Choice, types_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,16 @@ class ShardSelection:
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
+def refuse_written(choice: Choice, *more: str) -> None:
+    """Refuse options that are about how text is written, and more that do not go with shards."""
+    for name in ("separator", "encoding", "decimal", "thousands", "drop_missing", *more):
+        if getattr(choice, name):
+            raise UserError(
+                f"--{name.replace('_', '-')} does not go with Parquet files in shards; leave it "
+                "out."
+            )
+
+
 @dataclass(frozen=True)
 class ShardModel(RowsModel):
     """Rows of numbers in many files."""
@@ -120,13 +130,7 @@ class ShardModel(RowsModel):
         """Look at the files' footers."""
         from cavity.scale.sources import parquet_source
 
-        written = ("separator", "encoding", "decimal", "thousands", "drop_missing", "id_column")
-        for name in written:
-            if getattr(choice, name):
-                raise UserError(
-                    f"--{name.replace('_', '-')} does not go with Parquet files in shards; leave "
-                    "it out."
-                )
+        refuse_written(choice, "id_column")
         source = parquet_source(data, choice.columns or None, choice.exclude, self.of_numbers)
         return ShardSelection(source, data)
 
@@ -185,6 +189,58 @@ class ShardTableModel(ShardModel, TableModel):
         """Sample."""
         estimator.feature_types = types_of(choice) or None
         super().fit(estimator, selection, choice, settings, client)
+
+
+@dataclass(frozen=True)
+class ShardSeriesModel(SeriesModel):
+    """Time series in many files: a row per series, a column per time."""
+
+    client: Any = field(default=None, compare=False)
+
+    def open(self, data: Path, choice: Choice) -> Any:
+        """Look at the files' footers."""
+        from cavity.scale.sources import parquet_source
+
+        refuse_written(choice, "id_column", "time", "value", "date_format", "columns")
+        named = () if choice.series is None else (choice.series,)
+        source = parquet_source(data, None, (*named, *choice.exclude))
+        return ShardSelection(
+            source, data, id_name=choice.series or self.noun, id_column=choice.series
+        )
+
+    def check(self, estimator: Any, selection: Any, choice: Choice, settings: Any) -> None:
+        """Refuse settings that the estimator would refuse."""
+        self.refuse_few(selection.n_rows, settings)
+        if choice.exclude or settings.get("freq"):
+            what = "--exclude" if choice.exclude else "--freq"
+            raise UserError(f"{what} does not go with series in shards; leave it out.")
+        with speaking_of_options():
+            estimator.check(selection.path)
+
+    def size(self, selection: Any) -> str:
+        """How much there is to cluster, in words."""
+        n_files = len(selection.source.paths)
+        files = "1 file" if n_files == 1 else f"{n_files:,} files"
+        return f"{selection.n_rows:,} series of {len(selection.columns):,} times in {files}"
+
+    def fit(
+        self, estimator: Any, selection: Any, choice: Choice, settings: Any, client: Any = None
+    ) -> None:
+        """Sample."""
+        estimator.fit(selection.path, series=choice.series, client=client)
+
+    def place(self, estimator: Any, selection: Any, out: Path) -> None:
+        """Write where every series belongs."""
+        named = selection.id_column
+        estimator.place(selection.path, out / ROWS, series=named, client=self.client)
+
+    def written(self) -> list[tuple[str, str]]:
+        """Files of a run and what is in them."""
+        followed = "of the series that are followed through all draws"
+        return [
+            (f"{ROWS}/", "each series' cluster and probabilities, file by file"),
+            *((name, f"{words}, {followed}") for name, words in super().written()),
+        ]
 
 
 def followed_table(estimator: Any) -> pd.DataFrame | None:

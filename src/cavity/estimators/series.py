@@ -15,7 +15,6 @@ from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.series_answers import SeriesAnswers
-from cavity.estimators.series_assign import SeriesAssignment
 from cavity.estimators.series_common import move_together
 from cavity.estimators.series_data import SeriesData, from_rows, from_wide
 from cavity.estimators.series_extend import SeriesExtension
@@ -31,6 +30,7 @@ from cavity.estimators.series_model import (
 from cavity.estimators.series_results import Band, pool_trends
 from cavity.estimators.series_saved import details_of, summaries_of
 from cavity.estimators.series_season import check_season, with_season
+from cavity.estimators.series_spread import PARALLEL, SeriesSpread
 from cavity.estimators.sharded import check_client
 from cavity.estimators.validation import check_labels, check_names
 from cavity.models.series.neighbours import smoothed_paths
@@ -42,7 +42,7 @@ from cavity.sampling.fingerprint import data_digest
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SeriesMixture(SeriesAnswers, SeriesAssignment, SeriesExtension, Estimator):
+class SeriesMixture(SeriesAnswers, SeriesSpread, SeriesExtension, Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
@@ -61,13 +61,16 @@ class SeriesMixture(SeriesAnswers, SeriesAssignment, SeriesExtension, Estimator)
     ----------
     n_clusters : int
         The most clusters there may be; under an open prior, where to start.
-    collapse : {"auto", "corrected", "ep", "collapsed", "naive"}
+    collapse : {"auto", "corrected", "ep", "collapsed", "naive", "parallel"}
         How factors are dealt with when labels are drawn. ``"corrected"`` proposes labels by a
         cheap score and accepts them by the exact posterior; ``"collapsed"`` scores all exactly,
         at many times the price; ``"ep"`` is an approximation, whose distance from exact the
         diagnostics show. ``"auto"`` is ``"corrected"`` up to 500 times and as many series as
         leave the longest sweep below about a second (57,000 of 50 times, 15,000 of 100, 2,600 of
         200, 200 of 500) and the matrices of the clusters below 200 MB, and ``"ep"`` beyond.
+        ``"parallel"`` is for many series, in memory or in files: given drawn factors series are
+        independent, so that threads or workers share every sweep. It is exact and follows a
+        sample of 1,000 series; see docs/scaling.md.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
 progress, checkpoint, keep_warmup
         As for `StudentTMixture`.
@@ -183,7 +186,7 @@ progress, checkpoint, keep_warmup
             raise ValueError("collapse_options['route'] is one of collapse='collapsed' alone.")
 
     def _collapses(self) -> tuple[str, ...]:
-        return ("auto", *super()._collapses())
+        return ("auto", *super()._collapses(), PARALLEL)
 
     def _collapse_for(self, n: int, n_times: int) -> str:
         """The collapse of so many series of such a length."""
@@ -200,11 +203,14 @@ progress, checkpoint, keep_warmup
 
         Parameters
         ----------
-        Y : array or DataFrame
+        Y : array, DataFrame or path
         **names
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
         """
         self._check_settings()
+        if self._is_spread(Y):
+            self._check_spread(Y, names.get("covariates", ()), names.get("offset"))
+            return self
         data = with_season(self._read(Y, **names), self.season)
         check_names(data.series, "series")
         self._plan(data)
@@ -227,12 +233,15 @@ progress, checkpoint, keep_warmup
 
         Parameters
         ----------
-        Y : array or DataFrame
+        Y : array, DataFrame or path
             Either a wide table of shape (n_series, n_times), NaN where nothing was observed, or
-            a long frame with one row per observation, in any order.
+            a long frame with one row per observation, in any order. A path is that of Parquet
+            files in shards (a file, a folder, a pattern such as ``"rows/*.parquet"``), wide: a
+            row per series and a column per time, whose name is the time; every sweep over these
+            is shared, as by ``collapse="parallel"``.
         y : ignored
         series, time, value : str
-            Columns of a long frame.
+            Columns of a long frame. Of Parquet files `series` alone: a column with names.
         covariates : sequence of str
             Columns of a long frame to regress on, with coefficients per series.
         offset : array or str, optional
@@ -240,7 +249,8 @@ progress, checkpoint, keep_warmup
         freq : str, optional
             Pandas frequency, such as ``"M"``: timestamps are put into periods of this length.
         client : distributed.Client, optional
-            Dask cluster on whose workers the chains run; the draws are the same.
+            Dask cluster whose workers share every sweep over files, or by ``"parallel"``; whole
+            chains run on them otherwise. The draws are the same.
 
         Returns
         -------
@@ -248,6 +258,12 @@ progress, checkpoint, keep_warmup
         """
         self._check_settings()
         check_client(client)
+        if self._is_spread(Y):
+            self._fit_shards(
+                Y, client, names=series, covariates=covariates, offset=offset,
+                read=lambda: self._read(Y, series, time, value, covariates, offset, freq),
+            )  # fmt: skip
+            return self
         data = with_season(
             self._read(Y, series, time, value, covariates, offset, freq), self.season
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,7 @@ from cavity.estimators.series_model import (
 )
 from cavity.estimators.series_season import with_season
 from cavity.estimators.series_start import starting_levels
+from cavity.estimators.series_time import TimeAxis
 from cavity.estimators.validation import check_count
 from cavity.models.predictive import spread_draws
 from cavity.models.series.assignment import NewSeries, visit_draw
@@ -87,17 +88,18 @@ class SeriesAssignment(Fitted):
         >>> bool(truth.labels[:30][s.labels_ == found["cluster"][0]][0] == truth.labels[30])
         True
         """
-        import pandas as pd
-
         check_is_fitted(self, "posterior_")
         check_count("n_draws", n_draws, 1)
         data = self._new_series(Y, series, time, value)
+        rng = np.random.default_rng(seed_entropy(random_state))
+        return self._assigner(n_draws).table(data, rng)
+
+    def _assigner(self, n_draws: int) -> Assigner:
+        """What some draws of the fit say of new series."""
         posterior = self.posterior_
         units = posterior.units
         assert isinstance(units, SeriesUnits)
-        new = self._start(data, units)
         chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
-        rng = np.random.default_rng(seed_entropy(random_state))
 
         def flat(name: str) -> np.ndarray:
             values = posterior.drawn[name]
@@ -108,27 +110,20 @@ class SeriesAssignment(Fitted):
         populations = self._populations()
         df = flat("df") if "df" in posterior.drawn else np.full(len(var_x), start_df(self.df))
         has_beta = "beta" in posterior.drawn
-        count = np.zeros((len(data.y), self.n_clusters_ + 1))
-        for place, s in enumerate(chosen):
+        draws = []
+        for s in chosen:
             sizes = np.bincount(posterior.flat_labels[s], minlength=factor.shape[1]).astype(float)
+            if "size" in posterior.drawn:  # of all series, where not all are followed
+                sizes = np.where(sizes > 0.0, np.nan_to_num(flat("size")[s]), 0.0)
             paths = np.where(sizes[:, None] > 0, factor[s], 0.0).T
             hyper = np.array([flat("beta_mean")[s], flat("beta_var")[s]]) if has_beta else None
-            new.set_draw(
-                paths, sizes, var_x[s], var_x0[s], df[s], populations[s], hyper, self._common(s)
-            )
-            steps = BURN_IN if place == 0 else PER_DRAW
-            z = visit_draw(new, steps, rng)
-            # The last column is elsewhere, where targets have -1.
-            count[np.arange(len(z)), targets[s, z]] += 1.0
-        probability = count / len(chosen)
-        cluster = probability[:, :-1].argmax(axis=1)
-        table = {
-            "cluster": cluster,
-            "probability": probability[np.arange(len(cluster)), cluster],
-            "elsewhere": probability[:, -1],
-        }
-        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
-        return pd.DataFrame(table, index=data.series)
+            shared = float(var_x[s]), float(var_x0[s]), float(df[s])
+            draws.append((paths, sizes, *shared, populations[s], hyper, self._common(s)))
+        prior = SeriesPrior() if self.priors is None else self.priors
+        return Assigner(
+            tuple(draws), targets[chosen], self.n_clusters_, self._data.axis, units, prior,
+            start_df(self.df), "common" in posterior.drawn,
+        )  # fmt: skip
 
     def _common(self, s: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The common factor of draw s, and mean and precision of its loadings."""
@@ -189,8 +184,42 @@ class SeriesAssignment(Fitted):
         own = SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
         return with_season(own, fitted.season)
 
-    def _start(self, data: SeriesData, units: SeriesUnits) -> NewSeries:
-        prior = SeriesPrior() if self.priors is None else self.priors
+
+class Assigner(NamedTuple):
+    """Draws of a fit, ready to put series into their clusters, wherever these are."""
+
+    draws: tuple[tuple[Any, ...], ...]  # what `NewSeries.set_draw` takes
+    targets: np.ndarray  # (draw, slot), the cluster of the estimate, -1 for none
+    n_clusters: int
+    axis: TimeAxis
+    units: SeriesUnits
+    prior: SeriesPrior
+    df: float
+    common: bool
+
+    def table(self, data: SeriesData, rng: np.random.Generator) -> pd.DataFrame:
+        """A row for each series: cluster, probability, elsewhere, p_0, ..."""
+        import pandas as pd
+
+        new = self._start(data)
+        count = np.zeros((len(data.y), self.n_clusters + 1))
+        for place, draw in enumerate(self.draws):
+            new.set_draw(*draw)
+            z = visit_draw(new, BURN_IN if place == 0 else PER_DRAW, rng)
+            # The last column is elsewhere, where targets have -1.
+            count[np.arange(len(z)), self.targets[place, z]] += 1.0
+        probability = count / len(self.draws)
+        cluster = probability[:, :-1].argmax(axis=1)
+        table = {
+            "cluster": cluster,
+            "probability": probability[np.arange(len(cluster)), cluster],
+            "elsewhere": probability[:, -1],
+        }
+        table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters)}
+        return pd.DataFrame(table, index=data.series)
+
+    def _start(self, data: SeriesData) -> NewSeries:
+        units, prior = self.units, self.prior
         p = data.covariates.shape[2] + units.intercept
         priors = build_priors(prior, p, units.intercept)
         # New series are measured as the fit's were: by themselves, or as all of those.
@@ -210,8 +239,8 @@ class SeriesAssignment(Fitted):
             var_x=0.05,
             var_y=0.2,
             population=population_of(prior),
-            df=start_df(self.df),
-            common=0.4 if "common" in self.posterior_.drawn else None,
+            df=self.df,
+            common=0.4 if self.common else None,
             free_signs=True,
             beta=beta,
             centre=units.centre,

@@ -23,7 +23,8 @@ from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 
 
-def _largest(data: SeriesData) -> float:
+def largest_value(data: SeriesData) -> float:
+    """The largest size of a value, by which values are divided before they are squared."""
     size = float(np.max(np.abs(data.y), initial=0.0, where=data.count > 0))
     size = size if size > 0 else 1.0
     if not SMALLEST < size < LARGEST:
@@ -62,7 +63,7 @@ def find_units(data: SeriesData, intercept: bool, *, each: bool = False) -> Seri
     each : bool
         Divide each series by its own robust spread, rather than all by their standard deviation.
     """
-    size = _largest(data)
+    size = largest_value(data)
     total = float(data.count.sum(dtype=float))
     n, c = len(data.y), data.covariates.shape[2]
     first = np.zeros(c + 1)
@@ -82,22 +83,37 @@ def find_units(data: SeriesData, intercept: bool, *, each: bool = False) -> Seri
     return SeriesUnits(float(first[c]) * size, scales * size, first[:c], u_scale, intercept, volume)
 
 
-def own_spreads(data: SeriesData, size: float, common: float) -> np.ndarray:
+def own_spreads(
+    data: SeriesData, size: float, common: float, loudness: float | None = None
+) -> np.ndarray:
     """Robust spread of each series about its median, drawn to the others' where values are few.
 
     A wild value hardly moves it, and no series is louder than the others. In units of `size`, as
-    is `common`, which serves where no series has a spread of its own.
+    is `common`, which serves where no series has a spread of its own; `loudness` is that of series
+    in general, squared, where these are but some of them.
     """
-    y = data.y / size
+    square, flat = _own_squares(data, size, common)
+    if loudness is None:
+        loudness = typical_loudness(data, size, common)
     known = (data.count > 0).sum(1).astype(float)
+    share = np.where(flat, 0.0, known / (known + _FEW))
+    return np.sqrt(share * square + (1.0 - share) * loudness)
+
+
+def typical_loudness(data: SeriesData, size: float, common: float) -> float:
+    """Squared robust spread of series in general, in units of `size`."""
+    square, flat = _own_squares(data, size, common)
+    return float(np.median(square[~flat])) if (~flat).any() else common**2
+
+
+def _own_squares(data: SeriesData, size: float, common: float) -> tuple[np.ndarray, np.ndarray]:
+    """Squared robust spread of each series, and which have none: one value, or mostly the same."""
+    y = data.y / size
     total = np.maximum(data.count.sum(1, dtype=float), 1.0)
     deviation = medians(np.abs(y - medians(y, data.count)[:, None]), data.count)
     square = (_ROBUST * np.nan_to_num(deviation)) ** 2
     square += data.scatter[:, -1, -1] / size / size / total
-    flat = ~(square > (1e-6 * common) ** 2)  # one value, or mostly the same
-    loudness = float(np.median(square[~flat])) if (~flat).any() else common**2
-    share = np.where(flat, 0.0, known / (known + _FEW))
-    return np.sqrt(share * square + (1.0 - share) * loudness)
+    return square, ~(square > (1e-6 * common) ** 2)
 
 
 def scatter_in_units(data: SeriesData, units: SeriesUnits) -> np.ndarray:

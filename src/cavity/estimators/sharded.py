@@ -352,25 +352,36 @@ class _Chains:
 
     def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:
         """All chains, to their end or an interrupt."""
-        import warnings
+        most = None if self.prior.is_open else self.n_clusters
+        return run_over_shards(self.sampler, self.settings, most, fingerprint, name, n_jobs)
 
-        from sklearn.exceptions import ConvergenceWarning
-        from threadpoolctl import threadpool_limits
 
-        settings = self.settings
-        judge = judge_of(None if self.prior.is_open else self.n_clusters, False)
-        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return run_chains(
-                self.sampler,
-                settings.length(judge),
-                n_chains=settings.n_chains,
-                max_seconds=settings.max_seconds,
-                n_jobs=settings.n_chains if n_jobs is None else n_jobs,
-                random_state=settings.random_state,
-                progress=settings.progress,
-                checkpoint=settings.checkpoint,
-                keep_warmup=settings.keep_warmup,
-                fingerprint=fingerprint,
-                label=name,
-            )
+def run_over_shards(
+    make_sampler: Any,
+    settings: RunSettings,
+    most: int | None,
+    fingerprint: Mapping[str, Any],
+    name: str,
+    n_jobs: int | None,
+) -> ChainRun:
+    """All chains over shards, to their end or an interrupt; `most` clusters are allowed."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return run_chains(
+            make_sampler,
+            settings.length(judge_of(most, False)),
+            n_chains=settings.n_chains,
+            max_seconds=settings.max_seconds,
+            n_jobs=settings.n_chains if n_jobs is None else n_jobs,
+            random_state=settings.random_state,
+            progress=settings.progress,
+            checkpoint=settings.checkpoint,
+            keep_warmup=settings.keep_warmup,
+            fingerprint=fingerprint,
+            label=name,
+        )

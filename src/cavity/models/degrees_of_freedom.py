@@ -51,7 +51,7 @@ def _log_normaliser(shape: float, rate: float) -> float:
 
 
 @jit(reassoc=True, internal=True)
-def _log_tail(distance, z, k, df):
+def log_tail(distance, z, k, df):
     """Sum of log(1 + distance / df) over cluster k, or over all observations for k = -1."""
     total = 0.0
     inverse = 1.0 / df
@@ -85,7 +85,7 @@ def _(density, x):
     if density.n > 0:
         d = density.d
         constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
-        tail = _log_tail(density.distance, density.z, density.k, df)
+        tail = log_tail(density.distance, density.z, density.k, df)
         value += density.n * constant - 0.5 * (df + d) * tail
     return value
 

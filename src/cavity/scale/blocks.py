@@ -99,6 +99,21 @@ def stream(key: Sequence[int], block: int, sweep: int, purpose: int) -> np.rando
     return np.random.Generator(np.random.Philox(key=words, counter=place))
 
 
+def quick_stream(key: Sequence[int], block: int, sweep: int, purpose: int) -> np.random.Generator:
+    """A generator of the same place whose numbers cost a third: its seed is what Philox has there.
+
+    For blocks that need very many of them, where making it takes no time beside.
+
+    Examples
+    --------
+    >>> a, b = (quick_stream((1, 2), block, 0, SWEEP).random() for block in (3, 4))
+    >>> a == b, a == quick_stream((1, 2), 3, 0, SWEEP).random()
+    (False, True)
+    """
+    words = stream(key, block, sweep, purpose).integers(0, 2**63, size=4)
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(words.tolist())))
+
+
 class Node(NamedTuple):
     """The sum over the blocks ``place * 2**level`` to ``(place + 1) * 2**level``."""
 

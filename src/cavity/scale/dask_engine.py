@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,11 @@ RETRIES = 3
 LOOK_SECONDS = 1.0
 
 
-def read_shard(reader: Callable[..., np.ndarray], needed: list[Any], *rest: Any) -> Shard:
+def read_shard(
+    make: Callable[..., Any], reader: Callable[..., np.ndarray], needed: list[Any], *rest: Any
+) -> Any:
     """A shard from what reads it, on a worker."""
-    return make_shard(rest[0], reader(*needed), *rest[1:])
+    return make(rest[0], reader(*needed), *rest[1:])
 
 
 def sample_shard(reader: Callable[..., np.ndarray], needed: list[Any], own: Any) -> np.ndarray:
@@ -84,10 +87,20 @@ class DaskEngine:
         By default as many as keep all workers busy. The draws do not depend on it.
     block : int
         Rows of a block.
+    rehearsal : callable, optional
+        Compiles on a worker what shards need; by default what a pass over rows does.
+    least : int
+        Rows that a shard should have at least, where there is one for each thread.
     """
 
     def __init__(
-        self, source: Source, client: Client, n_shards: int | None = None, block: int = BLOCK
+        self,
+        source: Source,
+        client: Client,
+        n_shards: int | None = None,
+        block: int = BLOCK,
+        rehearsal: Callable[[], None] | None = None,
+        least: int = LEAST_ROWS,
     ) -> None:
         self.client = client
         self.source = source
@@ -96,7 +109,7 @@ class DaskEngine:
         self._known = workers_of(client)
         threads = sum(self._known.values())
         if n_shards is None:
-            n_shards = max(threads, min(PER_THREAD * threads, self.n_rows // LEAST_ROWS))
+            n_shards = max(threads, min(PER_THREAD * threads, self.n_rows // least))
         self._layouts = layouts(source.sizes, n_shards, block)
         self.run_name = uuid.uuid4().hex[:12]
         self._serial = itertools.count()
@@ -105,15 +118,14 @@ class DaskEngine:
         self._n_lost = self._n_replayed = 0
         self._looked = time.monotonic()
         self._rows_per_second = 0.0
-        self._warm_up(source.shape)
+        self.n_blocks = sum(layout.n_blocks for layout in self._layouts)
+        self._warm_up(partial(rehearse, source.shape) if rehearsal is None else rehearsal)
 
-    def _warm_up(self, shape: Shape) -> None:
+    def _warm_up(self, rehearsal: Callable[[], None]) -> None:
         """Let one worker of each host compile; the others find its cache."""
         hosts = {_host(address): address for address in self._known}
         done = [
-            self.client.submit(
-                rehearse, shape, workers=[address], allow_other_workers=True, pure=False
-            )
+            self.client.submit(rehearsal, workers=[address], allow_other_workers=True, pure=False)
             for address in hosts.values()
         ]
         self.gathered(done, "compiling the kernels")
@@ -187,19 +199,24 @@ class DaskEngine:
         shape: Shape | None = None,
     ) -> None:
         """Bring all rows into the model's units, on the workers."""
+        self.load_by(make_shard, centre, scale, width, followed, shape)
+
+    def load_by(self, make: Callable[..., Any], *told: Any) -> None:
+        """Make every shard by ``make(layout, rows, *told)``, on the workers."""
         self.shards = self._mapped(
             "rows",
             read_shard,
-            lambda s, layout: (
-                *self._reading(layout),
-                layout,
-                centre,
-                scale,
-                width,
-                followed,
-                shape,
-            ),
+            lambda s, layout: (make, *self._reading(layout), layout, *told),
         )
+
+    def each(self, work: Callable[[Any], Any]) -> list[Any]:
+        """What some work upon every shard gives."""
+        serial = next(self._serial)
+        futures = [
+            self.client.submit(work, shard, key=f"cavity-each-{self.run_name}-{serial}-{s}")
+            for s, shard in enumerate(self.shards)
+        ]
+        return self.gathered(futures, "reading")
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows in the model's units."""
@@ -225,8 +242,12 @@ class DaskEngine:
         parts = self.gathered(futures, "with the rows of")
         for s, part in enumerate(parts):
             self.note(s, part.token)
+        self.timed(begun)
+        return gather(parts, order, self.n_blocks)
+
+    def timed(self, begun: float) -> None:
+        """Learn when a pass that is done had begun."""
         self._rows_per_second = self.n_rows / max(time.monotonic() - begun, 1e-9)
-        return gather(parts, order, sum(layout.n_blocks for layout in self._layouts))
 
     def crowd(self, chain: int) -> Crowd:
         """The shards, for one chain."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from cavity.scale.blocks import BLOCK, Layout, layouts, total
 from cavity.scale.clusters import Shape
 from cavity.scale.crowds import Crowd, ThreadCrowd
 from cavity.scale.kernel import N_TOTALS
-from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, on_threads, run_pass
+from cavity.scale.passes import Gathered, Mapper, Order, Total, make_shard, on_threads, run_pass
 from cavity.scale.sources import Source
 
 
@@ -99,9 +99,10 @@ class ThreadEngine:
     ) -> None:
         self._layouts = layouts(source.sizes, n_shards, block)
         self._readers = [source.reader(layout) for layout in self._layouts]
-        self.shards: list[Shard] = []
+        self.shards: list[Any] = []
         self._pool = ThreadPoolExecutor(n_threads, "cavity-rows") if n_threads > 1 else None
         self.n_rows = sum(source.sizes)
+        self.n_blocks = sum(layout.n_blocks for layout in self._layouts)
 
     def sample(self, rows: np.ndarray) -> np.ndarray:
         """The values of some rows."""
@@ -120,10 +121,18 @@ class ThreadEngine:
         shape: Shape | None = None,
     ) -> None:
         """Bring all rows into the model's units."""
+        self.load_by(make_shard, centre, scale, width, followed, shape)
+
+    def load_by(self, make: Callable[..., Any], *told: Any) -> None:
+        """Make every shard by ``make(layout, rows, *told)``."""
         self.shards = [
-            make_shard(layout, reader(), centre, scale, width, followed, shape)
+            make(layout, reader(), *told)
             for layout, reader in zip(self._layouts, self._readers, strict=True)
         ]
+
+    def each(self, work: Callable[[Any], Any]) -> list[Any]:
+        """What some work upon every shard gives."""
+        return [work(shard) for shard in self.shards]
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows in the model's units."""
@@ -135,9 +144,13 @@ class ThreadEngine:
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""
-        mapper = map if self._pool is None else on_threads(self._pool)
-        parts = [run_pass(shard, order, mapper) for shard in self.shards]
-        return gather(parts, order, sum(layout.n_blocks for layout in self._layouts))
+        parts = [run_pass(shard, order, self.mapper) for shard in self.shards]
+        return gather(parts, order, self.n_blocks)
+
+    @property
+    def mapper(self) -> Mapper:
+        """What does several blocks at once, if there are several threads."""
+        return map if self._pool is None else on_threads(self._pool)
 
     def crowd(self, chain: int) -> Crowd:
         """The shards, for one chain."""

@@ -55,11 +55,14 @@ class Source(Protocol):
         """A part, in words."""
 
 
-def checked(rows: np.ndarray, place: str, columns: tuple[str, ...], first: int = 0) -> np.ndarray:
-    """Refuse rows that are not finite numbers, naming the place."""
-    if np.isfinite(rows).all():
+def checked(
+    rows: np.ndarray, place: str, columns: tuple[str, ...], first: int = 0, gaps: bool = False
+) -> np.ndarray:
+    """Refuse rows that are not finite numbers, naming the place; with `gaps`, infinite ones."""
+    bad = np.isinf(rows) if gaps else ~np.isfinite(rows)
+    if not bad.any():
         return rows
-    row, column = (int(v) for v in np.argwhere(~np.isfinite(rows))[0])
+    row, column = (int(v) for v in np.argwhere(bad)[0])
     what = "missing" if np.isnan(rows[row, column]) else "infinite"
     raise ShardError(
         f"Row {first + row}, column {columns[column]!r} of {place} is {what}. Drop such rows or "
@@ -78,6 +81,7 @@ class ArraySource:
     columns: tuple[str, ...]
     named: bool = False
     kinds: Shape | None = None
+    gaps: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -99,7 +103,8 @@ class ArraySource:
     def reader(self, layout: Layout) -> ArrayReader:
         """The rows themselves."""
         (piece,) = layout.pieces
-        return ArrayReader(self.rows[piece.start : piece.stop], piece.start, self.columns)
+        rows = self.rows[piece.start : piece.stop]
+        return ArrayReader(rows, piece.start, self.columns, self.gaps)
 
     def name(self, part: int) -> str:
         """The array."""
@@ -113,10 +118,11 @@ class ArrayReader:
     rows: np.ndarray
     first: int
     columns: tuple[str, ...]
+    gaps: bool = False
 
     def __call__(self) -> np.ndarray:
         """The rows."""
-        return checked(np.asarray(self.rows, dtype=float), "X", self.columns, self.first)
+        return checked(np.asarray(self.rows, dtype=float), "X", self.columns, self.first, self.gaps)
 
 
 # --------------------------------------------------------------------------- Parquet
@@ -134,6 +140,8 @@ class ParquetSource:
     sizes : tuple of int
     stamps : tuple of (int, int)
         Bytes of each file, and when it was last changed.
+    gaps : bool
+        Whether values may be missing.
     """
 
     paths: tuple[str, ...]
@@ -141,6 +149,7 @@ class ParquetSource:
     sizes: tuple[int, ...]
     stamps: tuple[tuple[int, int], ...]
     named: bool = True
+    gaps: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -160,7 +169,7 @@ class ParquetSource:
     def reader(self, layout: Layout) -> ParquetReader:
         """What opens the files again."""
         paths = tuple(self.paths[piece.part] for piece in layout.pieces)
-        return ParquetReader(paths, layout.pieces, self.columns)
+        return ParquetReader(paths, layout.pieces, self.columns, self.gaps)
 
     def name(self, part: int) -> str:
         """The file."""
@@ -174,6 +183,7 @@ class ParquetReader:
     paths: tuple[str, ...]
     pieces: tuple[Piece, ...]
     columns: tuple[str, ...]
+    gaps: bool = False
 
     def __call__(self) -> np.ndarray:
         """The rows."""
@@ -181,19 +191,21 @@ class ParquetReader:
         out = np.empty((n, len(self.columns)))
         at = 0
         for path, piece in zip(self.paths, self.pieces, strict=True):
-            rows = read_parquet(path, piece, self.columns)
+            rows = read_parquet(path, piece, self.columns, self.gaps)
             out[at : at + len(rows)] = rows
             at += len(rows)
         return out
 
 
-def read_parquet(path: str, piece: Piece, columns: tuple[str, ...]) -> np.ndarray:
+def read_parquet(
+    path: str, piece: Piece, columns: tuple[str, ...], gaps: bool = False
+) -> np.ndarray:
     """Some rows of a file as numbers."""
     table = read_rows(path, piece, columns)
     out = np.empty((table.num_rows, len(columns)))
     for j, name in enumerate(columns):
         out[:, j] = table.column(name).to_numpy()
-    return checked(out, path, columns, piece.start)
+    return checked(out, path, columns, piece.start, gaps)
 
 
 def read_rows(path: str, piece: Piece, columns: tuple[str, ...]) -> Any:

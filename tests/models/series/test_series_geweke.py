@@ -58,7 +58,7 @@ class World:
         )  # fmt: skip
 
     def fill(self, m, z, eta, rng):
-        """Draw data given assignments, factors and parameters, into the model's arrays."""
+        """Draw data given assignments, factors, parameters into the model's arrays; the states."""
         x = math.sqrt(m.own.var_x0[0]) * rng.standard_normal(N)
         states = np.empty((N, T))
         for t in range(T):
@@ -87,6 +87,7 @@ class World:
         m.cells.scatter[:, 1, 1] = np.bincount(self.series, du * du, N)
         m.cells.scatter[:, 2, 2] = np.bincount(self.series, dy * dy, N)
         m.cells.scatter[:, 1, 2] = m.cells.scatter[:, 2, 1] = np.bincount(self.series, du * dy, N)
+        return states
 
 
 def statistics(m, hyper, z, eta):

@@ -224,12 +224,19 @@ def draw_hyper(beta, centre, spread, prior, rng):
         total = 0.0
         for i in range(n):
             total += beta[i, j]
-        precision = n / spread[j] + prior.beta_precision[j]
-        shift = total / spread[j] + prior.beta_precision[j] * prior.beta_mean[j]
-        centre[j] = shift / precision + rng.standard_normal() / math.sqrt(precision)
         square = 0.0
         for i in range(n):
-            square += (beta[i, j] - centre[j]) ** 2
-        spread[j] = inverse_gamma(
-            rng, prior.beta_shape[j] + 0.5 * n, prior.beta_scale[j] + 0.5 * square
-        )
+            square += (beta[i, j] - total / n) ** 2
+        draw_hyper_by_sums(n, total, square, j, centre, spread, prior, rng)
+
+
+@jit
+def draw_hyper_by_sums(n, total, about, j, centre, spread, prior, rng):
+    """The same of coefficient j from the sum of the values and of squares about their mean."""
+    precision = n / spread[j] + prior.beta_precision[j]
+    shift = total / spread[j] + prior.beta_precision[j] * prior.beta_mean[j]
+    centre[j] = shift / precision + rng.standard_normal() / math.sqrt(precision)
+    square = about + n * (total / n - centre[j]) ** 2
+    spread[j] = inverse_gamma(
+        rng, prior.beta_shape[j] + 0.5 * n, prior.beta_scale[j] + 0.5 * square
+    )

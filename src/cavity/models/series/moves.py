@@ -164,11 +164,11 @@ def _shift_sums(sums, k, shift):
 
 
 @jit
-def shift_autoregressions(a, var_x, z, sums, population, hyper, shifts, rng):
+def draw_shifts(var_x, n, sums, population, hyper, shifts, rng):
     """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
 
     It is a truncated normal. Where their population is learned (`hyper`), one more shift is drawn
-    of all a_i together with the population's mean. The sums are brought up to date, so that
+    of all `n` a_i together with the population's mean. The sums are brought up to date, so that
     the factors can be drawn next, as they must be.
     """
     n_slots = shifts.shape[0]
@@ -199,7 +199,7 @@ def shift_autoregressions(a, var_x, z, sums, population, hyper, shifts, rng):
                 low = max(low, own[LOW])
                 high = min(high, own[HIGH])
         density = CommonShift(
-            information, pull, low, high, float(z.shape[0]), population[A_MEAN],
+            information, pull, low, high, float(n), population[A_MEAN],
             1.0 / population[A_PRECISION], hyper.precision,
         )  # fmt: skip
         common = slice_step(density, 0.0, 1.0 / math.sqrt(information + 100.0), rng)
@@ -208,6 +208,12 @@ def shift_autoregressions(a, var_x, z, sums, population, hyper, shifts, rng):
             shifts[k] += common
             if sums.scalars[k, SIZE] > 0.0:
                 _shift_sums(sums, k, common)
+
+
+@jit
+def shift_autoregressions(a, var_x, z, sums, population, hyper, shifts, rng):
+    """Draw shifts of the a_i (``draw_shifts``), and shift them."""
+    draw_shifts(var_x, z.shape[0], sums, population, hyper, shifts, rng)
     for i in range(z.shape[0]):
         shifted = a[i] + shifts[z[i]]
         if -1.0 < shifted < 1.0:
@@ -258,8 +264,10 @@ def scale_with_population(n_values, square, mean, precision, hyper):
 
 
 @jit
-def rescale_factors(loading, z, paths, sums, population, hyper, scales, rng):
+def draw_scales(paths, sums, population, hyper, scales, rng):
     """Draw the scale of each factor against that of its members' loadings, then that of all.
+
+    Factors are multiplied by `scales`, by which the loadings are still to be divided.
 
     The likelihood depends on products only; the priors and the Jacobian c^(T - n) decide. The
     scale of all is drawn with the population of the loadings, if that is learned (`hyper`).
@@ -304,8 +312,16 @@ def rescale_factors(loading, z, paths, sums, population, hyper, scales, rng):
             if sums.scalars[k, SIZE] > 0.0:
                 for t in range(n_times):
                     paths.value[t, k] *= common
+    for k in range(scales.shape[0]):
+        scales[k] *= common
+
+
+@jit
+def rescale_factors(loading, z, paths, sums, population, hyper, scales, rng):
+    """Draw scales of the factors (``draw_scales``), and divide the loadings by them."""
+    draw_scales(paths, sums, population, hyper, scales, rng)
     for i in range(z.shape[0]):
-        loading[i] /= scales[z[i]] * common
+        loading[i] /= scales[z[i]]
 
 
 @jit

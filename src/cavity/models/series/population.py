@@ -79,21 +79,35 @@ def _(density, log_variance):
     return total - density.n * log_mass_inside(density.mean, variance)
 
 
+@jit(internal=True)
+def _sums(values):
+    """Sum of some values, and their squares about their mean."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    centre = total / max(values.shape[0], 1)
+    square = 0.0
+    for i in range(values.shape[0]):
+        square += (values[i] - centre) * (values[i] - centre)
+    return total, square
+
+
 @jit
 def draw_autoregression_population(a, population, hyper, rng):
     """Draw mean and precision of the a_i given the a_i, in place: slice steps."""
-    n = a.shape[0]
-    total = 0.0
-    for i in range(n):
-        total += a[i]
+    total, square = _sums(a)
+    draw_autoregressions_by_sums(a.shape[0], total, square, population, hyper, rng)
+
+
+@jit
+def draw_autoregressions_by_sums(n, total, about, population, hyper, rng):
+    """The same from their number, sum and sum of squares about their mean."""
     mean = population[A_MEAN]
     variance = 1.0 / population[A_PRECISION]
     for _ in range(_ROUNDS):
         density = AutoregressionMean(float(n), total, variance, hyper.precision)
         mean = slice_step(density, mean, 2.0 * math.sqrt(variance / n), rng)
-        square = 0.0
-        for i in range(n):
-            square += (a[i] - mean) * (a[i] - mean)
+        square = about + n * (total / n - mean) ** 2
         spread = AutoregressionSpread(float(n), square, mean, hyper.shape, hyper.scale)
         variance = math.exp(slice_step(spread, math.log(variance), 1.0, rng))
     population[A_MEAN] = mean
@@ -103,16 +117,17 @@ def draw_autoregression_population(a, population, hyper, rng):
 @jit
 def draw_normal_population(values, population, hyper, rng):
     """Draw mean and precision of normal values given them, into `population`: conjugate draws."""
-    n = values.shape[0]
-    total = 0.0
-    for i in range(n):
-        total += values[i]
+    total, square = _sums(values)
+    draw_normals_by_sums(values.shape[0], total, square, population, hyper, rng)
+
+
+@jit
+def draw_normals_by_sums(n, total, about, population, hyper, rng):
+    """The same from their number, sum and sum of squares about their mean."""
     precision = n * population[1] + hyper.precision
     mean = total * population[1] / precision
     mean += rng.standard_normal() / math.sqrt(precision)
-    square = 0.0
-    for i in range(n):
-        square += (values[i] - mean) * (values[i] - mean)
+    square = about + n * (total / n - mean) ** 2
     population[0] = mean
     population[1] = 1.0 / inverse_gamma(rng, hyper.shape + 0.5 * n, hyper.scale + 0.5 * square)
 

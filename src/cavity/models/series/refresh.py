@@ -163,8 +163,10 @@ def draw_factors_given_states(var_x, paths, sums, rng):
 
 
 @jit
-def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
-    """Draw by series: coefficients, states, (a, loading, common), var_y; then what all share.
+def refresh_each(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
+    """Draw by series: coefficients, states, (a, loading, common), var_y.
+
+    Returns the sums of squares that var_x and var_x0 are drawn from.
 
     Parameters
     ----------
@@ -202,6 +204,14 @@ def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
             for t in range(n_times):
                 kept[i, t] = x[t + 1]
         add_to_sums(m, i, k, x, sums)
+    return total, start
+
+
+@jit
+def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
+    """The same, and then what all series share; see ``refresh_each``."""
+    n, n_times = m.cells.y.shape
+    total, start = refresh_each(m, z, paths, c, prior, moving, x, last, kept, sums, rng)
     if moving.var_x:
         m.own.var_x[0] = inverse_gamma(
             rng, prior.var_x_shape + 0.5 * n * n_times, prior.var_x_scale + 0.5 * total

@@ -64,6 +64,27 @@ def draw_label_and_sign(m, i, weights, scores, mass, rng):
     return k
 
 
+def turned(
+    total: np.ndarray,
+    population: np.ndarray,
+    counts: np.ndarray,
+    together: bool,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Which occupied clusters to turn, given the sum of the loadings of each.
+
+    The population's mean is turned in place, if it is turned with them.
+    """
+    pull = population[LOADING_PRECISION] * population[LOADING_MEAN] * total
+    # A logistic function that does not overflow.
+    probability = 0.5 - 0.5 * np.tanh(pull)
+    chosen = rng.random(total.size) < probability
+    if together and rng.random() < 0.5:
+        chosen = ~chosen
+        population[LOADING_MEAN] *= -1.0
+    return chosen & (counts > 0)
+
+
 Turn = Callable[[np.ndarray, np.ndarray], None]
 
 
@@ -95,14 +116,7 @@ class ClusterFlips(Update):
         if not own.free_signs:
             return
         total = np.bincount(z, own.loading, chain.counts.size)
-        pull = own.population[LOADING_PRECISION] * own.population[LOADING_MEAN] * total
-        # A logistic function that does not overflow.
-        probability = 0.5 - 0.5 * np.tanh(pull)
-        chosen = rng.random(total.size) < probability
-        if self.together and rng.random() < 0.5:
-            chosen = ~chosen
-            own.population[LOADING_MEAN] *= -1.0
-        chosen &= chain.counts > 0
+        chosen = turned(total, own.population, chain.counts, self.together, rng)
         own.loading[chosen[z]] *= -1.0
         chain.parameters.value[:, chosen] *= -1.0
         if self.turn is not None:

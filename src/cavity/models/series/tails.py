@@ -20,6 +20,7 @@ import math
 import numpy as np
 
 from cavity.core.compile import jit
+from cavity.core.numerics import fast_log_pair
 from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, slice_df
 
 SHAPE, RATE = 2.0, 0.1  # gamma prior of the degrees of freedom, as that of the mixtures
@@ -44,7 +45,8 @@ def draw_weights(tails, repeats, df, rng):
                 noise = tails[i, t]
                 rate = 0.5 * (df + noise)
                 w = min(max(rng.standard_gamma(shape) / rate, _LEAST), _MOST)
-                total += constant - shape * math.log(rate) + 0.5 * (noise * w - math.log(w))
+                log_rate, log_w = fast_log_pair(rate, w)
+                total += constant - shape * log_rate + 0.5 * (noise * w - log_w)
                 tails[i, t] = w
             else:
                 tails[i, t] = 1.0
