@@ -175,7 +175,8 @@ def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:
             place = f"{name}[{', '.join(map(str, named))}]" if index else name
             for key, suffix in (("mean", ""), ("lower", "_lower"), ("upper", "_upper")):
                 columns[place + suffix] = summary[key][(slice(None), *index)]
-    index: pd.Index = pd.RangeIndex(view.n_clusters, name="cluster")
+    names: pd.Index = pd.RangeIndex(view.n_clusters, name="cluster")
     if view.noise is not None:
-        index = pd.Index([k if k != view.noise else "noise" for k in index], name="cluster")
-    return pd.DataFrame(columns, index=index)
+        shown = [k if k != view.noise else "noise" for k in range(view.n_clusters)]
+        names = pd.Index(shown, name="cluster")
+    return pd.DataFrame(columns, index=names)

@@ -246,7 +246,7 @@ def run_series_pass(
         sums = state_sums(n_times, width)
         hyper = order.hyper.copy()
         totals[STEPS], totals[STARTS] = refresh_each(
-            model, part.z, paths, coefficients(hyper, n_times, free=order.moving.beta),
+            model, part.z, paths, coefficients(hyper, free=order.moving.beta),
             order.priors, order.moving, np.empty(n_times + 1), last[rows], _NOT_KEPT, sums, rng,
         )  # fmt: skip
         pull[:], back[:] = sums.pull.ravel(), sums.back.ravel()
