@@ -85,13 +85,19 @@ def test_by_default_the_data_decide(fitted):
 def test_a_row_that_is_rarely_noise_is_not_left_alone():
     draws = np.array([[1, 1, 2, 2, 1, 0, 0], [1, 1, 2, 2, 0, 0, 0], [1, 1, 2, 2, 2, 0, 0]])
     draws = np.vstack([draws, draws[:1]])
-    outside = (draws == 0).mean(axis=0) > 0.5
+    outside = (draws == 0).mean(axis=0)
     found = without_leftovers(np.array([0, 0, 1, 1, 2, 2, 2]), outside, draws)
     assert found.tolist() == [0, 0, 1, 1, 0, 2, 2]
     # Where all are noise, and where none is left behind, nothing changes.
     same = np.array([0, 0, 0, 0, 0, 1, 1])
     assert without_leftovers(same, outside, draws).tolist() == same.tolist()
-    everything = np.ones(7, dtype=bool)
+    # Rows that are noise now and then are no cluster beyond those that there may be.
+    rare = np.where(draws == 0, 1, draws)
+    rare[0, 5:] = 0
+    chosen = np.array([0, 0, 1, 1, 0, 2, 2])
+    assert without_leftovers(chosen, (rare == 0).mean(axis=0), rare, 3).tolist() == chosen.tolist()
+    assert without_leftovers(chosen, (rare == 0).mean(axis=0), rare, 2).tolist()[5:] == [0, 0]
+    everything = np.ones(7)
     assert without_leftovers(same, everything, draws).tolist() == same.tolist()
 
 

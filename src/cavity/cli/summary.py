@@ -79,6 +79,7 @@ def summarise(
     parts = [
         _clusters(posterior, labels, noun, features),
         _doubtful(posterior, labels, noun),
+        _outside(posterior, labels, noun),
         _unusual(posterior, labels, noun, tail),
         _trust(posterior),
     ]
@@ -153,6 +154,21 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
     if n > MAX_ROWS:
         lines.append(f"  ... and {n - MAX_ROWS:,} more, marked in labels.csv")
     return "\n".join(lines)
+
+
+def _outside(p: Posterior, labels: Any, noun: str) -> str:
+    """Who is noise, in the order of the data."""
+    outside = np.flatnonzero(p.view(labels).looks < 0)
+    if not len(outside):
+        return ""
+    verb = "lies" if len(outside) == 1 else "lie"
+    text = (
+        f"{len(outside):,} {plural(noun, len(outside))} {verb} outside every cluster. Check for "
+        "errors of measurement: "
+    )
+    named = ", ".join(_name(p, int(i)) for i in outside[:MAX_ROWS])
+    more = f" and {len(outside) - MAX_ROWS:,} more, by noise_probability in labels.csv"
+    return wrap(text + named + (more if len(outside) > MAX_ROWS else "") + ".", "  ", "")
 
 
 def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:

@@ -180,8 +180,12 @@ class NoiseAnswers(Fitted):
         posterior = self.posterior_
         if not posterior.record.noise:
             return partition
-        outside = outside_probability(posterior) > 0.5
-        labels = without_leftovers(partition.labels, outside, posterior.flat_labels)
+        probability = outside_probability(posterior)
+        outside = probability > 0.5
+        most = posterior.record.max_clusters
+        labels = without_leftovers(
+            partition.labels, probability, posterior.flat_labels, None if most is None else most - 1
+        )
         labels = np.unique(labels[~outside], return_inverse=True)[1].reshape(-1)
         out = np.full(outside.size, int(labels.max(initial=-1)) + 1)
         out[~outside] = labels
@@ -215,32 +219,39 @@ class NoiseAnswers(Fitted):
         return np.where(best == self.n_clusters_, NOISE, best)
 
 
-def without_leftovers(labels: np.ndarray, outside: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def without_leftovers(
+    labels: np.ndarray, probability: np.ndarray, draws: np.ndarray, most: int | None = None
+) -> np.ndarray:
     """Labels in which no cluster is what is left of one that was mostly noise.
 
     A search for the estimate knows of no noise. It may leave a row with those that are noise
-    although most draws have it in a cluster: it goes to the cluster whose rows it is with most
-    often.
+    although most draws have it in a cluster, or make a cluster of rows that are noise now and
+    then: such a row goes to the cluster whose rows it is with most often.
 
     Parameters
     ----------
     labels : array of int, shape (n,)
         An estimate that has noise as a cluster like any other.
-    outside : array of bool, shape (n,)
-        Rows that are noise.
+    probability : array, shape (n,)
+        Of each row that it is noise, which those above a half are.
     draws : array of int, shape (draw, n)
+    most : int or None
+        Clusters that there may be beside noise.
 
     Examples
     --------
     >>> draws = np.array([[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]])
-    >>> outside = np.array([False, False, False, True, True])
-    >>> without_leftovers(np.array([0, 0, 1, 1, 1]), outside, draws)
+    >>> without_leftovers(np.array([0, 0, 1, 1, 1]), (draws == 0).mean(axis=0), draws)
     array([0, 0, 0, 1, 1])
     """
+    outside = probability > 0.5
     inside = np.bincount(labels[~outside], minlength=labels.max() + 1)
     noise = np.bincount(labels[outside], minlength=labels.max() + 1)
     clusters = np.flatnonzero(inside > noise)
-    left = np.flatnonzero(~outside & (inside <= noise)[labels])
+    if most is not None and clusters.size > most:
+        share = np.bincount(labels, probability) / np.bincount(labels)
+        clusters = np.sort(clusters[np.argsort(share[clusters], kind="stable")[:most]])
+    left = np.flatnonzero(~outside & ~np.isin(labels, clusters))
     if not (clusters.size and left.size):
         return labels
     out = labels.copy()

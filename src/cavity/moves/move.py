@@ -122,7 +122,8 @@ class Move:
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
         if self.n_sweeps[0] <= self.n_adapted:
-            n_clusters = np.count_nonzero(chain.counts)
+            # None, where all rows are noise.
+            n_clusters = max(int(np.count_nonzero(chain.counts)), 1)
             crowd = 1.0 + n_clusters / self.many / (1.0 + n / (n_clusters * _LARGE))
             shares = self.effort * (crowd + _SMALL / n) * np.array(self.shares)
             gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
