@@ -328,6 +328,7 @@ def unseen(sampler):
     update.draw = broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [{"broken": {"common": PRIORS.common._replace(scale=4.0)}}, {"spoil": unseen}],
