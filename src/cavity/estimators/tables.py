@@ -382,7 +382,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         standard = self._units.standardise(cells.continuous)
         seen = within_steps(standard) if standard.shape[1] else standard
         weight = self.posterior_.summaries.get(WEIGHTS)
-        noise = self._noise_of(cells, seen, self._columns)
+        noise = self._noise if self._noisy else None
         problem = self._problem(cells, seen, self._columns, weight, noise)
         if "collapsed" not in problem.collapses:
             raise ValueError(

@@ -27,8 +27,8 @@ def cluster_entries(view: Clusters) -> list[Any]:
     handles = [
         entry(
             f"{view.cluster_name(k)}  ({view.sizes[k]:,})",
-            marker=style.cluster_marker(-1 if k == view.noise else k),
-            color=style.cluster_colour(-1 if k == view.noise else k),
+            marker=style.cluster_marker(view.look(k)),
+            color=style.cluster_colour(view.look(k)),
             markeredgewidth=0,
         )
         for k in range(listed)

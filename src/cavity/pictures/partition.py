@@ -218,7 +218,7 @@ def draw_certainty(view: Clusters, ax: Axes) -> Axes:
             heights,
             edges,
             fill=True,
-            color=style.cluster_colour(-1 if k == view.noise else k),
+            color=style.cluster_colour(view.look(k)),
             linewidth=0,
             rasterized=n > MANY,
         )

@@ -30,6 +30,9 @@ class Clusters(Protocol):
     def looks(self) -> np.ndarray:
         """What each observation looks like: its cluster, -1 outside every cluster."""
 
+    def look(self, k: int) -> int:
+        """What a cluster looks like: its number, -1 for noise."""
+
     def cluster_name(self, k: int) -> str:
         """What a cluster is called: its number, or noise."""
 

@@ -120,6 +120,10 @@ class View:
         """What a cluster is called: its number, or noise."""
         return "noise" if k == self.noise else str(k)
 
+    def look(self, k: int) -> int:
+        """What a cluster looks like in pictures: its number, -1 for noise."""
+        return -1 if k == self.noise else k
+
     @cached_property
     def looks(self) -> np.ndarray:
         """What each observation looks like in pictures: its cluster, -1 for noise."""

@@ -44,7 +44,7 @@ def _cut(shown: int, total: int, what: str) -> str:
 
 
 def _cluster_names(view: View, shown: int) -> Column:
-    cells = [f"{swatch(-1 if k == view.noise else k)}{view.cluster_name(k)}" for k in range(shown)]
+    cells = [f"{swatch(view.look(k))}{view.cluster_name(k)}" for k in range(shown)]
     return Column("cluster", cells, list(range(shown)), markup=True)
 
 
