@@ -28,19 +28,6 @@ from cavity.scale.sources import ShardError
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(n_workers=2, **options) as local:
-        yield local
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return write_rows(tmp_path_factory.mktemp("rows"), rows())
 

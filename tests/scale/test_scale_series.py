@@ -133,19 +133,6 @@ def test_a_common_movement_is_refused_by_name(tmp_path):
 # --------------------------------------------------------------------------- a cluster
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(n_workers=2, **options) as local:
-        yield local
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as client:
-        yield client
-
-
 def test_a_cluster_draws_what_threads_draw(folder, alone, client):
     assert same_draws(fit(folder, client), alone)
 
