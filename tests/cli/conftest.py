@@ -4,14 +4,27 @@ import pytest
 from cli_runs import QUICK, Ran, make_table, start
 
 
+# One white dot, for pages whose pictures nobody looks at.
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
+)
+
+
 @pytest.fixture
 def cavity(capsys, monkeypatch, tmp_path):
-    """Run the command in this process, in a folder of its own."""
+    """Run the command in this process, in a folder of its own, with pages that draw nothing.
+
+    Pictures of a page take most of a short run. They have tests of their own, in `tests/report`,
+    and are drawn by every run in a process of its own, such as those of `finished` and the demos.
+    """
     import warnings
 
     from cavity.cli import main
+    from cavity.report import markup
 
     monkeypatch.chdir(tmp_path)
+    dot = f"data:image/png;base64,{DOT}", 'width="1" height="1"'
+    monkeypatch.setattr(markup, "_png", lambda figure: dot)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def run(*arguments):

@@ -47,7 +47,7 @@ def test_many_kills(tmp_path, seed):
         ("gaussian", "collapsed", True),
         ("gaussian", "naive", True),
         ("student-t", "ep", True),
-        ("student-t", "ep", False),
+        pytest.param("student-t", "ep", False, marks=pytest.mark.slow),
         ("student-t", "blocked", False),
         ("student-t", "naive", True),
         ("student-t", "collapsed", True),
@@ -92,7 +92,7 @@ def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open
 
 
 @pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
-@pytest.mark.parametrize("prior", ["dp", "pitman-yor"])
+@pytest.mark.parametrize("prior", ["dp", pytest.param("pitman-yor", marks=pytest.mark.slow)])
 def test_series_whose_room_has_grown_resume_bit_for_bit(tmp_path, collapse, prior):
     """Scratch is not saved: it must grow with the state, or kernels write beside it."""
     Y = np.cumsum(np.random.default_rng(0).standard_normal((60, 20)), axis=1)

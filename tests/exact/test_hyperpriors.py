@@ -237,7 +237,7 @@ def joint_scores(updates, n_sweeps=20_000, seed=0):
     return np.abs(t).max(), stats.t.isf(0.5 * LEVEL / t.size, 49)
 
 
-@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("apart", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_hyperparameters_keep_their_priors(apart):
     together = ClusterHyperpriors(D, ScalePrior(FULL, 6.0, SCALES), 4.0, SpreadPrior(3.0, 2.0, 0.7))
     worst, bound = joint_scores(learners() if apart else [together])
@@ -261,7 +261,7 @@ def _wider(chain):
     )
 
 
-@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("at", [0, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2))])
 def test_an_update_with_wrong_covariances_fails(at):
     parts = list(learners())
     parts[at] = _Spoiled(parts[at], _wider)

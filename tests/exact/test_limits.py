@@ -122,7 +122,7 @@ PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
         pytest.param("dp", {"refresh_every": 4}, 0.05, marks=pytest.mark.slow),
         pytest.param("dp", {"pass_every": 1, "max_passes": 5}, 0.05, marks=pytest.mark.slow),
         pytest.param("dp", {"fraction": 0.5}, 0.09, marks=pytest.mark.slow),
-        ("dp", {"damping": 0.8}, 0.11),
+        pytest.param("dp", {"damping": 0.8}, 0.11, marks=pytest.mark.slow),
         pytest.param("dp", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
         pytest.param("dirichlet", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
         ("dp", PLANE, 0.03),

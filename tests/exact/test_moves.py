@@ -71,7 +71,7 @@ class MostlyMoves:
 
 
 # The other priors share their verbs with these.
-LONG = dict.fromkeys(("fixed", "shaped", "pitman-yor"), pytest.mark.slow)
+LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])

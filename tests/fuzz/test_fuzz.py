@@ -16,7 +16,7 @@ from fuzz_properties import Surprise, check_band, check_refusal, quietly
 
 from cavity.estimators.series_results import Band
 
-SAMPLE = {"student-t": range(4), "gaussian": range(3), "series": range(3)}
+SAMPLE = {"student-t": range(2), "gaussian": range(2), "series": range(2)}
 N_SLOW = {"student-t": 3000, "gaussian": 3000, "series": 4000, "table": 400}
 
 
