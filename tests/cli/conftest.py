@@ -3,11 +3,8 @@ from pathlib import Path
 import pytest
 from cli_runs import QUICK, Ran, make_table, start
 
-
 # One white dot, for pages whose pictures nobody looks at.
-DOT = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
-)
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
 
 
 @pytest.fixture

@@ -132,7 +132,9 @@ def test_drawn_parameters_would_be_optimistic(kind):
     assert found[-1] > exact(kind, "dp")[-1] + 0.5
 
 
-@pytest.mark.parametrize("collapse", ["naive", pytest.param("ep", marks=pytest.mark.slow), "blocked"])
+@pytest.mark.parametrize(
+    "collapse", ["naive", pytest.param("ep", marks=pytest.mark.slow), "blocked"]
+)
 def test_every_collapse_has_the_same_answer(collapse):
     """The estimator is that of the draws: exact samplers agree, and ep as well as it can."""
     m = fit(StudentTMixture, "dp", collapse)
