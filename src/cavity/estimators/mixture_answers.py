@@ -90,7 +90,7 @@ class MixtureAnswers(GapAnswers):
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             words = [f"{columns[j]} {row[j]:+.1f}" for j in order if abs(row[j]) >= 0.5]
             out.append(", ".join(words) or "near the median in all columns")
-        return self._in_words(out)
+        return out
 
     def report(
         self,

@@ -25,7 +25,6 @@ AUTO = "auto"
 LEAST_ALONE, LEAST_SHARE, ALONE = 2, 0.02, 4.0
 # Rows that are looked at, evenly spread.
 LOOKED_AT = 5_000
-NOISE_WORDS = "noise: outside every cluster (label -1)"
 
 
 def check_noise(noise: Any) -> None:
@@ -207,11 +206,6 @@ class NoiseAnswers(Fitted):
                 "Rows of a fit with noise are placed by membership, not file by file; "
                 "noise=False fits without."
             )
-
-    def _in_words(self, clusters: list[str]) -> list[str]:
-        """Words about clusters, and about noise where the estimate has some."""
-        some = self.partition_.n_clusters > self.n_clusters_
-        return [*clusters, NOISE_WORDS] if some else clusters
 
     def _best(self, probability: np.ndarray) -> np.ndarray:
         """Most probable cluster, -1 for noise: from probabilities in the order of `_evaluate`."""

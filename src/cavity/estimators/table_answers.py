@@ -149,7 +149,7 @@ class TableAnswers(TableInput, PlacingAnswers):
 
     def distinguishing(self, most: int = 3) -> list[str]:
         """For each cluster, in words, the columns that set it apart most."""
-        return self._in_words(self._words().sentences(most))
+        return self._words().sentences(most)
 
     # ------------------------------------------------------------------ new rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
 
 THRESHOLD = 0.8
+NOISE_WORDS = "noise: outside every cluster (label -1)"
 EXACT_MAX = 1_000
 CELLS = 800
 
@@ -119,6 +121,10 @@ class View:
     def cluster_name(self, k: int) -> str:
         """What a cluster is called: its number, or noise."""
         return "noise" if k == self.noise else str(k)
+
+    def with_noise(self, texts: Sequence[str]) -> list[str]:
+        """Texts about the clusters, and where there is noise, what it is."""
+        return list(texts) if self.noise is None else [*texts, NOISE_WORDS]
 
     def look(self, k: int) -> int:
         """What a cluster looks like in pictures: its number, -1 for noise."""

@@ -120,8 +120,10 @@ class _Own(NamedTuple):
 def _check_own(
     view: View, features: Sequence[str] | None, tail: Any
 ) -> tuple[Sequence[str] | None, np.ndarray | None]:
-    if features is not None and len(features) != view.n_clusters:
-        raise ValueError(f"features has {len(features)} texts for {view.n_clusters} clusters")
+    if features is not None:
+        if len(features) != view.n_proper:
+            raise ValueError(f"features has {len(features)} texts for {view.n_proper} clusters")
+        features = view.with_noise(features)
     if tail is None:
         return features, None
     values = np.asarray(tail, float)
