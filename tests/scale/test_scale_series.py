@@ -133,8 +133,14 @@ def test_a_common_movement_is_refused_by_name(tmp_path):
 # --------------------------------------------------------------------------- a cluster
 
 
-def test_a_cluster_draws_what_threads_draw(folder, alone, client):
-    assert same_draws(fit(folder, client), alone)
+def test_a_cluster_draws_what_threads_draw(folder, alone, client, monkeypatch):
+    from cavity.scale.dask_engine import DaskEngine
+
+    news, told = DaskEngine.news, []
+    monkeypatch.setattr(DaskEngine, "news", lambda engine: told.append(news(engine)) or told[-1])
+    assert same_draws(fit(folder, client, progress=True), alone)
+    assert told
+    assert all(" series/s" in words for words in told)
 
 
 @pytest.mark.slow

@@ -164,7 +164,9 @@ def make_engine(source: Source, client: Any, n_jobs: int | None, rehearsal: Any)
     from cavity.scale.dask_engine import DaskEngine
 
     say(f"Dask's dashboard: {client.dashboard_link}")
-    return DaskEngine(source, client, block=SERIES_BLOCK, rehearsal=rehearsal, least=LEAST_SERIES)
+    return DaskEngine(
+        source, client, block=SERIES_BLOCK, rehearsal=rehearsal, least=LEAST_SERIES, noun="series"
+    )
 
 
 def crew_of(engine: Any, client: Any, chain: int) -> SeriesCrew:

@@ -91,6 +91,8 @@ class DaskEngine:
         Compiles on a worker what shards need; by default what a pass over rows does.
     least : int
         Rows that a shard should have at least, where there is one for each thread.
+    noun : str
+        What the rows are, for the progress.
     """
 
     def __init__(
@@ -101,9 +103,11 @@ class DaskEngine:
         block: int = BLOCK,
         rehearsal: Callable[[], None] | None = None,
         least: int = LEAST_ROWS,
+        noun: str = "rows",
     ) -> None:
         self.client = client
         self.source = source
+        self._noun = noun
         self.n_rows = sum(source.sizes)
         client.run_on_scheduler(_set_allowed_failures, ALLOWED_FAILURES)
         self._known = workers_of(client)
@@ -267,7 +271,7 @@ class DaskEngine:
     def news(self) -> str:
         """Rows per second, and workers lost."""
         self._look()
-        words = f"{self._rows_per_second:,.0f} rows/s"
+        words = f"{self._rows_per_second:,.0f} {self._noun}/s"
         if self._n_lost or self._n_replayed:
             words += f", {self._n_lost} workers lost, {self._n_replayed} shards read again"
         return words
