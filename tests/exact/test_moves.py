@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 
 import enumeration
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 import small
 from builders import gaussian_collapse
+from mistakes import MostlyMoves, rewritten, with_mistake
 
-from cavity.core.compile import jit
 from cavity.moves import allocation, pinch, reshuffle, split_merge
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
 from cavity.moves.exchange import Exchange
@@ -51,25 +50,6 @@ def chain(name, prior, rng, moves):
     )
 
 
-class MostlyMoves:
-    """One sweep in `every`; otherwise the moves alone, and all that follows a sweep."""
-
-    def __init__(self, sampler, every=4):
-        self.sampler = sampler
-        self.every = every
-        self.turn = 0
-
-    def sweep(self, rng):
-        self.turn += 1
-        if self.turn % self.every == 0:
-            self.sampler.sweep(rng)
-        else:
-            self.sampler.follow_up(rng)
-
-    def labels(self):
-        return self.sampler.labels()
-
-
 # The other priors share their verbs with these.
 LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark.slow)
 
@@ -99,31 +79,6 @@ def test_all_moves_together(name, prior):
     sampler = chain(name, prior, rng, [StandardMoves])
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, 5000, rng))
     assert result.p_value > LEVEL
-
-
-def rewritten(function, old, new, names):
-    """A function compiled from its own text with one mistake put in."""
-    text = inspect.getsource(function.py_func)
-    text = text[text.index("def ") :]
-    assert old in text
-    space = dict(names)
-    exec(compile(text.replace(old, new), __file__, "exec"), space)
-    wrong = space[function.py_func.__name__]
-    wrong.__module__ = __name__
-    return jit(internal=True)(wrong)
-
-
-def with_mistake(module, kind, name, wrong):
-    """A move of the module whose function `name` is the wrong one."""
-    space = {**vars(module), name: wrong}
-    for part in ("reshuffles", "splits_and_merges"):
-        if part != name and hasattr(module, part):
-            # Compiled again, from the same text, so that it calls the wrong one.
-            space[part] = rewritten(getattr(module, part), "WORK", "WORK", space)
-    exec(compile(inspect.getsource(module._alone), __file__, "exec"), space)
-    kernel = space["_alone"]
-    kernel.__module__ = __name__
-    return type("Careless", (kind,), {"name": "careless", "kernel": staticmethod(kernel)})
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from scipy import special
 
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import all_anchors
+from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves
 from cavity.priors.partition import finite, padded
 from cavity.priors.rows import RowPlaces
@@ -35,7 +36,8 @@ def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, mov
     if prior == "finite":
         state = padded(finite(3, float(weight.sum()), *small.FINITE), small.SLOTS)
     places = RowPlaces(weight, home, noise)
-    made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
+    kinds = [StandardMoves, *([NoiseMoves] if noise else [])] if moves else []
+    made = [kind(all_anchors(small.N), 0) for kind in kinds]
     for move in made:
         move.rate[:] = 4
     z = np.zeros(small.N, dtype=int) if z is None else z

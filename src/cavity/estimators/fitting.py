@@ -21,6 +21,7 @@ from cavity.core.progress import say
 from cavity.estimators.start import chosen_run
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
+from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.quantities import LOG_MARGINAL
@@ -236,12 +237,15 @@ def prior_of_rows(
     return places.around(prior.state(n_clusters, n_slots, places.total), n_slots)
 
 
-def moves_for(parts: Parts, anchors: Anchors, n_adapted: int) -> tuple[Move, ...]:
+def moves_for(
+    parts: Parts, anchors: Anchors, n_adapted: int, noise: bool = False
+) -> tuple[Move, ...]:
     """The moves of a chain, where its collapse has evidence to accept them by."""
     if parts.movable == "never":
         return ()
     if parts.movable == "exactly":
-        return (StandardMoves(anchors, n_adapted, effort=parts.effort),)
+        kinds: tuple[type[Move], ...] = (StandardMoves, NoiseMoves) if noise else (StandardMoves,)
+        return tuple(kind(anchors, n_adapted, effort=parts.effort) for kind in kinds)
     approximate = parts.movable == "approximately"
     return (WholeClusterMoves(anchors, n_adapted, approximate=approximate, effort=parts.effort),)
 
@@ -278,7 +282,9 @@ def _few(plan: Plan, updates: bool = True, moves: bool = True) -> PartitionSampl
     for update in parts.updates:
         if hasattr(update, "n_held"):
             update.n_held = 0
-    chosen = moves_for(parts, all_anchors(n), 1) if moves and plan.anchors is not None else ()
+    chosen: tuple[Move, ...] = ()
+    if moves and plan.anchors is not None:
+        chosen = moves_for(parts, all_anchors(n), 1, plan.noisy)
     return plan.sampler(parts, np.zeros(n, dtype=int), np.random.default_rng(0), chosen)
 
 
@@ -310,7 +316,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         z = plan.start(start, rng)
         parts = plan.assemble(plan.n_slots)
         parts.collapse.warm_up(settings.n_warmup)
-        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup)
+        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup, plan.noisy)
         return plan.sampler(parts, z, rng, moves)
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:

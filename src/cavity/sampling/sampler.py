@@ -274,7 +274,8 @@ class PartitionSampler:
         for update in self.updates:
             out |= update.events()
         for move in self.moves:
-            out |= move.events()
+            for name, value in move.events().items():  # all of them count seconds
+                out[name] = out.get(name, 0.0) + value
         return out
 
     # ------------------------------------------------------------------ survival
