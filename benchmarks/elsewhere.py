@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 LESSON = Path(__file__).parent.parent / "examples" / "learn" / "08_comparing.py"
 KEPT = LESSON.with_name("elsewhere.json")
-N_TUNE, N_DRAWS, N_CHAINS = 500, 500, 4
+N_TUNE, N_DRAWS, N_CHAINS = 400, 300, 4
 
 MCLUST = """
 suppressMessages(library(mclust))
@@ -85,7 +85,7 @@ def by_pymc(X: np.ndarray, n_groups: int) -> dict:
         pm.Potential("rows", pm.math.logsumexp(pt.stack(scores), axis=0).sum())
         drawn = pm.sample(
             N_DRAWS, tune=N_TUNE, chains=N_CHAINS, cores=1, random_seed=0, progressbar=False,
-            init="jitter+adapt_diag",
+            nuts_sampler="nutpie",
         )  # fmt: skip
     seconds = time.process_time() - begun
     draws = drawn.posterior

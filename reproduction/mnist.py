@@ -209,8 +209,8 @@ errors here. The held-out log score even prefers the Gaussian mixture.
 Per second naive is first on the way up: its score is a density in closed form, and its sweep costs
 a third of ep's. ep's sweep is now cheaper than blocked's, by half again and not by twice as the
 paper has it, and once the chains have settled it has the most effective draws per second of the
-log joint density and of the sizes' entropy. sampled costs what ep does and is exact; it is no faster
-here."""
+log joint density and of the sizes' entropy. sampled costs what ep does and is exact; it is no
+faster here."""
 
 
 EXPERIMENT = Experiment(

@@ -188,9 +188,9 @@ def draw_traces(
 
 
 DISCUSSION = """\
-*sampled* is our exact sampler (`collapse="collapsed"`: each row's own scale is integrated out of its
-label and then drawn), *sampled+moves* the same with moves of whole clusters. All chains have the
-priors of the paper, known and held.
+*sampled* is our exact sampler (`collapse="collapsed"`: each row's own scale is integrated out of
+its label and then drawn), *sampled+moves* the same with moves of whole clusters. All chains have
+the priors of the paper, known and held.
 
 Per sweep ep and blocked rise first and all end at the same level. naive needs more sweeps on the
 way, so "alike" does not hold by our measure (mean traces within 0.05 of each other from the tenth
