@@ -6,8 +6,8 @@
 Writes ``examples/learn/elsewhere.json``, which the lesson draws: neither tool is needed to build
 the site. The data are taken from the lesson itself. mclust chooses the number of groups (at most
 eight, as cavity is told) and the shape of their covariances by BIC. PyMC is told the true number: a
-mixture of Gaussian clusters with labels summed out, full covariances (LKJ), four chains; labels are
-then drawn for every draw, and `cavity.Posterior.from_labels` has the estimate and the verdict.
+mixture of Gaussian clusters with labels summed out, full covariances (LKJ), four chains by nutpie.
+Labels are then drawn for every draw; `cavity.Posterior.from_labels` has estimate and verdict.
 """
 
 from __future__ import annotations
