@@ -107,11 +107,12 @@ p.plot_clusters(fish, feature_names=list(fish.columns))
 
 # %%
 # The same as a table. Read the first line as: this fish is in this cluster with this probability;
-# if not, it is most likely in that one.
+# if not, it is most likely in that one. (The answer weighs all rows together, so that a row in
+# doubt need not be where it is most probable by itself.) Here nobody is in doubt.
 
 columns = ["cluster", "probability", "alternative", "alternative_probability"]
-print(f"{len(p.doubtful())} of {len(fish)} fish are in doubt.")
-print(p.doubtful()[columns].head(5).round(2).to_string())
+print(f"{len(p.doubtful())} of {len(fish)} fish are in doubt. The least certain of all:")
+print(p.doubtful(threshold=1.0)[columns].head(5).round(2).to_string())
 
 # %%
 # Step 6: what are the groups, and which rows should be checked?

@@ -18,14 +18,14 @@ from cavity.datasets import make_student_t
 
 X, truth = make_student_t(200, 6, 2, df=30, separation=5, random_state=1)
 short = GaussianMixture(n_clusters=10, n_warmup=2, n_draws=15, random_state=0).fit(X)
-for sentence in short.diagnostics().sentences:
+for sentence in short.diagnostics().sentences[:5]:  # and more of the kind
     print("-", sentence)
 short.posterior_.plot_trace(["log joint", "number of clusters"])
 
 # %%
 # R-hat compares the spread between chains with that within them: 1.00 is agreement, and above
-# 1.01 something differs. *Effective draws* say how many independent ones your correlated draws
-# are worth.
+# 1.01 something differs. It does not matter in which quantity: one above 1.01 is enough to wait.
+# *Effective draws* say how many independent ones your correlated draws are worth.
 #
 # **Do**: nothing but wait. With the default ``n_draws="auto"`` chains go on by themselves until
 # these checks pass. If they came to the limit, go on from where they are: ``max_sweeps=60_000``
@@ -50,13 +50,14 @@ stuck = GaussianMixture(
     n_draws=300,
     random_state=3,
 ).fit(X)
-for sentence in stuck.diagnostics().sentences:
+for sentence in stuck.diagnostics().sentences[:4]:
     print("-", sentence)
 stuck.posterior_.plot_trace(["log joint"])
 
 # %%
-# Lines in lanes of their own: each chain has found a different partition. The verdict names the
-# *modes*, says which chains are in which, and by how much they differ.
+# Lines in lanes of their own: each chain has found a different partition. The verdict says by how
+# much they differ, beside how much the halves of one chain do. Where chains have come to rest it
+# names the *modes* too, and says which chains are in which; these still move a little.
 #
 # **Do**, in this order:
 #

@@ -29,6 +29,8 @@ out = rng.random(whole.shape) < 0.2
 gappy = whole.mask(out)
 print(f"{out.any(axis=1).sum()} of {len(whole)} rows have a gap.")
 
+# Chains on this page are short, so that it is soon made. Leave n_draws out, and they go on until
+# they agree.
 m = StudentTMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(gappy)
 filled = m.impute(gappy, level=0.9)
 print(m.diagnostics().sentences[0])

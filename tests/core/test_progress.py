@@ -51,7 +51,7 @@ def test_lines_every_ten_seconds_or_tenth(clock, capsys):
             reporter.update(1, step)
     lines = capsys.readouterr().err.splitlines()
     assert 9 <= len(lines) <= 12
-    assert lines[-1] == "fit: 200 of 200 sweeps (100%), 50 s"
+    assert lines[-1] == "fit: 200 of 200 sweeps of all chains (100%), 50 s"
     assert "left" in lines[0]
 
 
@@ -74,8 +74,8 @@ def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
         clock.now += 10.0
         reporter.update(0, 920)
     assert capsys.readouterr().err.splitlines() == [
-        "fit: 1,890 of 2,000 sweeps (94%), 1 min 50 s left",
-        "fit: 1,910 of 2,000 sweeps (96%), 1 min 00 s left",
+        "fit: 1,890 of 2,000 sweeps of all chains (94%), 1 min 50 s left",
+        "fit: 1,910 of 2,000 sweeps of all chains (96%), 1 min 00 s left",
     ]
 
 
@@ -91,9 +91,9 @@ def test_work_whose_amount_is_guessed(clock, capsys):
         reporter.update(0, 700)
         reporter.finish()
     assert capsys.readouterr().err.splitlines() == [
-        "fit: 600 sweeps, about 600 to go, 12 s left",
-        "fit: 1,300 sweeps, about 3,000 to go, 55 s left",
-        "fit: 1,300 of 1,300 sweeps (100%), 24 s",
+        "fit: 600 sweeps of all chains, about 600 to go, 12 s left",
+        "fit: 1,300 sweeps of all chains, about 3,000 to go, 55 s left",
+        "fit: 1,300 of 1,300 sweeps of all chains (100%), 24 s",
     ]
 
 

@@ -104,12 +104,24 @@ def test_a_row_that_is_rarely_noise_is_not_left_alone():
 def test_noise_lies_beyond_clean_data():
     # Over the bare range of a clean table noise would take the edges of clusters.
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
-    low, width = noise_box(X)
+    low, width = noise_box(X, "auto")
     assert (low <= -REACH).all()
     assert (low + width >= REACH).all()
-    low, width = noise_box(20.0 * X)
+    low, width = noise_box(20.0 * X, "auto")
     np.testing.assert_allclose(low, 20.0 * (X.min(axis=0) - 0.1 * np.ptp(X, axis=0)))
     np.testing.assert_allclose(width, 20.0 * 1.2 * np.ptp(X, axis=0))
+    # Unless somebody asks for rows that are scattered among the others.
+    np.testing.assert_allclose(noise_box(X, True)[1], 1.2 * np.ptp(X, axis=0))
+
+
+def test_a_background_is_found_if_it_is_asked_for():
+    rng = np.random.default_rng(11)
+    groups = [rng.normal(c, 0.4, (40, 2)) for c in ((2.0, 3.0), (7.0, 7.0), (8.0, 2.0))]
+    X = np.vstack([*groups, rng.uniform(0.0, 10.0, (80, 2))])
+    m = GaussianMixture(6, noise=True, random_state=0, n_jobs=1).fit(X)
+    assert m.n_clusters_ == 3
+    assert (m.labels_[120:] == -1).mean() > 0.7
+    assert (m.labels_[:120] == -1).mean() < 0.1
 
 
 def test_new_rows(fitted):

@@ -117,6 +117,17 @@ def test_time_axes(values, size, second):
     assert position.max() == axis.size - 1
 
 
+def test_years_at_the_head_of_a_file_are_numbers():
+    """``pandas.read_csv`` leaves the names of columns as text."""
+    wide = pd.DataFrame([[1.0, 2.0, 3.0], [2.0, np.nan, 1.0]], columns=["1960", "1961", "1963"])
+    data = from_wide(wide)
+    assert data.axis.labels().tolist() == [1960, 1961, 1962, 1963]
+    assert data.axis.locate(["1964"]).tolist() == [4]
+    assert time_axis(["8", "9", "10"]).labels().tolist() == [8, 9, 10]
+    with pytest.raises(ValueError, match="not a date"):
+        time_axis(["007", "008"])
+
+
 def test_timestamps_put_into_periods():
     days = pd.to_datetime(["2020-01-03", "2020-01-20", "2020-03-01"])
     axis = time_axis(days, freq="M")

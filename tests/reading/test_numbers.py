@@ -133,7 +133,9 @@ def test_refusals_name_column_row_and_remedy():
         "Row 2, column 'c' of a.csv is '3,14', not a number as it stands; if ',' is the decimal "
         "mark, add --decimal ','."
     )
-    assert "correct it, or leave the column out with --exclude c" in sentence("1", "2", "3", "x")
+    assert "correct it (empty is a gap), or leave the column out with --exclude c" in sentence(
+        "1", "2", "3", "x"
+    )
     assert sentence("x", "y", "1") == (
         "Column 'c' of a.csv holds text, not numbers (row 1 is 'x'); leave it out with "
         "--exclude c, or name the rows by it with --id-column c."

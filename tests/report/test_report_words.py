@@ -47,8 +47,10 @@ def test_unlike_draws_are_called_unsure():
 
 def test_chains_that_disagree_are_not_praised():
     apart = np.stack([np.tile(np.arange(40) % 2, (60, 1)), np.tile(np.arange(40) // 20, (60, 1))])
-    text = said(Posterior.from_labels(apart))
-    assert "have not been shown to agree" in text
+    p = Posterior.from_labels(apart)
+    first = words.summary_sentences(p.view(), p.diagnostics())[0]
+    assert "have not been shown to agree" in first
+    assert "The posterior is" not in said(p)
     together = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
     assert together.diagnostics().converged
     assert "The chains agree (4 chains of 300 draws)" in said(together)
@@ -63,6 +65,15 @@ def test_one_chain_few_draws_and_a_stop_are_told():
     assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
     stopped = Posterior.from_labels([z] * 20, record=RunRecord("", stopped="interrupted"))
     assert "The run was stopped early" in said(stopped)
+
+
+def test_one_that_is_in_none_of_the_clusters_is_told():
+    draws = np.tile(np.arange(12) % 2, (1, 100, 1))
+    draws[:, :55, 5] = 2  # alone, more often than not
+    view = Posterior.from_labels(draws).view(np.arange(12) % 2)
+    assert view.could_be(5) == ("none of these", pytest.approx(0.55))
+    assert "(cluster 1, or none of these)" in words.doubt_sentence(view)
+    assert view.could_be(0) == ("", 0.0)
 
 
 def test_names_of_the_doubtful():

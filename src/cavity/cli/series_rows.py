@@ -34,7 +34,8 @@ def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Sel
         option = next(name for name, column in named.items() if column is None)
         raise UserError(
             f"--model series needs --series, --time and --value, the columns of a long table "
-            f"with one observation per row; --{option} is missing."
+            f"with one observation per row; --{option} is missing. A wide table, with a column for "
+            "each time, is for SeriesMixture in Python, or made long by pandas.melt."
         )
     wanted = [series, time, *([value] if with_value else []), *choice.columns]
     table.require(wanted)

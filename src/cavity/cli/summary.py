@@ -139,14 +139,14 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
         )
     rows = [[noun, "cluster", "probability", "could be", "probability"]]
     for i in view.in_doubt[:MAX_ROWS].tolist():
-        other = int(view.alternative[i])
+        other, chance = view.could_be(i)
         rows.append(
             [
                 _name(p, i),
                 view.cluster_name(view.labels[i]),
                 f"{view.probability[i]:.2f}",
-                "-" if other < 0 else view.cluster_name(other),
-                "-" if other < 0 else f"{view.alternative_probability[i]:.2f}",
+                other or "-",
+                f"{chance:.2f}" if other else "-",
             ]
         )
     head = f"{n:,} of {view.n:,} {plural(noun, view.n)} {'is' if n == 1 else 'are'} in doubt"

@@ -49,7 +49,9 @@ class Plain(Silent):
     def __init__(
         self, label: str, totals: Sequence[float], unit: str, done: Sequence[float]
     ) -> None:
-        self._label, self._unit = label, unit
+        self._label = label
+        # One line is of all tasks: a limit of sweeps is of each chain.
+        self._unit = f"{unit} of all chains" if len(totals) > 1 and unit == "sweeps" else unit
         self._totals = list(totals)
         self._about = False
         self._done = list(done)

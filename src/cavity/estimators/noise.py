@@ -16,8 +16,9 @@ from cavity.posterior.view import outside_probability
 
 # How much wider than the data what noise is uniform over is.
 WIDER = 1.2
-# Noise reaches so many robust standard deviations from each column's median, at the least: over the
-# bare range of clean data it would be next to a cluster.
+# Where the data, and not the user, say that there is noise, it reaches so many robust standard
+# deviations from each column's median, at the least: over the bare range it would take the edges of
+# clusters. A user may mean just that: rows scattered evenly where the others are.
 REACH = 5.0
 # With "auto" there is noise if so many rows lie alone, and this share of all. A row does if its
 # distance to its neighbours, as a logarithm, is so many robust deviations above the median.
@@ -83,19 +84,23 @@ def tell_of_noise(noise: bool | str, noisy: bool) -> None:
         )
 
 
-def noise_box(seen: np.ndarray) -> np.ndarray:
+def noise_box(seen: np.ndarray, noise: bool | str) -> np.ndarray:
     """Lower ends and widths of the box that noise lies in, for data in the model's units.
 
-    It is that of the data, a fifth wider, and reaches at least `REACH` to either side.
+    It is that of the data, a fifth wider; unless a user asks for noise, it reaches at least `REACH`
+    to either side.
 
     Examples
     --------
-    >>> noise_box(np.array([[0.0], [10.0], [np.nan]])).round(6).tolist()
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]]), "auto").round(6).tolist()
     [[-5.0], [16.0]]
+    >>> noise_box(np.array([[0.0], [10.0], [np.nan]]), True).round(6).tolist()
+    [[-1.0], [12.0]]
     """
+    reach = 0.0 if asks_for_noise(noise) else REACH
     low, high = np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)
     margin = 0.5 * (WIDER - 1.0) * (high - low)
-    low, high = np.minimum(low - margin, -REACH), np.maximum(high + margin, REACH)
+    low, high = np.minimum(low - margin, -reach), np.maximum(high + margin, reach)
     return np.vstack([low, high - low])
 
 
@@ -117,7 +122,13 @@ class TableNoise(NamedTuple):
     levels: np.ndarray
 
     @classmethod
-    def of(cls, standard: np.ndarray, counts: np.ndarray, levels: tuple[int, ...]) -> TableNoise:
+    def of(
+        cls,
+        standard: np.ndarray,
+        counts: np.ndarray,
+        levels: tuple[int, ...],
+        noise: bool | str = AUTO,
+    ) -> TableNoise:
         """Of a table: by the box of its measurements, and a fifth wider than its counts.
 
         Examples
@@ -126,7 +137,7 @@ class TableNoise(NamedTuple):
         >>> noise.n_counts.tolist()
         [13.0]
         """
-        box = noise_box(standard) if standard.shape[1] else np.empty((2, 0))
+        box = noise_box(standard, noise) if standard.shape[1] else np.empty((2, 0))
         most = np.nanmax(counts, axis=0) if counts.shape[1] else np.empty(0)
         return cls(box, np.floor(WIDER * most) + 1.0, np.array(levels, dtype=np.int64))
 

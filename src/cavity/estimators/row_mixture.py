@@ -72,7 +72,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         rows = None
         if weight is not None or missing.any() or noisy:
             one = np.ones(len(seen))
-            box = noise_box(seen) if noisy else None
+            box = noise_box(seen, self.noise) if noisy else None
             rows = RowTraits(missing, one if weight is None else weight, box)
         standard = filled(seen)
         if self.covariance != FULL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _SPARSEST = 50
 # Whole numbers beyond this are not all floats: neighbours would become one time.
 _EXACT = 2**53
+# Years, or numbers of steps: what the head of a CSV file has for them. With more digits it may be
+# a day written without marks.
+_COUNTED = re.compile("0|[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,8 @@ def _parsed(index: pd.Index, name: str) -> pd.Index:
             ) from None
     text = np.array([isinstance(v, str) for v in index], dtype=bool)
     if text.all():
+        if len(index) and all(_COUNTED.fullmatch(label) for label in index):
+            return pd.Index([int(label) for label in index])
         return text_times(list(index), name)
     if text.any():
         row = int(np.argmin(text)) if text[0] else int(np.argmax(text))

@@ -268,7 +268,7 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         """What rows outside every cluster are; None if there can be none."""
         if not self._has_noise(columns, filled(standard)):
             return None
-        return TableNoise.of(standard, cells.counts, levels_of(columns))
+        return TableNoise.of(standard, cells.counts, levels_of(columns), self.noise)
 
     def _has_noise(self, columns: list[Column], standard: np.ndarray) -> bool:
         """Whether rows may be noise; by itself only by measurements far from all others."""

@@ -122,6 +122,23 @@ class View:
         """What a cluster is called: its number, or noise."""
         return "noise" if k == self.noise else str(k)
 
+    def could_be(self, i: int) -> tuple[str, float]:
+        """Where else observation i most probably is, and how probably; empty if nowhere.
+
+        It may be in none of these clusters: together with a few in some draws, say.
+        """
+        other = int(self.alternative[i])
+        if self.elsewhere[i] > (self.alternative_probability[i] if other >= 0 else 0.0):
+            return "none of these", float(self.elsewhere[i])
+        return (
+            ("", 0.0)
+            if other < 0
+            else (
+                self.cluster_name(other),
+                float(self.alternative_probability[i]),
+            )
+        )
+
     def with_noise(self, texts: Sequence[str]) -> list[str]:
         """Texts about the clusters, and where there is noise, what it is."""
         return list(texts) if self.noise is None else [*texts, NOISE_WORDS]

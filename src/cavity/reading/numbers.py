@@ -225,8 +225,8 @@ def refusal(name: str, where: str, column: Any, numbers: Numbers, rows: Any) -> 
         )
     if numbers.bad.sum() * 2 < np.isfinite(numbers.values).sum():
         return ReadingError(
-            f"Row {rows[row]!s}, {place} is {quoted(cell)}, not a number; correct it, or leave "
-            f"the column out with --exclude {shell_word(name)}."
+            f"Row {rows[row]!s}, {place} is {quoted(cell)}, not a number; correct it (empty is a "
+            f"gap), or leave the column out with --exclude {shell_word(name)}."
         )
     return ReadingError(
         f"{place[0].upper()}{place[1:]} holds text, not numbers (row {rows[row]!s} is "

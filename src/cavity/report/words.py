@@ -74,8 +74,8 @@ def number_sentence(view: View) -> str:
     return text + "."
 
 
-def certainty_sentence(view: View) -> str:
-    """Tell how sure the clusters are."""
+def certainty_sentence(view: View, converged: bool = True) -> str:
+    """Tell how sure the clusters are, or would be if the draws could be relied on."""
     mean = float(view.certainty.mean())
     if mean > 1 - 1e-9:
         return "All draws agree on it." if view.n > 1 else "There is nothing to be unsure of."
@@ -85,7 +85,8 @@ def certainty_sentence(view: View) -> str:
     if mean < 0.5:
         words = "very unsure"
     text = (
-        f"The posterior is {words} of it: on average each {view.noun} shares its cluster "
+        f"{'The posterior is' if converged else 'Taken as they are, the draws are'} {words} of it: "
+        f"on average each {view.noun} shares its cluster "
         f"with another member with probability {probability(mean)}"
     )
     weakest = view.cluster_certainty
@@ -108,8 +109,8 @@ def doubt_sentence(view: View) -> str:
     for i in view.in_doubt[:_NAMED].tolist():
         own = view.labels[i]
         text = f"{view.name(i)} ({'noise' if own == view.noise else f'cluster {own}'}"
-        if view.alternative[i] >= 0:
-            text += f", or {view.cluster_name(view.alternative[i])}"
+        if other := view.could_be(i)[0]:
+            text += f", or {other}"
         named.append(text + ")")
     share = number / view.n
     share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
@@ -171,9 +172,13 @@ def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
-    sentences = [sizes_sentence(view)]
+    verdict = [chains_sentence(view, diagnostics)]
+    # What cannot be relied on is said before all else.
+    sentences = [] if diagnostics.converged else verdict
+    sentences = [*sentences, sizes_sentence(view)]
     if view.n > 1:
-        sentences += [number_sentence(view), certainty_sentence(view), doubt_sentence(view)]
+        certainty = certainty_sentence(view, diagnostics.converged)
+        sentences += [number_sentence(view), certainty, doubt_sentence(view)]
     if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
     if aside := len(view.posterior.record.set_aside):
@@ -181,4 +186,4 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
             f"{count(aside, 'chain')} {'is' if aside == 1 else 'are'} left out, having ended in a "
             "far less probable clustering."
         )
-    return [*sentences, chains_sentence(view, diagnostics)]
+    return [*sentences, *verdict] if diagnostics.converged else sentences
