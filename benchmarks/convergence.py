@@ -2,6 +2,7 @@
 
     python benchmarks/convergence.py                    # seeds that settings may be chosen on
     python benchmarks/convergence.py --fresh            # seeds kept for the figures that are told
+    python benchmarks/convergence.py --first 1400       # others again
     python benchmarks/convergence.py --only wine medium --csv fits.csv
     python benchmarks/convergence.py --only medium easy --room 2 --sets 3
     python benchmarks/convergence.py --only wine crabs --noise
@@ -206,6 +207,7 @@ def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="seeds on which nothing was chosen")
+    parser.add_argument("--first", type=int, help="the first seed, in place of either")
     parser.add_argument("--only", nargs="*", default=[], help="real sets or separations")
     parser.add_argument("--room", type=float, default=1.0, help="clusters given over the true ones")
     parser.add_argument("--sets", type=int, default=N_MADE, help="made sets of each separation")
@@ -218,6 +220,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     first = FRESH if options.fresh else TUNING
+    if options.first is not None:
+        first = options.first
     if options.told:
         tell(first, options.sets)
         return
