@@ -139,6 +139,7 @@ class Unregistered(tuple):
     """A model without verbs."""
 
 
+@pytest.mark.slow
 def test_it_is_one_part_of_a_table():
     """Counts of one's own beside a category with gaps: enumeration, as above."""
     colours = [None, "red", "red", "blue", None, "blue"]

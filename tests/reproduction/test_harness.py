@@ -218,6 +218,7 @@ def test_page_of_all_results(tmp_path):
         write_page(results, tmp_path / "docs")
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     assert main([]) == 0
     listed = capsys.readouterr().out

@@ -37,6 +37,7 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     outcome = reproduce("housing", tmp_path, quick=True, progress=False)
     metrics = outcome.tables["metrics"]

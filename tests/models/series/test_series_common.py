@@ -79,7 +79,7 @@ def exact_posterior(m, rows, kind):
     [
         ("dirichlet", "collapsed", {"route": "information"}),
         pytest.param("dp", "collapsed", {"route": "filter"}, marks=pytest.mark.slow),
-        ("dp", "naive", {"draw": "joint"}),
+        pytest.param("dp", "naive", {"draw": "joint"}, marks=pytest.mark.slow),
         pytest.param("dirichlet", "naive", {"draw": "alternate"}, marks=pytest.mark.slow),
     ],
     ids=["information", "filter", "naive joint", "naive alternating"],
