@@ -162,7 +162,7 @@ def test_a_folder_for_data(cavity, tmp_path):
         (["--series", "name"], "--series goes with --model series only"),
         (["--model", "series"], "--model series needs --series, --time and --value"),
         (["--separator", "ab"], "--separator must be one character or the word tab, not 'ab'."),
-        (["--colour", "red"], "No such option: --colour"),
+        (["--colour", "red"], "No such option"),
         (["--resume"], "cavity-run holds no run to resume; leave --resume out to begin one."),
         (["--resume", "--overwrite"], "--resume goes on with a run and --overwrite replaces it"),
     ],

@@ -394,7 +394,7 @@ def _given(context: typer.Context) -> set[str]:
         for parameter in context.command.params
         if parameter.name is not None
         and parameter.opts[0].startswith("--")
-        and str(context.get_parameter_source(parameter.name)).endswith("COMMANDLINE")
+        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
     }
 
 
