@@ -231,7 +231,10 @@ def unknown(n=10**6, d=2, k=20, seed=11):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         peer = BayesianGaussianMixture(
-            40, weight_concentration_prior_type="dirichlet_process", max_iter=100, random_state=0
+            n_components=40,
+            weight_concentration_prior_type="dirichlet_process",
+            max_iter=100,
+            random_state=0,
         ).fit(X)
     labels = peer.predict(X[some])
     out["peer: clusters used"] = int((np.bincount(peer.predict(X)) > n / 1e4).sum())
