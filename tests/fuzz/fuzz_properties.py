@@ -45,7 +45,7 @@ class Surprise(AssertionError):
 
 def expect(good: Any, what: str) -> None:
     """Raise unless it holds."""
-    if not np.all(good):
+    if not (bool(good) if isinstance(good, str) else np.all(good)):
         raise Surprise(what)
 
 

@@ -134,8 +134,8 @@ def lonely(X: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> np.flatnonzero(lonely(np.append(np.arange(19.0), 100.0)[:, None]))[-1]
-    np.int64(19)
+    >>> np.flatnonzero(lonely(np.append(np.arange(19.0), 100.0)[:, None]))[-1:].tolist()
+    [19]
     """
     out = np.zeros(len(X), dtype=bool)
     n_lonely = int(LONELY * len(X))
