@@ -45,7 +45,9 @@ class Surprise(AssertionError):
 
 def expect(good: Any, what: str) -> None:
     """Raise unless it holds."""
-    if not (bool(good) if isinstance(good, str) else np.all(good)):
+    # Of texts: that there are some, and none is empty; NumPy has known that only since 2.0.
+    texts = [good] if isinstance(good, str) else good
+    if not (all(texts) if isinstance(texts, list) else np.all(texts)):
         raise Surprise(what)
 
 
