@@ -74,12 +74,12 @@ def by_pymc(X: np.ndarray, n_groups: int) -> dict:
     with pm.Model():
         weight = pm.Dirichlet("weight", np.ones(n_groups))
         mean = pm.Normal("mean", 0.0, 2.0, shape=(n_groups, d))
-        scores, factors = [], []
+        scores = []
         for k in range(n_groups):
             factor, _, _ = pm.LKJCholeskyCov(
                 f"factor{k}", n=d, eta=1.0, sd_dist=pm.HalfNormal.dist(1.0), compute_corr=True
             )
-            factors.append(pm.Deterministic(f"chol{k}", factor))
+            pm.Deterministic(f"chol{k}", factor)
             density = pm.logp(pm.MvNormal.dist(mean[k], chol=factor), X)
             scores.append(pt.log(weight[k]) + density)
         pm.Potential("rows", pm.math.logsumexp(pt.stack(scores), axis=0).sum())

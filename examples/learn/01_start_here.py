@@ -108,7 +108,7 @@ p.plot_clusters(fish, feature_names=list(fish.columns))
 # %%
 # The same as a table. Read the first line as: this fish is in this cluster with this probability;
 # if not, it is most likely in that one. (The answer weighs all rows together, so that a row in
-# doubt need not be where it is most probable by itself.) Here nobody is in doubt.
+# doubt need not be where it is most probable by itself.)
 
 columns = ["cluster", "probability", "alternative", "alternative_probability"]
 print(f"{len(p.doubtful())} of {len(fish)} fish are in doubt. The least certain of all:")

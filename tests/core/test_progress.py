@@ -11,6 +11,8 @@ import pytest
 
 from cavity.core import progress as bars
 
+TOGETHER = "sweeps of all chains"
+
 
 class Clock:
     def __init__(self):
@@ -44,7 +46,7 @@ def attach_terminal(monkeypatch):
 
 
 def test_lines_every_ten_seconds_or_tenth(clock, capsys):
-    with bars.reporting(True, "fit", ["a", "b"], [100, 100]) as reporter:
+    with bars.reporting(True, "fit", ["a", "b"], [100, 100], together=TOGETHER) as reporter:
         for step in range(1, 101):
             clock.now += 0.5
             reporter.update(0, step)
@@ -66,7 +68,9 @@ def test_slow_work_still_speaks(clock, capsys):
 
 
 def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
-    with bars.reporting(True, "fit", ["a", "b"], [1000, 1000], done=[900, 980]) as reporter:
+    with bars.reporting(
+        True, "fit", ["a", "b"], [1000, 1000], done=[900, 980], together=TOGETHER
+    ) as reporter:
         reporter.update(0, 900)
         clock.now += 10.0
         reporter.update(0, 910)
@@ -80,7 +84,7 @@ def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
 
 
 def test_work_whose_amount_is_guessed(clock, capsys):
-    with bars.reporting(True, "fit", ["a", "b"], [600, 600]) as reporter:
+    with bars.reporting(True, "fit", ["a", "b"], [600, 600], together=TOGETHER) as reporter:
         reporter.expect(0, 600)
         clock.now += 12.0
         reporter.update(0, 600)

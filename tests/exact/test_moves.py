@@ -98,7 +98,10 @@ def test_a_move_with_its_ratio_turned_over_is_found(module, kind, prior):
 def test_a_split_that_forgets_the_free_slots_is_found():
     """Negative control of the numbered slots of a closed prior."""
     wrong = rewritten(
-        split_merge.splits_and_merges, "not named_slots(prior)", "True", vars(split_merge)
+        split_merge.splits_and_merges,
+        "log_chance(prior, n_free, together)",
+        "0.0",
+        vars(split_merge),
     )
     careless = with_mistake(split_merge, SplitMerge, "splits_and_merges", wrong)
     rng = np.random.default_rng(13)

@@ -86,7 +86,7 @@ def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior)
         # A cluster leaves whose other members no way back would reach.
         ("gather_around", "inside < counts[own] - 1e-6", "False"),
         # Slots of a closed prior have names: one of the free ones is taken.
-        ("foundings", "not named_slots(prior)", "True"),
+        ("foundings", "log_chance(prior, n_free, founds)", "0.0"),
     ],
 )
 def test_mistakes_are_found(name, old, new):

@@ -49,9 +49,7 @@ class Plain(Silent):
     def __init__(
         self, label: str, totals: Sequence[float], unit: str, done: Sequence[float]
     ) -> None:
-        self._label = label
-        # One line is of all tasks: a limit of sweeps is of each chain.
-        self._unit = f"{unit} of all chains" if len(totals) > 1 and unit == "sweeps" else unit
+        self._label, self._unit = label, unit
         self._totals = list(totals)
         self._about = False
         self._done = list(done)
@@ -210,6 +208,7 @@ def reporting(
     totals: Sequence[float],
     unit: str = "sweeps",
     done: Sequence[float] | None = None,
+    together: str | None = None,
 ) -> Iterator[Silent]:
     """Report on several tasks at once while the block runs.
 
@@ -225,6 +224,8 @@ def reporting(
         What the amounts count.
     done : sequence, optional
         What an earlier run did of each task; it does not count as speed. None of it by default.
+    together : str, optional
+        What the sum over several tasks counts, for lines that are of all of them.
     """
     done = [0.0] * len(totals) if done is None else list(done)
     reporter: Silent
@@ -236,7 +237,8 @@ def reporting(
             full = [f"{label}: {name}" if label and name else label or name for name in names]
             reporter = Bar(full, totals, unit, done, inside)
         elif progress:
-            reporter = Plain(label, totals, unit, done)
+            of_all = together if together and len(totals) > 1 else unit
+            reporter = Plain(label, totals, of_all, done)
         else:
             reporter = Silent()
         _open.append(reporter)

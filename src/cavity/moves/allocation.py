@@ -28,7 +28,18 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.common import load_slot, to_prior
-from cavity.verbs import complete, confirm, evidence, insert, join, log_seat, note, recall
+from cavity.verbs import (
+    complete,
+    confirm,
+    evidence,
+    insert,
+    join,
+    leave,
+    log_seat,
+    note,
+    recall,
+    remove,
+)
 
 
 class Room(NamedTuple):
@@ -74,13 +85,40 @@ def gather_members(state, z, first, second, a, b, room, start, rng):
         if (z[i] == a or z[i] == b) and i != first and i != second:
             members[stop] = i
             stop += 1
-    for last in range(stop - 1, start + 2, -1):
-        other = start + 2 + int(rng.random() * (last - start - 1))
+    shuffle_and_note(state, z, room, start, 2, stop, rng)
+    return stop
+
+
+@jit(internal=True)
+def shuffle_and_note(state, z, room, start, n_first, stop, rng):
+    """Shuffle members `start` to `stop`, but for the first few, and note what they have."""
+    members, first = room.members, start + n_first
+    for last in range(stop - 1, first, -1):
+        other = first + int(rng.random() * (last - first + 1))
         members[last], members[other] = members[other], members[last]
     for t in range(start, stop):
         room.labels[OLD, t] = z[members[t]]
         note(state, members[t], room.values[t])
-    return stop
+
+
+@jit(internal=True)
+def take_out(state, prior, z, counts, room, stop):
+    """Take the members out one by one; the others stay in their slots."""
+    for t in range(stop):
+        i, k = room.members[t], room.labels[OLD, t]
+        leave(prior, counts, i, k)
+        z[i] = -1
+        remove(state, z, counts, i, k)
+
+
+@jit(internal=True)
+def label(state, z, room, stop, accepted):
+    """Give members that were taken out their new labels, or the old ones with what they had."""
+    for t in range(stop):
+        i = room.members[t]
+        z[i] = room.labels[NEW if accepted else OLD, t]
+        if not accepted:
+            recall(state, i, room.values[t])
 
 
 @jit(internal=True)

@@ -13,22 +13,22 @@ import numpy as np
 
 from cavity.core.compile import jit
 from cavity.families.common import to_prior
-from cavity.moves.allocation import ACCEPTED, NEW, OLD, TRIES, WORK, set_slot, take_slot
+from cavity.moves.allocation import (
+    ACCEPTED,
+    NEW,
+    OLD,
+    TRIES,
+    WORK,
+    label,
+    set_slot,
+    shuffle_and_note,
+    take_out,
+    take_slot,
+)
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
-from cavity.moves.split_merge import free_slot
-from cavity.verbs import (
-    complete,
-    evidence,
-    insert,
-    join,
-    leave,
-    log_prior,
-    named_slots,
-    note,
-    recall,
-    remove,
-)
+from cavity.moves.split_merge import free_slot, log_chance
+from cavity.verbs import complete, evidence, insert, join, leave, log_prior, recall
 
 # A cluster that is larger is not looked at: an anchor with all its neighbours has so many rows.
 LARGEST = NEIGHBOURS + 1
@@ -109,12 +109,7 @@ def gather_around(state, prior, z, counts, anchors, at, room, rng):
             inside += prior.size[i] * (z[i] == own)
     if own != noise and inside < counts[own] - 1e-6:
         return 0
-    for last in range(stop - 1, 1, -1):
-        place = 1 + int(rng.random() * last)
-        members[last], members[place] = members[place], members[last]
-    for t in range(stop):
-        room.labels[OLD, t] = z[members[t]]
-        note(state, members[t], room.values[t])
+    shuffle_and_note(state, z, room, 0, 1, stop, rng)
     return stop
 
 
@@ -153,38 +148,27 @@ def foundings(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         stop = gather_around(state, prior, z, counts, anchors, at, room, rng)
         if stop == 0:
             continue
-        chance = -math.log(n_free + 1.0)
         if founds:
             slot = free
-            chance = math.log(n_free)
-        if not named_slots(prior):
-            chance = 0.0
+        chance = log_chance(prior, n_free, founds)
         size, noise_size = counts[slot], prior.noise_size[0]
         take_slot(q, slot, room.kept[0])
-        for t in range(stop):
-            i, k = room.members[t], room.labels[OLD, t]
-            leave(prior, counts, i, k)
-            z[i] = -1
-            remove(state, z, counts, i, k)
+        take_out(state, prior, z, counts, room, stop)
         rest = prior.noise_size[0]
-        to_prior(q, slot)
         old, new = (noise, slot) if founds else (slot, noise)
+        to_prior(q, slot)
         counts[slot] = 0
         back = seat_rows(state, prior, counts, old, noise, room, stop, True, rng)
         to_prior(q, slot)
         counts[slot], prior.noise_size[0] = 0, rest
         there = seat_rows(state, prior, counts, new, noise, room, stop, False, rng)
         tally[TRIES] += 1
-        # More rows, by their weights, than would be looked at on the way back.
-        small = counts[slot] <= LARGEST
-        if small and math.log1p(-rng.random()) < there - back + chance:
+        # Not more rows, by their weights, than would be looked at on the way back.
+        accepted = math.log1p(-rng.random()) < there - back + chance and counts[slot] <= LARGEST
+        label(state, z, room, stop, accepted)
+        if accepted:
             tally[ACCEPTED] += 1
-            for t in range(stop):
-                z[room.members[t]] = room.labels[NEW, t]
             continue
-        for t in range(stop):
-            z[room.members[t]] = room.labels[OLD, t]
-            recall(state, room.members[t], room.values[t])
         set_slot(q, slot, room.kept[0])
         counts[slot], prior.noise_size[0] = size, noise_size
     tally[WORK] += room.work[0] - before

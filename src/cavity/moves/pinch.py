@@ -12,22 +12,23 @@ import math
 import numpy as np
 
 from cavity.core.compile import jit
-from cavity.families.common import load_slot
+from cavity.families.common import to_prior
 from cavity.moves.allocation import (
     ACCEPTED,
-    NEW,
     NO_SLOT,
-    OLD,
     TRIES,
     WORK,
     allocate,
+    label,
     set_slot,
+    shuffle_and_note,
+    take_out,
     take_slot,
 )
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
-from cavity.moves.split_merge import free_slot
-from cavity.verbs import is_cluster, leave, named_slots, note, recall, remove, row_size
+from cavity.moves.split_merge import free_slot, log_chance
+from cavity.verbs import is_cluster, row_size
 
 # Rows of the room where slots are kept: the large cluster, the small one, the large one without
 # the members at hand.
@@ -61,12 +62,7 @@ def gather_neighbours(state, prior, z, counts, anchors, at, other, room, rng):
             inside += row_size(prior, i)
     if small != large and inside < counts[small] - 1e-6:
         return 0
-    for last in range(stop - 1, 1, -1):
-        place = 1 + int(rng.random() * last)
-        members[last], members[place] = members[place], members[last]
-    for t in range(stop):
-        room.labels[OLD, t] = z[members[t]]
-        note(state, members[t], room.values[t])
+    shuffle_and_note(state, z, room, 0, 1, stop, rng)
     return stop
 
 
@@ -94,19 +90,11 @@ def pinches(state, prior, z, counts, anchors, room, n_tries, tally, rng):
             continue
         if leaves:
             small = free
-            chance = math.log(n_free)
-        else:
-            chance = -math.log(n_free + 1.0)
-        if not named_slots(prior):
-            chance = 0.0
+        chance = log_chance(prior, n_free, leaves)
         n_large, n_small = counts[large], counts[small]
         take_slot(q, large, room.kept[_LARGE])
         take_slot(q, small, room.kept[_SMALL])
-        for t in range(stop):
-            i, k = room.members[t], room.labels[OLD, t]
-            leave(prior, counts, i, k)
-            z[i] = -1
-            remove(state, z, counts, i, k)
+        take_out(state, prior, z, counts, room, stop)
         n_rest = counts[large]
         take_slot(q, large, room.kept[_REST])
         if leaves:
@@ -118,20 +106,15 @@ def pinches(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         if leaves:
             there = allocate(state, prior, counts, small, large, room, 0, stop, -1, False, rng)
         else:
-            for p in range(q.prior.shape[0]):
-                q.natural[small, p] = q.prior[p]
-            load_slot(q, small)
+            to_prior(q, small)
             counts[small] = 0
             there = allocate(state, prior, counts, large, NO_SLOT, room, 0, stop, -1, False, rng)
         tally[TRIES] += 1
-        if math.log1p(-rng.random()) < there - back + chance:
+        accepted = math.log1p(-rng.random()) < there - back + chance
+        label(state, z, room, stop, accepted)
+        if accepted:
             tally[ACCEPTED] += 1
-            for t in range(stop):
-                z[room.members[t]] = room.labels[NEW, t]
             continue
-        for t in range(stop):
-            z[room.members[t]] = room.labels[OLD, t]
-            recall(state, room.members[t], room.values[t])
         set_slot(q, large, room.kept[_LARGE])
         set_slot(q, small, room.kept[_SMALL])
         counts[large] = n_large

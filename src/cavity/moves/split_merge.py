@@ -27,6 +27,18 @@ def free_slot(prior, counts, rng):
 
 
 @jit(internal=True)
+def log_chance(prior, n_free, takes):
+    """Log chance of the slot on the way back over that on the way there.
+
+    A slot that is taken is one of those that are free, and one that is given up will be one of
+    them; under a prior over partitions slots are names and do not count.
+    """
+    if not named_slots(prior):
+        return 0.0
+    return math.log(n_free) if takes else -math.log(n_free + 1.0)
+
+
+@jit(internal=True)
 def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """Some tries: the second anchor of a split takes a free slot, that of a merge gives its up.
 
@@ -45,13 +57,10 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
             if other < 0:
                 continue
             old, new = NO_SLOT, other
-            chance = math.log(n_free)
         else:
             old, new = b, NO_SLOT
-            chance = -math.log(n_free + 1.0)
         stop = gather_members(state, z, i, j, a, b, room, 0, rng)
-        if not named_slots(prior):
-            chance = 0.0
+        chance = log_chance(prior, n_free, together)
         group = (a, old, new)
         decide(state, prior, z, counts, group, NO_GROUP, stop, stop, chance, room, tally, rng)
     tally[WORK] += room.work[0] - before

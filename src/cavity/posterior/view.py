@@ -127,17 +127,11 @@ class View:
 
         It may be in none of these clusters: together with a few in some draws, say.
         """
-        other = int(self.alternative[i])
-        if self.elsewhere[i] > (self.alternative_probability[i] if other >= 0 else 0.0):
-            return "none of these", float(self.elsewhere[i])
-        return (
-            ("", 0.0)
-            if other < 0
-            else (
-                self.cluster_name(other),
-                float(self.alternative_probability[i]),
-            )
-        )
+        other, elsewhere = int(self.alternative[i]), float(self.elsewhere[i])
+        chance = float(self.alternative_probability[i]) if other >= 0 else 0.0
+        if elsewhere > chance:
+            return "none of these", elsewhere
+        return (self.cluster_name(other), chance) if other >= 0 else ("", 0.0)
 
     def with_noise(self, texts: Sequence[str]) -> list[str]:
         """Texts about the clusters, and where there is noise, what it is."""

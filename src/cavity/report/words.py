@@ -172,10 +172,7 @@ def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
-    verdict = [chains_sentence(view, diagnostics)]
-    # What cannot be relied on is said before all else.
-    sentences = [] if diagnostics.converged else verdict
-    sentences = [*sentences, sizes_sentence(view)]
+    sentences = [sizes_sentence(view)]
     if view.n > 1:
         certainty = certainty_sentence(view, diagnostics.converged)
         sentences += [number_sentence(view), certainty, doubt_sentence(view)]
@@ -186,4 +183,6 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
             f"{count(aside, 'chain')} {'is' if aside == 1 else 'are'} left out, having ended in a "
             "far less probable clustering."
         )
-    return [*sentences, *verdict] if diagnostics.converged else sentences
+    verdict = chains_sentence(view, diagnostics)
+    # What cannot be relied on is said before all else.
+    return [*sentences, verdict] if diagnostics.converged else [verdict, *sentences]

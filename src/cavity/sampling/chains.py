@@ -234,7 +234,9 @@ def run_chains(
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
     totals = [length.expected(stage, 1.0)] * n_chains
     done = [chain.n_sweeps for chain in chains]
-    with reporting(progress, label, names, totals, done=done) as reporter:
+    # A limit of sweeps is of each chain.
+    of_all = "sweeps of all chains"
+    with reporting(progress, label, names, totals, done=done, together=of_all) as reporter:
         run = Run(chains, n_threads, length, stage, file, reporter, deadline)
         run.through()
         reporter.finish()
