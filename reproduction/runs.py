@@ -35,14 +35,14 @@ def paper_prior(n_clusters: int, d: int) -> dict[str, Any]:
     >>> paper_prior(20, 2)["covariance_prior_df"]
     4.0
     """
-    from cavity.estimators.cluster_prior import expected_scale
+    from cavity.estimators.cluster_prior import starting_scale
 
     return {
         "prior": "dirichlet",
         "concentration": 20.0,
         "mean_prior_strength": 0.01,
         "covariance_prior_df": d + 2.0,
-        "covariance_prior_scale": expected_scale(n_clusters, d),
+        "covariance_prior_scale": starting_scale(n_clusters, d),
         "noise": False,
     }
 

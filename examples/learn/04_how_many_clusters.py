@@ -36,9 +36,8 @@ plt.tight_layout()
 # likely. From there on the data decide. Small groups are not penalised: 20 rows among 120 are
 # found like the others.
 #
-# The probabilities shift a little with the room that you give: the more clusters there may be, the
-# narrower one is expected to be, until the data say otherwise. If yours shift by much, the groups
-# overlap, and the honest answer is that the number is open.
+# Nothing in the prior but that limit depends on ``n_clusters``, so the odds of three against four
+# do not shift with the room that you give, beyond the error of a sample.
 #
 # What the usual way does
 # -----------------------

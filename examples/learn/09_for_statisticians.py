@@ -29,7 +29,8 @@ so that :math:`E[\Sigma_k] = S`. What clusters have in common is learned:
 
 .. math::
 
-    S \sim \mathrm{Wishart}(d + 2, M / (d + 2)), \quad M = \frac{d}{d + 8} K^{-2/d} I,
+    S \sim \mathrm{Wishart}(d + 2, M / (d + 2)), \quad
+    M = \mathrm{diag}(x_1, \dots, x_d) / 10, \quad \sqrt{x_j} \sim \mathrm{C}^+(0, 1),
 
 .. math::
 
@@ -38,13 +39,14 @@ so that :math:`E[\Sigma_k] = S`. What clusters have in common is learned:
     m \sim N(0, I).
 
 The number of clusters :math:`K` has :math:`p(K) \propto 2^{-K}` for :math:`1 \le K \le K_{\max}`
-(``n_clusters``), weights are Dirichlet(1, ..., 1) given :math:`K`. Both are summed out: a
-partition with blocks of sizes :math:`n_1, \dots, n_t` has prior probability
+(``n_clusters``), weights are Dirichlet(:math:`\alpha, \dots, \alpha`) given :math:`K`, and
+:math:`\alpha` is exponential with mean 10. Number and weights are summed out: a partition with
+blocks of sizes :math:`n_1, \dots, n_t` has prior probability
 
 .. math::
 
-    p(z) = V(t) \prod_{j=1}^{t} n_j!, \qquad
-    V(t) = \sum_{K \ge t} p(K) \frac{K!}{(K - t)!} \frac{\Gamma(K)}{\Gamma(K + N)}.
+    p(z) = V(t) \prod_{j=1}^{t} \frac{\Gamma(\alpha + n_j)}{\Gamma(\alpha)}, \qquad
+    V(t) = \sum_{K \ge t} p(K) \frac{K!}{(K - t)!} \frac{\Gamma(\alpha K)}{\Gamma(\alpha K + N)}.
 
 The sampler
 -----------

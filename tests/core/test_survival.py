@@ -17,7 +17,7 @@ from cavity.models.series.draws import SeriesPriors
 from cavity.models.series.state import factor_series
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
-from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
@@ -60,7 +60,7 @@ def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open
     y = np.ascontiguousarray((y - y.mean(axis=0)) / y.std(axis=0))
     niw = NIWPrior(np.zeros(2), 0.05, 4.0, 0.02 * np.eye(2))
     update = ClusterHyperpriors(
-        2, ScalePrior(FULL, 4.0, np.diag(niw.psi)), 4.0, SpreadPrior(1.0, 2.0, 1.0)
+        2, scale_prior(FULL, 4.0, np.diag(niw.psi)), 4.0, SpreadPrior(1.0, 2.0, 1.0)
     )
 
     def make(rng):

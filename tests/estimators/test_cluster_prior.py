@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cavity.estimators.cluster_prior import cluster_prior, expected_scale
+from cavity.estimators.cluster_prior import cluster_prior, starting_scale
 from cavity.estimators.recording import LEAST_STEP, recording_steps, within_steps
 
 
@@ -18,11 +18,18 @@ def test_what_is_given_is_not_learned(df):
 
 @pytest.mark.parametrize("scale", ["full", "diagonal"])
 @pytest.mark.parametrize("df", ["learn", 8.0])
-def test_a_learned_scale_starts_at_its_prior_mean_whatever_nu(df, scale):
+def test_a_learned_scale_starts_where_the_number_of_clusters_says_whatever_nu(df, scale):
     niw, (update,) = cluster_prior(2, 4, "learn", df, scale)
-    np.testing.assert_allclose(niw.psi / (niw.nu - 3.0), expected_scale(4, 2) * np.eye(2))
-    np.testing.assert_allclose(update.scale.mean, expected_scale(4, 2))
+    np.testing.assert_allclose(niw.psi / (niw.nu - 3.0), starting_scale(4, 2) * np.eye(2))
     assert (update.typical > 0.0) == (df == "learn")
+
+
+def test_the_number_of_clusters_is_no_part_of_the_prior():
+    few, many = (cluster_prior(2, k, "learn", "learn", "full").updates[0] for k in (2, 50))
+    assert few.typical == many.typical
+    assert few.spread == many.spread
+    for name, value in few.scale._asdict().items():
+        np.testing.assert_array_equal(value, getattr(many.scale, name))
 
 
 def test_steps_that_rounding_has_blurred():

@@ -88,12 +88,14 @@ def exact(likelihood, prior):
 
 
 @functools.cache
-def exact_with_scale(likelihood, prior):
-    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it."""
+def exact_with_scale(likelihood, prior, tail=0.0):
+    """The posterior where psi ~ Gamma(SCALE_SHAPE) of mean one, summed over a fine grid of it.
+
+    With a tail the mean is not one but BetaPrime(tail, tail), and summed over a grid as well.
+    """
     step = 0.2
-    log_psi = np.arange(-6.0, 4.0, step)
-    log_weight = stats.gamma.logpdf(np.exp(log_psi), SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
-    log_weight += log_psi + np.log(step)
+    log_psi = np.arange(-6.0, 4.0, step) if tail == 0.0 else np.arange(-12.0, 14.0, step)
+    log_weight = log_psi + np.log(step) + log_density_of_scale(np.exp(log_psi), tail)
     states = enumeration.labellings(N, 3) if prior in CLOSED else enumeration.partitions(N)
     log_p = np.empty((len(states), len(log_psi)))
     for j, psi in enumerate(np.exp(log_psi)):
@@ -109,6 +111,17 @@ def exact_with_scale(likelihood, prior):
         log_psi,
         joint.sum(axis=0),
     )
+
+
+def log_density_of_scale(scale, tail):
+    """Of the prior of a mean variance, its own mean summed out where that has one."""
+    if tail == 0.0:
+        return stats.gamma.logpdf(scale, SCALE_SHAPE, scale=1.0 / SCALE_SHAPE)
+    log_mean = np.arange(-40.0, 40.0, 0.05)
+    mean = np.exp(log_mean)
+    log_p = stats.gamma.logpdf(scale[:, None], SCALE_SHAPE, scale=mean / SCALE_SHAPE)
+    log_p += stats.betaprime.logpdf(mean, tail, tail) + log_mean + np.log(0.05)
+    return special.logsumexp(log_p, axis=1)
 
 
 def collapse(name, y=Y, slots=SLOTS, df=DF, niw=NIW, **options):

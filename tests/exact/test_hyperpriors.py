@@ -22,7 +22,7 @@ from cavity.families.normal_inverse_wishart import (
 )
 from cavity.priors.cluster import common_of
 from cavity.priors.covariance_df import LEAST, MOST
-from cavity.priors.covariance_scale import DIAGONAL, FULL, ScalePrior
+from cavity.priors.covariance_scale import DIAGONAL, FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.sampling.sampler import PartitionSampler
@@ -30,10 +30,12 @@ from cavity.updates import CLUSTER_PRIOR, Update
 
 LEVEL = 1e-4
 N_SWEEPS = 8000
+# Of a learned mean of the mean covariance.
+TAIL = 0.5
 # The same prior of a number, as a gamma and as a Wishart distribution.
 FORMS = {
-    "diagonal": ClusterHyperpriors(1, ScalePrior(DIAGONAL, small.SCALE_SHAPE, np.ones(1))),
-    "full": ClusterHyperpriors(1, ScalePrior(FULL, 2.0 * small.SCALE_SHAPE, np.ones(1))),
+    "diagonal": ClusterHyperpriors(1, scale_prior(DIAGONAL, small.SCALE_SHAPE, np.ones(1))),
+    "full": ClusterHyperpriors(1, scale_prior(FULL, 2.0 * small.SCALE_SHAPE, np.ones(1))),
 }
 
 
@@ -48,7 +50,9 @@ class At(NamedTuple):
 def run(name, prior, update, seed, n_sweeps=N_SWEEPS):
     """Visited states and log scales of a chain that learns the scale."""
     rng = np.random.default_rng(seed)
-    exact, (log_scale, share) = small.exact_with_scale(small.likelihood_of(name), prior)
+    exact, (log_scale, share) = small.exact_with_scale(
+        small.likelihood_of(name), prior, update.scale.tail
+    )
     chain = small.sampler(name, prior, rng, updates=(update,))
     labels = np.empty((n_sweeps, small.N), dtype=int)
     found = np.empty(n_sweeps)
@@ -78,6 +82,20 @@ def test_frequencies_of_partitions_and_the_mean_scale(name, prior):
     print(f"{name}, {prior}: {result}, scale {z:.2f} standard errors off")
     assert result.p_value > LEVEL
     assert abs(z) < stats.t.isf(0.5 * LEVEL, 39)
+
+
+@pytest.mark.parametrize("form", [DIAGONAL, FULL], ids=["diagonal", "full"])
+def test_frequencies_where_the_scale_s_own_mean_is_learned(form):
+    strength = small.SCALE_SHAPE if form == DIAGONAL else 2.0 * small.SCALE_SHAPE
+    update = ClusterHyperpriors(1, scale_prior(form, strength, np.ones(1), TAIL))
+    exact, visited, found, grid = run("gaussian-collapsed", "dp", update, seed=7)
+    result = enumeration.compare(exact, visited)
+    z = score(found, *grid)
+    print(f"{result}, scale {z:.2f} standard errors off")
+    assert result.p_value > LEVEL
+    assert abs(z) < stats.t.isf(0.5 * LEVEL, 39)
+    known = small.exact_with_scale("gaussian", "dp")[1]
+    assert abs(score(found, *known)) > stats.t.isf(0.5e-8, 39)  # negative control: it is known
 
 
 def test_a_fixed_scale_is_told_from_a_learned_one():
@@ -175,18 +193,19 @@ D, CLUSTERS = 2, 5
 SCALES = np.array([0.4, 2.0])
 
 
-def learners():
+def learners(tail=0.0):
     """One update for each part, which is the same as one for all."""
     return (
-        ClusterHyperpriors(D, ScalePrior(FULL, 6.0, SCALES)),
+        ClusterHyperpriors(D, scale_prior(FULL, 6.0, SCALES, tail)),
         ClusterHyperpriors(D, typical=4.0),
         ClusterHyperpriors(D, spread=SpreadPrior(3.0, 2.0, 0.7)),
     )
 
 
-def from_priors(rng):
+def from_priors(rng, tail=0.0):
     """Hyperparameters from their priors, by SciPy."""
-    scale = stats.wishart.rvs(6.0, np.diag(SCALES / 6.0), random_state=rng)
+    ratio = stats.betaprime.rvs(tail, tail, size=D, random_state=rng) if tail else 1.0
+    scale = stats.wishart.rvs(6.0, np.diag(SCALES * ratio / 6.0), random_state=rng)
     ends = np.array([LEAST, MOST]) / (np.array([LEAST, MOST]) + 4.0)
     share = rng.uniform(*ends)
     spare = 4.0 * share / (1.0 - share)
@@ -201,6 +220,8 @@ def statistics(centre, kappa, nu, psi):
     return [
         math.log(scale[0, 0]),
         math.log(scale[1, 1]),
+        math.log(scale[0, 0]) ** 2,
+        math.log(scale[1, 1]) ** 2,
         correlation,
         correlation**2,
         np.linalg.slogdet(scale)[1],
@@ -215,11 +236,11 @@ def statistics(centre, kappa, nu, psi):
     ]
 
 
-def joint_scores(updates, n_sweeps=20_000, seed=0):
+def joint_scores(updates, n_sweeps=20_000, seed=0, tail=0.0):
     """Updates and new clusters from the prior by turns must keep the hyperparameters' priors."""
     rng = np.random.default_rng(seed)
-    prior = np.array([statistics(*from_priors(rng)) for _ in range(8000)])
-    family = normal_inverse_wishart(*from_priors(rng), 8)
+    prior = np.array([statistics(*from_priors(rng, tail)) for _ in range(8000)])
+    family = normal_inverse_wishart(*from_priors(rng, tail), 8)
     counts = np.array([3, 1, 4, 0, 2, 0, 7, 0])
     at_these = At(family, gaussian_parameters(D, 8), counts)
     load, draw = compiled(load_from, family), compiled(draw_from, family)
@@ -237,10 +258,15 @@ def joint_scores(updates, n_sweeps=20_000, seed=0):
     return np.abs(t).max(), stats.t.isf(0.5 * LEVEL / t.size, 49)
 
 
-@pytest.mark.parametrize("apart", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_the_hyperparameters_keep_their_priors(apart):
-    together = ClusterHyperpriors(D, ScalePrior(FULL, 6.0, SCALES), 4.0, SpreadPrior(3.0, 2.0, 0.7))
-    worst, bound = joint_scores(learners() if apart else [together])
+@pytest.mark.parametrize(
+    ("apart", "tail"),
+    [(True, TAIL), *(pytest.param(a, 0.0, marks=pytest.mark.slow) for a in (False, True))],
+)
+def test_the_hyperparameters_keep_their_priors(apart, tail):
+    together = ClusterHyperpriors(
+        D, scale_prior(FULL, 6.0, SCALES, tail), 4.0, SpreadPrior(3.0, 2.0, 0.7)
+    )
+    worst, bound = joint_scores(learners(tail) if apart else [together], tail=tail)
     print(f"largest score {worst:.1f} of {bound:.1f}")
     assert worst < bound
 
@@ -259,6 +285,12 @@ def _wider(chain):
     return chain._replace(
         parameters=chain.parameters._replace(whiten=1.03 * chain.parameters.whiten)
     )
+
+
+def test_a_width_that_stays_as_it_was_fails():
+    """Negative control: the mean of the mean covariance is taken for known."""
+    worst, bound = joint_scores(learners(), tail=TAIL)
+    assert worst > 1.2 * bound
 
 
 @pytest.mark.parametrize("at", [0, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2))])
@@ -340,7 +372,7 @@ def test_degrees_of_freedom_given_the_covariances(form):
         parameters.half_log_det[k] = np.log(np.diag(lower)).sum()
     family = normal_inverse_wishart(np.zeros(D), 0.3, 5.5, np.diag(SCALES), 8)
     at_these = At(family, parameters, np.array([3, 1, 5, 2, 0, 0, 0, 0]))
-    update = ClusterHyperpriors(D, ScalePrior(form, 6.0, SCALES), 4.0)
+    update = ClusterHyperpriors(D, scale_prior(form, 6.0, SCALES), 4.0)
     draws = np.empty(6000)
     for j in range(draws.size):
         update.draw(at_these, rng)
@@ -370,9 +402,11 @@ def test_log_densities_against_scipy():
     assert full.log_density(chain) == pytest.approx(
         stats.wishart.logpdf(scale, 6.0, np.diag(SCALES / 6.0))
     )
-    diagonal = ClusterHyperpriors(D, ScalePrior(DIAGONAL, 2.5, SCALES))
+    diagonal = ClusterHyperpriors(D, scale_prior(DIAGONAL, 2.5, SCALES, TAIL))
+    diagonal.scale.mean[:] = mean = np.array([0.2, 5.0])
     assert diagonal.log_density(chain) == pytest.approx(
-        stats.gamma.logpdf(np.diag(scale), 2.5, scale=SCALES / 2.5).sum()
+        stats.gamma.logpdf(np.diag(scale), 2.5, scale=mean / 2.5).sum()
+        + stats.betaprime(TAIL, TAIL, scale=SCALES).logpdf(mean).sum()
     )
     spare = nu - D - 1.0
     ends = np.array([LEAST, MOST]) / (np.array([LEAST, MOST]) + 4.0)

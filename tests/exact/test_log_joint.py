@@ -15,7 +15,7 @@ from cavity.models.series.state import factor_series
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.covariance_df import LEAST, MOST
-from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
@@ -23,7 +23,7 @@ from cavity.sampling.sampler import PartitionSampler
 
 D = 2
 NIW = NIWPrior(np.array([0.3, -0.2]), 0.4, 5.0, np.array([[1.0, 0.0], [0.0, 0.6]]))
-SCALE = ScalePrior(FULL, 5.0, np.array([0.5, 0.3]))
+SCALE = scale_prior(FULL, 5.0, np.array([0.5, 0.3]), 0.5)
 TYPICAL = 3.0
 SPREAD = SpreadPrior(2.0, 3.0, 0.6)
 DF_PRIOR = (2.0, 0.3)
@@ -38,7 +38,9 @@ def written_out(sampler, likelihood, learn_df):
     total = small.enumeration.log_restaurant(z, float(sampler.prior.concentration[0]))
     total += stats.gamma.logpdf(sampler.prior.concentration[0], GAMMA[0], scale=1 / GAMMA[1])
     spare = nu - D - 1.0
-    total += stats.wishart.logpdf(psi / spare, SCALE.strength, np.diag(SCALE.mean / SCALE.strength))
+    (mean,) = (u.scale.mean for u in sampler.updates if isinstance(u, ClusterHyperpriors))
+    total += stats.wishart.logpdf(psi / spare, SCALE.strength, np.diag(mean / SCALE.strength))
+    total += stats.betaprime(SCALE.tail, SCALE.tail, scale=SCALE.typical).logpdf(mean).sum()
     inside = MOST / (MOST + TYPICAL) - LEAST / (LEAST + TYPICAL)
     total += np.log(TYPICAL / inside) - 2.0 * np.log(TYPICAL + spare)
     total += stats.gamma.logpdf(kappa, SPREAD.shape, scale=1.0 / SPREAD.rate)

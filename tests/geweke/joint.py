@@ -29,7 +29,7 @@ from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.covariance_df import LEAST, MOST
-from cavity.priors.covariance_scale import FULL, ScalePrior
+from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
@@ -40,7 +40,7 @@ SLOTS = 8
 NIW = NIWPrior(np.array([0.5]), 0.4, 5.0, np.array([[2.0]]))
 CONCENTRATION = (3.0, 2.0)  # shape and rate
 DF = (3.0, 0.5)
-SCALE = ScalePrior(FULL, 6.0, np.array([0.7]))
+SCALE = scale_prior(FULL, 6.0, np.array([0.7]), 3.0)
 TYPICAL = 4.0  # median of nu - d - 1
 SPREAD = SpreadPrior(3.0, 6.0, 0.5)
 N_CLUSTERS = 3
@@ -138,7 +138,8 @@ def prior_df(rng):
 
 def prior_hyper(rng):
     """What the clusters have in common, from its priors."""
-    scale = rng.gamma(0.5 * SCALE.strength, 2.0 * SCALE.mean[0] / SCALE.strength)
+    expected = SCALE.typical[0] * rng.gamma(SCALE.tail) / rng.gamma(SCALE.tail)
+    scale = rng.gamma(0.5 * SCALE.strength, 2.0 * expected / SCALE.strength)
     ends = np.array([LEAST, MOST])
     share = rng.uniform(*(ends / (ends + TYPICAL)))
     spare = TYPICAL * share / (1.0 - share)

@@ -17,10 +17,11 @@ from cavity.estimators import cluster_prior, mixtures
 from cavity.estimators.cluster_prior import (
     CENTRE_SPREAD,
     FULL_SPARE,
+    SHARE_TAIL,
     STRENGTH_RATE,
     STRENGTH_SHAPE,
+    TYPICAL_SHARE,
     TYPICAL_SPARE,
-    expected_scale,
 )
 from cavity.models.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
 from cavity.priors.covariance_df import LEAST, MOST
@@ -35,9 +36,9 @@ FALSE_ALARM = 1e-3
 
 def simulated(kind, rng):
     """Hyperparameters, clusters, labels and data from their priors."""
-    mean_scale = expected_scale(K, D)
+    mean = TYPICAL_SHARE * rng.gamma(SHARE_TAIL, size=D) / rng.gamma(SHARE_TAIL, size=D)
     strength = D + FULL_SPARE
-    S = stats.wishart(strength, np.eye(D) * mean_scale / strength).rvs(random_state=rng)
+    S = stats.wishart(strength, np.diag(mean / strength)).rvs(random_state=rng)
     ends = np.array([LEAST, MOST])
     share = rng.uniform(*(ends / (ends + TYPICAL_SPARE)))
     spare = TYPICAL_SPARE * share / (1.0 - share)

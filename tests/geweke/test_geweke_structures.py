@@ -33,7 +33,7 @@ SLOTS = 8
 CONCENTRATION = 1.2
 DF = (3.0, 0.5)
 SPREAD = SpreadPrior(3.0, 6.0, 0.5)
-VARIANCE = VariancePrior(4.0, np.array([0.7, 1.1]))
+VARIANCE = VariancePrior(4.0, np.array([0.7, 1.1]), 3.0)
 TYPICAL = 4.0
 NU = {"diag": 4.0, "tied": 6.0, "factor": 4.0}
 MISSING = np.zeros((N, D), dtype=bool)
@@ -74,7 +74,9 @@ class State(NamedTuple):
 
 def problem_prior(structure):
     learned = {} if structure == "tied" else {"variance": VARIANCE, "typical": TYPICAL}
-    return StructuredPrior(np.zeros(D), 0.5, NU[structure], VARIANCE.mean, spread=SPREAD, **learned)
+    return StructuredPrior(
+        np.zeros(D), 0.5, NU[structure], VARIANCE.typical, spread=SPREAD, **learned
+    )
 
 
 def functions(s: State, case: Case) -> list[float]:
@@ -130,12 +132,13 @@ def functions(s: State, case: Case) -> list[float]:
 
 
 def from_priors(case: Case, rng) -> State:
-    nu, scale, strength, shared = NU[case.structure], VARIANCE.mean, 1.0, np.eye(D)
+    nu, scale, strength, shared = NU[case.structure], VARIANCE.typical, 1.0, np.eye(D)
     if case.structure == "tied":
         psi = (nu - D - 1.0) * np.diag(scale)
         shared = stats.invwishart.rvs(nu, psi, random_state=rng)
     else:
-        scale = rng.gamma(VARIANCE.strength, VARIANCE.mean / VARIANCE.strength)
+        ratio = rng.gamma(VARIANCE.tail, size=D) / rng.gamma(VARIANCE.tail, size=D)
+        scale = rng.gamma(VARIANCE.strength, VARIANCE.typical * ratio / VARIANCE.strength)
         ends = np.array([LEAST, MOST])
         share = rng.uniform(*(ends / (ends + TYPICAL)))
         nu = 2.0 + TYPICAL * share / (1.0 - share)
@@ -173,7 +176,7 @@ def rows_given(mean, sigma, scale, rng):
 def state_of(sampler, case: Case) -> State:
     family, parameters, rows = sampler.family, sampler.parameters, sampler.model
     z = sampler.z.astype(int)
-    nu, scale, strength, shared = NU[case.structure], VARIANCE.mean, 1.0, np.eye(D)
+    nu, scale, strength, shared = NU[case.structure], VARIANCE.typical, 1.0, np.eye(D)
     if case.structure == "diag":
         centre, kappa, nu, psi = hyper.unpack_diagonal(family.prior)
         scale = psi / (nu - 2.0)

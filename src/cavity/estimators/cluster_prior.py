@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.priors.cluster import NIWPrior
-from cavity.priors.covariance_scale import DIAGONAL, FULL, ScalePrior
+from cavity.priors.covariance_scale import DIAGONAL, FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.updates import Update
@@ -18,6 +18,8 @@ TYPICAL_SPARE, SPARE_START = 10.0, 1.0
 # matrix's Wishart beyond the number of columns.
 DIAGONAL_SHAPE = 5.0
 FULL_SPARE = 2.0
+# What it is around, as a share of a column's robust variance: its prior median, and the tails.
+TYPICAL_SHARE, SHARE_TAIL = 0.1, 0.5
 # Shape and rate of a learned strength of the means' prior; prior spread of their centre.
 STRENGTH_SHAPE, STRENGTH_RATE = 0.5, 5.0
 CENTRE_SPREAD = 1.0
@@ -55,12 +57,13 @@ def cluster_prior(
     n_held : int
         Sweeps at the beginning in which nothing is learned.
     """
-    expected = expected_scale(n_clusters, d) if isinstance(scale, str) else float(scale)
+    start = starting_scale(n_clusters, d) if isinstance(scale, str) else float(scale)
+    typical_share = np.full(d, TYPICAL_SHARE)
     learned_scale = None
     if scale == "full":
-        learned_scale = ScalePrior(FULL, d + FULL_SPARE, np.full(d, expected))
+        learned_scale = scale_prior(FULL, d + FULL_SPARE, typical_share, SHARE_TAIL)
     elif scale == "diagonal":
-        learned_scale = ScalePrior(DIAGONAL, DIAGONAL_SHAPE, np.full(d, expected))
+        learned_scale = scale_prior(DIAGONAL, DIAGONAL_SHAPE, typical_share, SHARE_TAIL)
     typical = TYPICAL_SPARE if isinstance(df, str) else None
     nu = d + 1.0 + SPARE_START if isinstance(df, str) else float(df)
     if not nu > d + 1.0:
@@ -71,20 +74,21 @@ def cluster_prior(
     kappa = STRENGTH_START if isinstance(strength, str) else float(strength)
     if isinstance(strength, str):
         spread = SpreadPrior(STRENGTH_SHAPE, STRENGTH_RATE, CENTRE_SPREAD)
-    niw = NIWPrior(np.zeros(d), kappa, nu, expected * (nu - d - 1.0) * np.eye(d))
+    niw = NIWPrior(np.zeros(d), kappa, nu, start * (nu - d - 1.0) * np.eye(d))
     if learned_scale is None and typical is None and spread is None:
         return ClusterPrior(niw)
     return ClusterPrior(niw, (ClusterHyperpriors(d, learned_scale, typical, spread, n_held),))
 
 
-def expected_scale(n_clusters: int, d: int) -> float:
-    """A cluster's share of a column's variance before any data.
+def starting_scale(n_clusters: int, d: int) -> float:
+    """A cluster's share of a column's variance at the start, until it is learned.
 
-    That of clusters side by side that fill the space, times a factor for the gaps between them.
+    That of clusters side by side that fill the space, times a factor for the gaps between them. It
+    is no part of the prior, which would depend on the number of clusters that are allowed.
 
     Examples
     --------
-    >>> round(expected_scale(25, 2), 9)
+    >>> round(starting_scale(25, 2), 9)
     0.008
     """
     return float(d / (d + 8.0) * n_clusters ** (-2.0 / d))

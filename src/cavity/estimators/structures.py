@@ -16,12 +16,14 @@ from cavity.core.arrays import copied
 from cavity.estimators.cluster_prior import (
     CENTRE_SPREAD,
     DIAGONAL_SHAPE,
+    SHARE_TAIL,
     SPARE_START,
     STRENGTH_RATE,
     STRENGTH_SHAPE,
     STRENGTH_START,
+    TYPICAL_SHARE,
     TYPICAL_SPARE,
-    expected_scale,
+    starting_scale,
 )
 from cavity.estimators.validation import check_choice, check_count
 from cavity.families.normal_inverse_gammas import unpack_diagonal
@@ -129,10 +131,10 @@ def structured_prior(
     """Prior of clusters with a structured covariance, as `cluster_prior` has it for a full one.
 
     Where clusters share their covariance, neither its degrees of freedom nor its mean can be
-    learned from one matrix: they have the values that learned ones start from.
+    learned from one matrix: they are held at what is typical.
     """
     shared = structure == TIED
-    expected = expected_scale(n_clusters, d) if isinstance(scale, str) else float(scale)
+    start = starting_scale(n_clusters, d) if isinstance(scale, str) else float(scale)
     least = d + 1.0 if shared else 2.0
     nu = least + SPARE_START if isinstance(df, str) else float(df)
     if not nu > least:
@@ -145,8 +147,10 @@ def structured_prior(
         mean=np.zeros(d),
         kappa=STRENGTH_START if isinstance(strength, str) else float(strength),
         nu=nu,
-        scale=np.full(d, expected),
-        variance=VariancePrior(DIAGONAL_SHAPE, np.full(d, expected)) if learned else None,
+        scale=np.full(d, TYPICAL_SHARE if shared and isinstance(scale, str) else start),
+        variance=VariancePrior(DIAGONAL_SHAPE, np.full(d, TYPICAL_SHARE), SHARE_TAIL)
+        if learned
+        else None,
         typical=TYPICAL_SPARE if isinstance(df, str) and not shared else None,
         spread=SpreadPrior(STRENGTH_SHAPE, STRENGTH_RATE, CENTRE_SPREAD)
         if isinstance(strength, str)

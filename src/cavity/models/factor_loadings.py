@@ -14,13 +14,10 @@ columns (`cavity.priors.column_hyperpriors`). An empty slot has parameters from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from cavity.core.arrays import fitting, saved_array
 from cavity.families.normal_means import Factors, set_factors
 from cavity.priors.column_hyperpriors import (
     LogSpareOfVariances,
@@ -29,29 +26,20 @@ from cavity.priors.column_hyperpriors import (
     variance_scale_log_density,
 )
 from cavity.priors.covariance_df import spare_log_density
-from cavity.priors.structured import StructuredPrior
-from cavity.updates import LIKELIHOOD, Chain, Update
+from cavity.priors.structured import HeldUpdate
+from cavity.updates import LIKELIHOOD, Chain
 
 # Inverse gamma prior of v, the loadings' variance in units of their column's own: shape and rate.
 STRENGTH_PRIOR = (2.0, 1.0)
 NU, STRENGTH, SCALE = 0, 1, 2  # places in `Factors.prior`, the last of what follows
 
 
-class FactorUpdate(Update):
+class FactorUpdate(HeldUpdate):
     """Draws factors, and given these loadings, variances and what clusters have in common."""
 
     name = "factors"
     changes = frozenset({LIKELIHOOD})
     cluster_parameters = ("loading", "uniqueness")
-
-    def __init__(self, prior: StructuredPrior) -> None:
-        self.prior = prior
-        self.n_held = prior.n_held
-        self.n_drawn = np.zeros(1, dtype=np.int64)
-
-    def fresh(self) -> Self:
-        """One that has drawn nothing yet."""
-        return type(self)(self.prior)
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw all of it given labels, scales and means."""
@@ -105,7 +93,9 @@ class FactorUpdate(Update):
             )  # fmt: skip
             own.prior[NU] = 2.0 + slice_spare(density, own.prior[NU] - 2.0, rng)
         if self.prior.variance is not None:
-            scale[:] = draw_variance_scale(self.prior.variance, own.prior[NU], variance, rng)
+            scale[:] = draw_variance_scale(
+                self.prior.variance, self.expected, own.prior[NU], variance, rng
+            )
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Parameters of new slots from their prior."""
@@ -131,7 +121,9 @@ class FactorUpdate(Update):
         if self.prior.typical is not None:
             total += spare_log_density(self.prior.typical, nu - 2.0)
         if self.prior.variance is not None:
-            total += variance_scale_log_density(self.prior.variance, own.prior[SCALE:])
+            total += variance_scale_log_density(
+                self.prior.variance, self.expected, own.prior[SCALE:]
+            )
         return total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
@@ -141,14 +133,6 @@ class FactorUpdate(Update):
             "loading": np.moveaxis(own.scaled / own.root, 2, 0).swapaxes(1, 2),
             "uniqueness": own.variance.T,
         }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """How often it was asked to draw."""
-        return {"n_drawn": self.n_drawn.copy()}
-
-    def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
-        """Continue from ``arrays``."""
-        self.n_drawn = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")
 
 
 def draw_from_prior(own: Factors, k: int, rng: np.random.Generator) -> None:

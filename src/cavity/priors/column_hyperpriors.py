@@ -7,9 +7,9 @@ Given the parameters of the K occupied clusters,
     S_j ~ Gamma(g + K nu / 2, g / M_j + (nu - 2) / 2 sum of 1 / var_kj),    S_j ~ Gamma(g, g / M_j),
     kappa ~ Gamma(a + K d / 2, b + half the sum of the means' squared distances from the centre),
 
-and the centre is normal. nu - 2 has the prior of `cavity.priors.covariance_df` and a slice step on
-its logarithm, given the members of every cluster with variances integrated out where a collapse has
-them, otherwise given the variances.
+and the centre is normal. M_j is learned as `cavity.priors.column_widths` has it. nu - 2 has the
+prior of `cavity.priors.covariance_df` and a slice step on its logarithm, given the members of every
+cluster with variances integrated out where a collapse has them, otherwise given the variances.
 """
 
 from __future__ import annotations
@@ -22,15 +22,21 @@ from scipy.special import gammaln
 
 from cavity.core.compile import jit
 from cavity.core.slices import log_target, slice_step
+from cavity.priors.column_widths import draw_widths, widths_log_density
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.mean_spread import SpreadPrior
 
 
 class VariancePrior(NamedTuple):
-    """Prior of the mean variances: S_j ~ Gamma(strength, strength / mean_j); nought leaves them."""
+    """Prior of the mean variances: S_j ~ Gamma(strength, strength / M_j).
+
+    `typical` and `tail` are M's, as in `cavity.priors.covariance_scale`: a tail of zero leaves M
+    at what is typical.
+    """
 
     strength: float
-    mean: np.ndarray
+    typical: np.ndarray
+    tail: float = 0.0
 
 
 class LogSpareOfMembers(NamedTuple):
@@ -87,22 +93,31 @@ def slice_spare(density, spare, rng):
 
 
 def draw_variance_scale(
-    prior: VariancePrior, nu: float, variance: np.ndarray, rng: np.random.Generator
+    prior: VariancePrior,
+    expected: np.ndarray,
+    nu: float,
+    variance: np.ndarray,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw S given the occupied clusters' variances, (clusters, d)."""
+    """Draw S given the occupied clusters' variances, (clusters, d), and then M in place."""
     shape = prior.strength + 0.5 * len(variance) * nu
-    rate = prior.strength / prior.mean + 0.5 * (nu - 2.0) * (1.0 / variance).sum(axis=0)
-    drawn: np.ndarray = rng.standard_gamma(shape, prior.mean.size) / rate
+    rate = prior.strength / expected + 0.5 * (nu - 2.0) * (1.0 / variance).sum(axis=0)
+    drawn: np.ndarray = rng.standard_gamma(shape, expected.size) / rate
+    if prior.tail > 0.0:
+        draw_widths(expected, prior.typical, prior.tail, prior.strength, drawn, rng)
     return drawn
 
 
-def variance_scale_log_density(prior: VariancePrior, scale: np.ndarray) -> float:
-    """Log density of S under its prior."""
-    g = prior.strength
-    if g == 0.0:
-        return 0.0
-    rate = g / prior.mean
-    return float((g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(scale) - rate * scale).sum())
+def variance_scale_log_density(
+    prior: VariancePrior, expected: np.ndarray, scale: np.ndarray
+) -> float:
+    """Log density of S and of M, where it is learned, under their priors."""
+    g, rate = prior.strength, prior.strength / expected
+    each = g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(scale) - rate * scale
+    total = float(each.sum())
+    if prior.tail > 0.0:
+        total += widths_log_density(expected, prior.typical, prior.tail)
+    return total
 
 
 def draw_centre(

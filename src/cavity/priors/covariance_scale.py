@@ -1,7 +1,8 @@
 """The mean of the clusters' covariances, learned: a full matrix, or one number per column.
 
 Sigma_k ~ IW(nu, (nu - d - 1) S). As a full matrix S ~ Wishart(g, M / g), with mean M; as a
-diagonal, s_j ~ Gamma(shape, shape / M_jj). Given the covariances of the K occupied clusters, with P
+diagonal, s_j ~ Gamma(shape, shape / M_jj). M is a diagonal, known or learned in turn
+(`column_widths`). Given the covariances of the K occupied clusters, with P
 the sum of their inverses and c = nu - d - 1, both are conjugate:
 
     S | Sigma ~ Wishart(g + K nu, (g M^-1 + c P)^-1),
@@ -36,12 +37,24 @@ class ScalePrior(NamedTuple):
     strength : float
         Shape of a diagonal's gamma priors; degrees of freedom of a matrix's Wishart prior.
     mean : array of d floats
-        The prior's mean, or its diagonal.
+        The prior's mean, or its diagonal; a chain's own where it is learned.
+    typical : array of d floats
+        Where a learned mean starts: the median of its prior.
+    tail : float
+        How light the tails of a learned mean's prior are; zero leaves the mean as it is.
     """
 
     form: int
     strength: float
     mean: np.ndarray
+    typical: np.ndarray
+    tail: float
+
+
+def scale_prior(form: int, strength: float, typical: np.ndarray, tail: float = 0.0) -> ScalePrior:
+    """Prior of the mean covariance; its own mean is learned if `tail` is not zero."""
+    typical = np.asarray(typical, dtype=float)
+    return ScalePrior(form, float(strength), typical.copy(), typical, float(tail))
 
 
 @jit(internal=True)

@@ -14,8 +14,16 @@ import numpy as np
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import Kernels
 from cavity.priors.cluster import Common, common_of, read_common, write_common
+from cavity.priors.column_widths import draw_widths, widths_log_density
 from cavity.priors.covariance_df import draw_df, spare_log_density
-from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_scale, scale_log_density
+from cavity.priors.covariance_scale import (
+    DIAGONAL,
+    FIXED,
+    ScalePrior,
+    draw_scale,
+    scale_log_density,
+    scale_prior,
+)
 from cavity.priors.mean_spread import SpreadPrior, draw_spread, spread_log_density
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
@@ -28,6 +36,12 @@ def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, co
         return 2
     if scale.form != FIXED and not draw_scale(scale, common, rng):
         return 1
+    if scale.form != FIXED and scale.tail > 0.0:
+        variance = common.work[0, 0]
+        for j in range(variance.shape[0]):
+            variance[j] = common.scale[j, j]
+        weight = scale.strength if scale.form == DIAGONAL else 0.5 * scale.strength
+        draw_widths(scale.mean, scale.typical, scale.tail, weight, variance, rng)
     if spread.shape > 0.0 and not draw_spread(spread, common, parameters, counts, rng):
         return 3
     write_common(common, natural)
@@ -64,7 +78,9 @@ class ClusterHyperpriors(Update):
         n_held: int = 0,
     ) -> None:
         self.d = d
-        self.scale = ScalePrior(FIXED, 1.0, np.ones(d)) if scale is None else scale
+        given = scale_prior(FIXED, 1.0, np.ones(d)) if scale is None else scale
+        # A mean that is learned is the chain's own.
+        self.scale = given._replace(mean=given.typical.copy())
         self.typical = 0.0 if typical is None else float(typical)
         self.spread = SpreadPrior(0.0, 1.0, 1.0) if spread is None else spread
         self.n_held = n_held
@@ -113,6 +129,8 @@ class ClusterHyperpriors(Update):
         total = 0.0
         if self.scale.form != FIXED:
             total += self._kernels.run(scale_log_density, self.scale, common.scale, common.work[0])
+            if self.scale.tail > 0.0:
+                total += widths_log_density(self.scale.mean, self.scale.typical, self.scale.tail)
         if self.typical > 0.0:
             total += spare_log_density(self.typical, float(common.nu[0]) - self.d - 1.0)
         if self.spread.shape > 0.0:
@@ -133,9 +151,10 @@ class ClusterHyperpriors(Update):
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """How often it was asked to draw."""
-        return {"n_drawn": self.n_drawn.copy()}
+        """How often it was asked to draw, and the prior's mean of the mean covariance."""
+        return {"n_drawn": self.n_drawn.copy(), "expected": self.scale.mean.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
         self.n_drawn = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")
+        self.scale.mean[:] = fitting(saved_array(arrays, "expected"), self.scale.mean, "expected")

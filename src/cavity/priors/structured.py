@@ -53,13 +53,21 @@ class StructuredPrior(NamedTuple):
     n_held: int = 0
 
 
-class _Held(Update):
-    """An update that waits for the first sweeps to pass."""
+class HeldUpdate(Update):
+    """An update of what clusters have in common, which waits for the first sweeps to pass.
+
+    Attributes
+    ----------
+    expected : array, shape (d,)
+        Mean of the mean variances' prior, where these are learned; empty otherwise.
+    """
 
     def __init__(self, prior: StructuredPrior) -> None:
         self.prior = prior
         self.n_held = prior.n_held
         self.n_drawn = np.zeros(1, dtype=np.int64)
+        learned = prior.variance
+        self.expected = np.empty(0) if learned is None else learned.typical.copy()
 
     def fresh(self) -> Self:
         """One that has drawn nothing yet."""
@@ -71,15 +79,16 @@ class _Held(Update):
         return bool(self.n_drawn[0] < self.n_held)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """How often it was asked to draw."""
-        return {"n_drawn": self.n_drawn.copy()}
+        """How often it was asked to draw, and what the mean variances are around."""
+        return {"n_drawn": self.n_drawn.copy(), "expected": self.expected.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
         self.n_drawn = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")
+        self.expected = fitting(saved_array(arrays, "expected"), self.expected, "expected")
 
 
-class CollapsedSpareUpdate(_Held):
+class CollapsedSpareUpdate(HeldUpdate):
     """Draws nu of independent columns given the members of every cluster alone.
 
     Given variances that were drawn much alike, nu would hardly move.
@@ -113,7 +122,7 @@ class CollapsedSpareUpdate(_Held):
         q.psi[:] += change * scale[:, None]
 
 
-class DiagonalHyperpriors(_Held):
+class DiagonalHyperpriors(HeldUpdate):
     """Learns what clusters of independent columns have in common, given their parameters."""
 
     name = "hyperpriors"
@@ -129,7 +138,7 @@ class DiagonalHyperpriors(_Held):
         mean, variance = chain.parameters.mean.T[used], chain.parameters.variance.T[used]
         scale = psi / (nu - 2.0)
         if self.prior.variance is not None:
-            scale = draw_variance_scale(self.prior.variance, nu, variance, rng)
+            scale = draw_variance_scale(self.prior.variance, self.expected, nu, variance, rng)
         if self.prior.spread is not None:
             centre, kappa = draw_centre(
                 self.prior.spread,
@@ -146,7 +155,8 @@ class DiagonalHyperpriors(_Held):
         centre, kappa, nu, psi = unpack_diagonal(chain.family.prior)
         total = 0.0
         if self.prior.variance is not None:
-            total += variance_scale_log_density(self.prior.variance, psi / (nu - 2.0))
+            scale = psi / (nu - 2.0)
+            total += variance_scale_log_density(self.prior.variance, self.expected, scale)
         if self.prior.typical is not None:
             total += spare_log_density(self.prior.typical, nu - 2.0)
         if self.prior.spread is not None:
@@ -166,7 +176,7 @@ class DiagonalHyperpriors(_Held):
         return out
 
 
-class MeanSpreadUpdate(_Held):
+class MeanSpreadUpdate(HeldUpdate):
     """Learns where means lie and how far apart, where covariances are drawn by another update."""
 
     name = "mean_spread"
