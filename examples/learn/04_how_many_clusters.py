@@ -32,9 +32,9 @@ table.plot.bar(rot=0, figsize=(6, 3), xlabel="number of clusters", ylabel="proba
 plt.tight_layout()
 
 # %%
-# The prior says: at least one, at most ``n_clusters``, and each further cluster is half as
-# likely. From there on the data decide. Small groups are not penalised: 20 rows among 120 are
-# found like the others.
+# The prior says: at least one, at most ``n_clusters``, and twice as many are a quarter as
+# likely, be they 2 or 20. From there on the data decide. Small groups are not penalised: 20 rows
+# among 120 are found like the others.
 #
 # Nothing in the prior but that limit depends on ``n_clusters``, so the odds of three against four
 # do not shift with the room that you give, beyond the error of a sample.
@@ -105,5 +105,5 @@ print(
 #   a number of ellipses.
 # - Rows that are spoiled in the same way are alike, and are a cluster. Leave room for them.
 # - With overlapping groups the prior has a say. Try
-#   ``prior=cavity.priors.FiniteMixture(ratio=1)``, which has all numbers equally likely: if the
+#   ``prior=cavity.priors.FiniteMixture(power=0)``, which has all numbers equally likely: if the
 #   answer changes, report both.

@@ -38,7 +38,7 @@ so that :math:`E[\Sigma_k] = S`. What clusters have in common is learned:
     \kappa \sim \mathrm{Gamma}(1/2, 5), \quad
     m \sim N(0, I).
 
-The number of clusters :math:`K` has :math:`p(K) \propto 2^{-K}` for :math:`1 \le K \le K_{\max}`
+The number of clusters :math:`K` has :math:`p(K) \propto K^{-2}` for :math:`1 \le K \le K_{\max}`
 (``n_clusters``), weights are Dirichlet(:math:`\alpha, \dots, \alpha`) given :math:`K`, and
 :math:`\alpha` is exponential with mean 10. Number and weights are summed out: a partition with
 blocks of sizes :math:`n_1, \dots, n_t` has prior probability

@@ -55,9 +55,9 @@ def twelve_on(x, p, rng):
 def simulate(rng, common):
     """Everything from the default priors, and data."""
     p = PRIOR
-    # The number of clusters, each further one less likely; their weights; their names.
+    # The number of clusters, larger ones less likely; their weights; their names.
     prior = FiniteMixture()
-    chances = prior.ratio ** np.arange(K)
+    chances = np.arange(1.0, K + 1.0) ** -prior.power
     n_clusters = rng.choice(K, p=chances / chances.sum()) + 1
     names = rng.permutation(K)[:n_clusters]
     concentration = rng.gamma(prior.gamma[0], 1.0 / prior.gamma[1])

@@ -74,13 +74,13 @@ def log_restaurant(z: np.ndarray, concentration: float, discount: float = 0.0) -
     return total
 
 
-def log_finite(z: np.ndarray, gamma: float, ratio: float, most: int) -> float:
+def log_finite(z: np.ndarray, gamma: float, power: float, most: int) -> float:
     """Probability of a labelling where the number of clusters has a prior: summed over it.
 
     Which of the `most` names the K clusters have is left to chance, all sets of K alike.
     """
     numbers = np.arange(1, most + 1)
-    prior = ratio**numbers / (ratio**numbers).sum()
+    prior = numbers**-power / (numbers**-power).sum()
     _, own = np.unique(z, return_inverse=True)
     t = int(own.max()) + 1
     terms = []

@@ -15,8 +15,8 @@ from cavity.priors.specifications import FiniteMixture, specification
 from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4  # of each of three tests
-RATIO = 0.6
-CHECKED = FiniteMixture(ratio=RATIO)
+POWER = 0.7
+CHECKED = FiniteMixture(power=POWER)
 
 
 def exact(likelihood):
@@ -31,7 +31,7 @@ def exact(likelihood):
         log_p[:, j] = weight[j] + enumeration.log_joint(
             states,
             small.marginals(likelihood),
-            lambda z, a=concentration: enumeration.log_finite(z, a, RATIO, 3),
+            lambda z, a=concentration: enumeration.log_finite(z, a, POWER, 3),
         )
     joint = special.softmax(log_p)
     return enumeration.Exact(states, joint.sum(axis=1), True), float(joint.sum(axis=0) @ grid)

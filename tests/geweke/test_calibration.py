@@ -49,7 +49,7 @@ def simulated(kind, rng):
     while kind is StudentTMixture and not LOWEST <= df <= HIGHEST:
         df = rng.gamma(DF_PRIOR[0], 1.0 / DF_PRIOR[1])
     prior = FiniteMixture()
-    chances = prior.ratio ** np.arange(1, K + 1)
+    chances = np.arange(1.0, K + 1.0) ** -prior.power
     number = 1 + rng.choice(K, p=chances / chances.sum())
     concentration = rng.gamma(prior.gamma[0], 1.0 / prior.gamma[1])
     z = rng.choice(number, size=N, p=rng.dirichlet(np.full(number, concentration)))

@@ -40,8 +40,8 @@ class StudentTMixture(RowMixture):
         rows and more, shared by `n_jobs` threads or a cluster.
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
-        ``n_clusters``: each further one is half as likely, and how equal their sizes are is
-        learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty;
+        ``n_clusters``: K with probability proportional to 1 / K^2, and how equal their sizes are
+        is learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty;
         the last two leave the number open.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and

@@ -53,14 +53,14 @@ class PitmanYorState(NamedTuple):
 class FiniteState(NamedTuple):
     """A finite mixture whose number of clusters has a prior of its own, summed out.
 
-    K is from 1 to the number of slots that a cluster may take, each further cluster less likely by
-    a constant factor. Weights of the K clusters are symmetric Dirichlet, some of them may be empty,
+    K is from 1 to the number of slots that a cluster may take, with probability proportional to a
+    power of 1 / K. Weights of the K clusters are symmetric Dirichlet, some of them may be empty,
     and which slots they take is left to chance.
     """
 
     allowed: np.ndarray  # (slots,), one for a slot that a cluster may take, else zero
     concentration: np.ndarray  # (1,), Dirichlet parameter of each cluster
-    ratio: np.ndarray  # (1,), p(K + 1) / p(K)
+    power: np.ndarray  # (1,), p(K) is proportional to K to minus this
     n: np.ndarray  # (1,), observations in clusters
     log_new: np.ndarray  # (most,), log V(t + 1) - log V(t), filled when asked for
     made_for: np.ndarray  # (2,), the concentration and the n that these are for
@@ -70,7 +70,7 @@ declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
 declare(DirichletState, slots={"shape": 0}, constant=("shape",))
 declare(DirichletProcessState, slots={"free": 0})
 declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
-declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "ratio"))
+declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "power"))
 
 OpenPrior = DirichletProcessState | PitmanYorState
 ClosedPrior = FixedWeightsState | DirichletState | FiniteState
@@ -109,13 +109,13 @@ def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25)
 
 
 def finite(
-    n_clusters: int, n: float, concentration: float = 1.0, ratio: float = 0.5
+    n_clusters: int, n: float, concentration: float = 1.0, power: float = 2.0
 ) -> FiniteState:
     """Finite mixture of 1 to `n_clusters` clusters, for n observations, or weights of this sum."""
     return FiniteState(
         np.ones(n_clusters),
         np.array([float(concentration)]),
-        np.array([float(ratio)]),
+        np.array([float(power)]),
         np.array([float(n)]),
         np.full(n_clusters, np.nan),
         np.full(2, np.nan),
@@ -262,20 +262,19 @@ def _(prior, counts):
 
 
 @jit(internal=True)
-def log_finite(t, n, gamma, ratio, most):
+def log_finite(t, n, gamma, power, most):
     """Log V(t), the sum over K of p(K) K!/(K - t)! Gamma(gamma K) / Gamma(gamma K + n).
 
     The probability of a partition of n observations in t clusters is V(t) times the product of
     Gamma(gamma + size) / Gamma(gamma) over its clusters (Miller and Harrison 2018).
     """
-    step = math.log(ratio)
     top = -math.inf
     total = 0.0
     mass = 0.0
     for k in range(1, most + 1):
-        mass += ratio ** (k - most) if ratio > 1.0 else ratio**k
+        mass += float(k) ** -power
     for k in range(max(t, 1), most + 1):
-        term = step * (k - most if ratio > 1.0 else k) - math.log(mass)
+        term = -power * math.log(k) - math.log(mass)
         term += math.lgamma(k + 1.0) - math.lgamma(k - t + 1.0)
         term += math.lgamma(gamma * k) - math.lgamma(gamma * k + n)
         if term > top:
@@ -299,9 +298,9 @@ def _new_seat(prior, n_clusters):
         for j in range(most):
             prior.log_new[j] = math.nan
     if math.isnan(prior.log_new[n_clusters]):
-        n, ratio = prior.n[0], prior.ratio[0]
-        more = log_finite(n_clusters + 1, n, gamma, ratio, most)
-        prior.log_new[n_clusters] = more - log_finite(n_clusters, n, gamma, ratio, most)
+        n, power = prior.n[0], prior.power[0]
+        more = log_finite(n_clusters + 1, n, gamma, power, most)
+        prior.log_new[n_clusters] = more - log_finite(n_clusters, n, gamma, power, most)
     return gamma * math.exp(prior.log_new[n_clusters]) / (most - n_clusters)
 
 
@@ -337,7 +336,7 @@ def _(prior, counts):
             n_clusters += 1
     # Of the labellings that name the same partition, this is one.
     total += math.lgamma(most - n_clusters + 1.0) - math.lgamma(most + 1.0)
-    return total + log_finite(n_clusters, prior.n[0], gamma, prior.ratio[0], most)
+    return total + log_finite(n_clusters, prior.n[0], gamma, prior.power[0], most)
 
 
 def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:

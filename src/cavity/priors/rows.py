@@ -218,7 +218,7 @@ def _(base, counts, n):
         if counts[k] > 0:
             n_clusters += 1
     most = base.log_new.shape[0]
-    return -log_finite(n_clusters, n, base.concentration[0], base.ratio[0], most)
+    return -log_finite(n_clusters, n, base.concentration[0], base.power[0], most)
 
 
 @log_seats.register(DirichletState)

@@ -141,8 +141,8 @@ class PitmanYor(_Concentrated):
 class FiniteMixture(_Concentrated):
     """A finite mixture whose number of clusters is unknown and has a prior of its own.
 
-    The number is at least 1 and at most `n_clusters`, and each further cluster is less likely by
-    the factor `ratio`. Given the number, the weights are symmetric Dirichlet, and clusters may be
+    The number K is at least 1 and at most `n_clusters`, with probability proportional to
+    ``K ** -power``. Given the number, the weights are symmetric Dirichlet, and clusters may be
     empty.
 
     Parameters
@@ -151,21 +151,22 @@ class FiniteMixture(_Concentrated):
         Dirichlet parameter of each cluster; 1 makes all proportions equally likely, more makes
         equal ones likelier. None, like "learn", learns it from the sizes, under an exponential
         prior of mean 10.
-    ratio : float
-        How likely K + 1 clusters are beside K; with 1 every number is as likely as any other.
+    power : float
+        How much less likely larger numbers are. With 2, twice as many clusters are a quarter as
+        likely, be they 2 or 20; with 0 every number is as likely as any other.
     """
 
-    ratio: float = 0.5
+    power: float = 2.0
 
     is_open: ClassVar[bool] = False
     gamma: ClassVar[tuple[float, float]] = (1.0, 0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        value = self.ratio
+        value = self.power
         good = isinstance(value, Real) and not isinstance(value, bool)
-        if not good or not 1e-3 <= float(value) <= 1e3:
-            raise ValueError(f"ratio must be a number from 0.001 to 1000, not {value!r}.")
+        if not good or not -10.0 <= float(value) <= 10.0:
+            raise ValueError(f"power must be a number from -10 to 10, not {value!r}.")
 
     @property
     def learned(self) -> bool:
@@ -174,7 +175,7 @@ class FiniteMixture(_Concentrated):
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
         """The prior of one chain."""
-        prior = partition.finite(n_clusters, n, self.start, float(self.ratio))
+        prior = partition.finite(n_clusters, n, self.start, float(self.power))
         return partition.padded(prior, n_slots)
 
 

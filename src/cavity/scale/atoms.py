@@ -78,7 +78,7 @@ def _number(prior: FiniteState, counts: np.ndarray, rng: np.random.Generator) ->
     t = np.count_nonzero(counts)
     k = np.arange(t, int(prior.allowed.sum()) + 1)
     gamma = float(prior.concentration[0])
-    log_p = k * np.log(prior.ratio[0]) + gammaln(k + 1.0) - gammaln(k - t + 1.0)
+    log_p = -prior.power[0] * np.log(k) + gammaln(k + 1.0) - gammaln(k - t + 1.0)
     log_p += gammaln(gamma * k) - gammaln(gamma * k + counts.sum())
     share = np.cumsum(np.exp(log_p - log_p.max()))
     return int(k[np.searchsorted(share, rng.random() * share[-1])])
@@ -133,7 +133,7 @@ def _log_number(prior: FiniteState, weight: np.ndarray) -> float:
     """Log prior of how many clusters there are and which slots they take, with their constant."""
     k, most = np.count_nonzero(weight > ABSENT), int(prior.allowed.sum())
     gamma = float(prior.concentration[0])
-    value = k * np.log(prior.ratio[0]) + gammaln(k + 1.0) + gammaln(most - k + 1.0)
+    value = -prior.power[0] * np.log(k) + gammaln(k + 1.0) + gammaln(most - k + 1.0)
     return float(value + gammaln(gamma * k) - k * gammaln(gamma))
 
 
