@@ -67,6 +67,17 @@ def test_slow_work_still_speaks(clock, capsys):
     assert len(lines) == 4
 
 
+def test_what_comes_before_the_first_sweep_is_told(clock, capsys):
+    with bars.reporting(True, "fit", [""], [1000]) as reporter:
+        for second in (10, 20):
+            clock.now = second
+            reporter.update(0, 0 if second == 10 else 100, "(choosing where to start)")
+    assert capsys.readouterr().err.splitlines() == [
+        "fit: 0 of 1,000 sweeps (0%) (choosing where to start)",
+        "fit: 100 of 1,000 sweeps (10%), 3 min 00 s left",
+    ]
+
+
 def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
     with bars.reporting(
         True, "fit", ["a", "b"], [1000, 1000], done=[900, 980], together=TOGETHER

@@ -82,7 +82,9 @@ class Plain(Silent):
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
         if finished or due or now - self._last_time >= _PLAIN_SECONDS:
             self._last_time, self._last_done = now, total_done
-            self.say(self._line(total_done, now - self._start))
+            line = self._line(total_done, now - self._start)
+            # Nothing is done yet: what is being done tells that something is.
+            self.say(f"{line} {note}" if note and total_done == self._first else line)
 
     def _line(self, done: float, seconds: float) -> str:
         left, new = self._total - done, done - self._first

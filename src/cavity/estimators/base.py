@@ -112,7 +112,7 @@ class Estimator(Fitted, BaseEstimator):
         check_count("max_sweeps", self.max_sweeps, 1)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
-        self._run_settings().length(unsettled)
+        self._run_settings().length(unsettled, 0)
         check_choice("collapse", self.collapse, self._collapses())
         prior = self._specification()
         prior.state(self.n_clusters, self.n_clusters, 1)

@@ -31,13 +31,23 @@ from cavity.posterior.units import Units
 from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
-from cavity.sampling.length import AUTO, AutomaticLength, FixedLength, Judge, Length
+from cavity.sampling.length import (
+    AUTO,
+    LEAST_WARMUP,
+    AutomaticLength,
+    FixedLength,
+    Judge,
+    Length,
+)
 from cavity.sampling.run import ChainRun
 from cavity.sampling.sampler import (
     Describe,
     PartitionSampler,
     slots_for,
 )
+
+# Of more observations a sweep takes so long, and tells so much, that chains are looked at sooner.
+MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,22 @@ class RunSettings:
     checkpoint: Any = None
     keep_warmup: bool = False
 
-    def length(self, judge: Judge) -> Length:
+    def least_warmup(self, n: int) -> int:
+        """Sweeps before the first draw of n observations: half of them, if there are many.
+
+        Examples
+        --------
+        >>> RunSettings().least_warmup(1_000), RunSettings().least_warmup(100_000)
+        (200, 100)
+        """
+        if self.n_draws != AUTO or n <= MANY:
+            return self.n_warmup
+        return max(self.n_warmup // 2, LEAST_WARMUP)
+
+    def length(self, judge: Judge, n: int) -> Length:
         """How long the chains run, given what looks at draws whose number is not given."""
         if self.n_draws == AUTO:
-            return AutomaticLength(judge, self.n_warmup, self.max_sweeps, self.thin)
+            return AutomaticLength(judge, self.least_warmup(n), self.max_sweeps, self.thin)
         return FixedLength(self.n_warmup, int(self.n_draws), self.thin)
 
 
@@ -311,12 +333,13 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
     from threadpoolctl import threadpool_limits
 
     anchors: Anchors | None = None
+    n_warmup = settings.least_warmup(plan.n)
 
     def begun(start: int, rng: np.random.Generator) -> PartitionSampler:
         z = plan.start(start, rng)
         parts = plan.assemble(plan.n_slots)
-        parts.collapse.warm_up(settings.n_warmup)
-        moves = () if anchors is None else moves_for(parts, anchors, settings.n_warmup, plan.noisy)
+        parts.collapse.warm_up(n_warmup)
+        moves = () if anchors is None else moves_for(parts, anchors, n_warmup, plan.noisy)
         return plan.sampler(parts, z, rng, moves)
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
@@ -336,7 +359,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         with on_workers(client, make_sampler) as away:
             return run_chains(
                 make_sampler,
-                settings.length(judge),
+                settings.length(judge, plan.n),
                 n_chains=settings.n_chains,
                 max_seconds=settings.max_seconds,
                 n_jobs=settings.n_jobs,

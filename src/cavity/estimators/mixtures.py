@@ -52,7 +52,8 @@ class StudentTMixture(RowMixture):
     n_chains : int
         Independent chains.
     n_warmup : int
-        Sweeps before the first draw, at the least.
+        Sweeps before the first draw, at the least; half as many of more than 20,000 rows, with
+        ``n_draws="auto"``.
     n_draws : "auto" or int
         ``"auto"``: the chains run until they agree and 400 effective draws are there, or to
         `max_sweeps`; the first third of the sweeps is warm-up, draws are thinned so that at most

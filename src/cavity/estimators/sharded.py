@@ -374,7 +374,7 @@ def run_over_shards(
         warnings.simplefilter("ignore", ConvergenceWarning)
         return run_chains(
             make_sampler,
-            settings.length(judge_of(most, False)),
+            settings.length(judge_of(most, False), 0),
             n_chains=settings.n_chains,
             max_seconds=settings.max_seconds,
             n_jobs=settings.n_chains if n_jobs is None else n_jobs,

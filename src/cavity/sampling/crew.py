@@ -69,6 +69,7 @@ class Chain:
         self._n_warmup = n_warmup
         self._saved = saved
         self._check = check
+        self._beginning = False
 
     @property
     def finished(self) -> bool:
@@ -88,11 +89,14 @@ class Chain:
     @property
     def news(self) -> str:
         """What its sampler would have a progress bar say, if anything."""
+        if self.sampler is None and self._beginning:
+            return "choosing where to start"
         return getattr(self.sampler, "news", str)()
 
     def begin(self) -> None:
         """Start the sampler, or take it over from a checkpoint."""
         saved = self._saved
+        self._beginning = True
         self.sampler = self._make_sampler(self.index, self._rng)
         self._check(self.sampler)
         self.draws = Draws(
