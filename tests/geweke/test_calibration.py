@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from cavity import GaussianMixture, StudentTMixture
-from cavity.estimators import cluster_prior, mixtures
+from cavity.estimators import cluster_prior, row_mixture
 from cavity.estimators.cluster_prior import (
     CENTRE_SPREAD,
     FULL_SPARE,
@@ -93,12 +93,12 @@ def of_labels(z, rng):
 def ranks(kind, monkeypatch):
     """Ranks of the true values, from 0 to DRAWS, one row per data set."""
     monkeypatch.setattr(
-        mixtures, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
+        row_mixture, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
     )
-    monkeypatch.setattr(mixtures, "within_steps", lambda X: X)
+    monkeypatch.setattr(row_mixture, "within_steps", lambda X: X)
     rng = np.random.default_rng(11)
     found = []
-    settings = {"n_clusters": K, "n_chains": 1, "n_warmup": 400, "n_jobs": 1}
+    settings = {"n_clusters": K, "n_chains": 1, "n_warmup": 400, "n_jobs": 1, "noise": False}
     for seed in range(N_DATA):
         y, truth = simulated(kind, rng)
         model = kind(**settings, n_draws=DRAWS, thin=THIN, progress=False, random_state=seed).fit(y)

@@ -104,7 +104,7 @@ def log_prior(z, kind):
     k = np.arange(t, 9)
     names = special.gammaln(k + 1) - special.gammaln(k - t + 1)
     whole = special.gammaln(k) - special.gammaln(k + len(z))
-    number = k * math.log(0.6)
+    number = -0.6 * np.log(k)
     return float(special.logsumexp(number + names + whole) + special.gammaln(sizes + 1.0).sum())
 
 
