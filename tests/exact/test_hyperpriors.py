@@ -260,7 +260,11 @@ def joint_scores(updates, n_sweeps=20_000, seed=0, tail=0.0):
 
 @pytest.mark.parametrize(
     ("apart", "tail"),
-    [(True, TAIL), *(pytest.param(a, 0.0, marks=pytest.mark.slow) for a in (False, True))],
+    [
+        (True, TAIL),
+        (False, TAIL),
+        *(pytest.param(apart, 0.0, marks=pytest.mark.slow) for apart in (False, True)),
+    ],
 )
 def test_the_hyperparameters_keep_their_priors(apart, tail):
     together = ClusterHyperpriors(

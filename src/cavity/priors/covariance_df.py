@@ -11,7 +11,9 @@ likely under the nu that it was drawn with. With the priors of `covariance_scale
 
 is 2^(d a) Gamma_d(a) |g M^-1 + c P|^-a with a = (g + K nu) / 2 for a full matrix, up to a constant,
 and the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with a = shape + K nu / 2
-for a diagonal one. S is drawn afterwards.
+for a diagonal one. S is drawn afterwards. S is about P^-1 (g + K nu) / c, so that it narrows as c
+grows, and where its prior's mean M is learned (`column_widths`), M must follow: with M held, c
+would move in small steps. So c is drawn with c M held, M = (c M) / c, whose Jacobian is c^-d.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ from cavity.core.compile import jit
 from cavity.core.linear_algebra import cholesky_in_place
 from cavity.core.slices import height_at, log_target, slice_step
 from cavity.families.normal_inverse_wishart import log_multigamma
-from cavity.priors.covariance_scale import DIAGONAL, FIXED, ScalePrior, rate_of_scale
+from cavity.priors.covariance_scale import (
+    DIAGONAL,
+    FIXED,
+    ScalePrior,
+    log_density_of_mean,
+    rate_of_scale,
+)
 
 LEAST, MOST = 1.0, 1e5
 
@@ -40,6 +48,7 @@ class LogSpare(NamedTuple):
     log_det_scale: float  # of a fixed S
     trace: float  # sum of tr(S Sigma_k^-1), of a fixed S
     typical: float
+    held: float  # c times a factor of the mean of S's prior that stays; zero if the mean does
     work: np.ndarray  # (d, d)
 
 
@@ -54,16 +63,20 @@ def _(density, x):
     power = 0.5 * density.n_clusters * nu
     total = power * d * (x - math.log(2.0)) - density.n_clusters * log_multigamma(0.5 * nu, d)
     total += x - 2.0 * math.log(density.typical + spare) - 0.5 * nu * density.log_dets
+    wider = 1.0
+    if density.held > 0.0:
+        wider = density.held / spare
+        total += log_density_of_mean(scale, wider) - d * x
     if scale.form == FIXED:
         total += power * density.log_det_scale - 0.5 * spare * density.trace
     elif scale.form == DIAGONAL:
         power += scale.strength
         total += d * math.lgamma(power)
         for j in range(d):
-            rate = scale.strength / scale.mean[j] + 0.5 * spare * density.precision[j, j]
-            total -= power * math.log(rate)
+            rate = scale.strength / (wider * scale.mean[j])
+            total -= power * math.log(rate + 0.5 * spare * density.precision[j, j])
     else:
-        if not rate_of_scale(scale, density.precision, spare, density.work):
+        if not rate_of_scale(scale, wider, density.precision, spare, density.work):
             return -math.inf
         power += 0.5 * scale.strength
         total += power * d * math.log(2.0) + log_multigamma(power, d)
@@ -74,7 +87,10 @@ def _(density, x):
 
 @jit(internal=True)
 def draw_df(typical, scale, common, rng):
-    """Draw the degrees of freedom in place; False if no determinant is left by rounding."""
+    """Draw the degrees of freedom in place, and with them the width of a learned mean of S.
+
+    False if no determinant is left by rounding.
+    """
     d = common.centre.shape[0]
     root = common.work[0]
     log_det = trace = 0.0
@@ -87,6 +103,8 @@ def draw_df(typical, scale, common, rng):
             return False
         for r in range(d):
             log_det += 2.0 * math.log(root[r, r])
+    spare = common.nu[0] - d - 1.0
+    learned = scale.form != FIXED and scale.tail > 0.0
     density = LogSpare(
         scale,
         common.n_clusters[0],
@@ -95,12 +113,17 @@ def draw_df(typical, scale, common, rng):
         log_det,
         trace,
         typical,
+        spare if learned else 0.0,
         root,
     )
-    x = math.log(common.nu[0] - d - 1.0)
+    x = math.log(spare)
     if not height_at(density, x) > -math.inf:
         return False
-    common.nu[0] = math.exp(slice_step(density, x, 1.0, rng)) + d + 1.0
+    drawn = math.exp(slice_step(density, x, 1.0, rng))
+    common.nu[0] = drawn + d + 1.0
+    if learned:
+        for j in range(d):
+            scale.mean[j] *= spare / drawn
     return True
 
 

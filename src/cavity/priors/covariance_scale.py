@@ -58,13 +58,29 @@ def scale_prior(form: int, strength: float, typical: np.ndarray, tail: float = 0
 
 
 @jit(internal=True)
-def rate_of_scale(prior, precision, spare, root):
-    """Cholesky factor of g M^-1 + c P, for a full matrix; False if there is none to rounding."""
+def rate_of_scale(prior, wider, precision, spare, root):
+    """Cholesky factor of g M^-1 + c P, M so much wider; False if there is none to rounding."""
     for r in range(root.shape[0]):
         for c in range(r + 1):
             root[r, c] = spare * precision[r, c]
-        root[r, r] += prior.strength / prior.mean[r]
+        root[r, r] += prior.strength / (wider * prior.mean[r])
     return cholesky_in_place(root)
+
+
+@jit(internal=True)
+def log_density_of_mean(prior, wider):
+    """What depends on M, so much wider, in its prior's density and in that of S around it.
+
+    The exponent of the latter is not here: with S integrated out it is elsewhere.
+    """
+    weight = prior.strength if prior.form == DIAGONAL else 0.5 * prior.strength
+    total = 0.0
+    for j in range(prior.mean.shape[0]):
+        mean = wider * prior.mean[j]
+        ratio = mean / prior.typical[j]
+        total += (prior.tail - 1.0) * math.log(ratio) - 2.0 * prior.tail * math.log1p(ratio)
+        total -= weight * math.log(mean)
+    return total
 
 
 @jit(internal=True)
@@ -81,7 +97,7 @@ def draw_scale(prior, common, rng):
             scale[j, j] = rng.standard_gamma(prior.strength + 0.5 * df) / rate
         return True
     root = common.work[0]
-    if not rate_of_scale(prior, common.precision, spare, root):
+    if not rate_of_scale(prior, 1.0, common.precision, spare, root):
         return False
     # Bartlett: S = (L^-T A)(L^-T A)' with L L' the rate and A A' a standard Wishart draw. Rows
     # hold columns of A, for the substitution.
