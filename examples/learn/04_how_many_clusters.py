@@ -98,9 +98,11 @@ print(
 # groups and have no upper limit in mind, ``prior="dp"`` or ``"pitman-yor"``. The :doc:`/guide`
 # has the table.
 #
-# Three cautions
-# --------------
+# Four cautions
+# -------------
 #
+# - If many draws have as many clusters as you allowed, summary, report and command line say so.
+#   Allow more, unless you know the number.
 # - Groups with a curved or hollow shape need several elliptical clusters each. The number is then
 #   a number of ellipses.
 # - Rows that are spoiled in the same way are alike, and are a cluster. Leave room for them.

@@ -226,7 +226,9 @@ def test_predict_to_a_reader_that_leaves(run, tmp_path):
     import subprocess
     import sys
 
-    pd.concat([make_table()] * 2000).to_csv(tmp_path / "new.csv", index=False)
+    table = pd.concat([make_table()] * 2000)
+    table["name"] = [f"row {i}" for i in range(len(table))]
+    table.to_csv(tmp_path / "new.csv", index=False)
     line = f"{sys.executable} -m cavity predict run new.csv | head -1; exit ${{PIPESTATUS[0]}}"
     ran = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

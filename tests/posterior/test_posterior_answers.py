@@ -15,7 +15,7 @@ from cavity.posterior._draws import canonical, distinct, size_summaries
 from cavity.posterior.certainty import own_certainty, places
 from cavity.posterior.record import RunRecord
 from cavity.posterior.relabel import relabel
-from cavity.posterior.summary import number_words, observation_table
+from cavity.posterior.summary import limit_words, number_words, observation_table
 
 
 @pytest.fixture
@@ -390,6 +390,19 @@ def test_comparison_of_two_fits(draws):
     second = Posterior.from_labels(draws, point_log_lik=0.1 * rng.standard_normal((1, 40, 25)) - 1)
     table = first.compare(second).loo
     assert table.index[0] == "first"
+
+
+def test_a_limit_that_draws_have_come_to_is_told():
+    two, three = [0, 0, 1, 1, 1], [0, 0, 1, 2, 1]
+
+    def words(n_three, **record):
+        draws = np.array([[two] * (20 - n_three) + [three] * n_three])
+        return limit_words(Posterior(draws, record=RunRecord("a mixture", **record)).view())
+
+    assert "allow more" in words(2, max_clusters=3)
+    assert "10% of the draws" in words(2, max_clusters=3)
+    assert words(1, max_clusters=3) == words(20, max_clusters=4) == words(20) == ""
+    assert words(20, max_clusters=4, noise=True) == ""  # two clusters and noise of three and noise
 
 
 def test_the_number_of_clusters_in_words():

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_CLUSTERS = 30
 MAX_ROWS = 10
+# Clusters of so many series, or fewer, are told by name.
+MAX_NAMED = 5
 THRESHOLD = 0.8
 
 
@@ -92,6 +94,8 @@ def plural(noun: str, count: int) -> str:
 
 
 def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
+    from cavity.posterior.summary import limit_words
+
     view = p.view(labels)
     size, certain = view.sizes, view.cluster_certainty
     head = ["cluster", plural(noun, 2), "share", "certainty"]
@@ -110,10 +114,25 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     lines += format_table(rows, {0, 1, 2, 3})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
+    if limit := limit_words(view):
+        lines += ["", wrap(in_options(limit))]
+    lines += _who(view, p, noun)
     lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
     if features:
         lines.append(wrap(f"what sets it apart: {apart_words(p)}"))
     return "\n".join(lines)
+
+
+def _who(view: View, p: Posterior, noun: str) -> list[str]:
+    """Members of clusters of a few, by their names, where these are what is clustered."""
+    if noun != "series":
+        return []
+    few = [k for k in range(view.n_clusters) if view.sizes[k] <= MAX_NAMED][:MAX_CLUSTERS]
+    lines = []
+    for k in few:
+        named = ", ".join(_name(p, int(i)) for i in np.flatnonzero(view.labels == k))
+        lines.append(wrap(f"cluster {view.cluster_name(k)}: {named}", "    ", "  "))
+    return ["", *lines] if lines else []
 
 
 def _number_words(view: View) -> str:

@@ -195,6 +195,11 @@ def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str 
     index: pd.Index = pd.RangeIndex(1, table.rows + 1)
     if id_column is not None:
         index = pd.Index(column_names(table.column(id_column), id_column, str(path)), dtype=object)
+        if n_repeated := int(index.duplicated().sum()):
+            note(
+                f"{n_repeated:,} rows have a name in {id_column!r} that an earlier row has; rows "
+                "of one name are in the order of the file."
+            )
     id_name = "row" if nameless or id_column is None else id_column
     return columns, index.rename(id_name), id_column
 

@@ -109,6 +109,36 @@ def unusual(tail: Any) -> np.ndarray:
     return chosen[np.argsort(tail[chosen], kind="stable")]
 
 
+# The limit is told of if so many draws have come to it.
+_AT_THE_LIMIT = 0.1
+
+
+def limit_words(view: View) -> str:
+    """What to say where many draws have as many clusters as there may be; empty otherwise.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> from cavity.posterior.record import RunRecord
+    >>> draws = [[0, 0, 1, 1]] * 3 + [[0, 0, 1, 2]]
+    >>> p = Posterior(np.array([draws]), record=RunRecord("a mixture", max_clusters=3))
+    >>> limit_words(p.view())
+    '3 is the most that n_clusters allows, and 25% of the draws have it: unless you know the \
+number, allow more.'
+    """
+    record = view.posterior.record
+    if record.max_clusters is None:
+        return ""
+    most = record.max_clusters - record.noise
+    share = float(view.number.get(most, 0.0))
+    if share < _AT_THE_LIMIT or most < 2:
+        return ""
+    return (
+        f"{most} is the most that n_clusters allows, and {_percent(share)} of the draws have it: "
+        "unless you know the number, allow more."
+    )
+
+
 def number_words(view: View) -> str:
     """How many clusters there are, with the probabilities, the most probable number first.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +151,22 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
 
 
 def _interval_column(head: str, found: Mapping[str, np.ndarray]) -> Column:
+    def end(value: float, mean: float, other: float) -> str:
+        # A share of 1e-26 is none: ends of no size beside the interval are nought.
+        return short(0.0 if abs(value) < 1e-6 * max(abs(mean), abs(other)) else value)
+
     cells = [
-        f"{short(m)} ({short(low)} to {short(high)})" if math.isfinite(m) else "–"
+        f"{short(m)} ({end(low, m, high)} to {end(high, m, low)})" if math.isfinite(m) else "–"
         for m, low, high in zip(found["mean"], found["lower"], found["upper"], strict=True)
     ]
     return Column(shorten(head, 40), cells, found["mean"].tolist(), head)
+
+
+def _medians(values: np.ndarray) -> np.ndarray:
+    """Median of each column over the cells that are there; NaN where none is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(values, axis=0))
 
 
 def typical_table(view: View, data: Table) -> str:
@@ -164,7 +176,7 @@ def typical_table(view: View, data: Table) -> str:
     order = np.argsort(view.labels, kind="stable")
     ends = np.cumsum(view.sizes)[:shown]
     members = np.split(order[: ends[-1]], ends[:-1])
-    medians = np.array([np.median(data.values[rows, :chosen], axis=0) for rows in members])
+    medians = np.array([_medians(data.values[rows, :chosen]) for rows in members])
     columns = [
         numeric(shorten(name, 40), medians[:, j], name)
         for j, name in enumerate(data.names[:chosen])

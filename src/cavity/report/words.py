@@ -172,10 +172,14 @@ def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
+    from cavity.posterior.summary import limit_words
+
     sentences = [sizes_sentence(view)]
     if view.n > 1:
         certainty = certainty_sentence(view, diagnostics.converged)
         sentences += [number_sentence(view), certainty, doubt_sentence(view)]
+        if limit := limit_words(view):
+            sentences.insert(2, limit)
     if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
     if aside := len(view.posterior.record.set_aside):
