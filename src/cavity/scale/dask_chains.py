@@ -12,7 +12,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from cavity.sampling.away import Ticket, Traveller, Trip
-from cavity.scale.dask_workers import workers_of
+from cavity.scale.dask_workers import wait_for, workers_of
 
 RETRIES = 3
 # Samplers that a worker keeps from one trip to the next, the latest used.
@@ -71,6 +71,7 @@ class ChainsAway:
                 workers=[place], allow_other_workers=True, retries=RETRIES,
             )  # fmt: skip
         try:
+            wait_for(self._client, [future])
             trip: Trip = future.result()
         except KilledWorker as error:
             raise MemoryError(

@@ -13,6 +13,7 @@ import numpy as np
 from distributed import as_completed
 
 from cavity.scale.dask_engine import RETRIES, DaskEngine
+from cavity.scale.dask_workers import wait_for
 from cavity.scale.ep_shard import Answer, Told, answer_of, begin, labels_of, sweep_once
 from cavity.scale.passes import Order
 
@@ -37,7 +38,7 @@ class DaskCrowd:
         self._serial = 0
         self._own: list[Any] = [None] * len(engine.shards)
         self._swept = [0] * len(engine.shards)
-        self._asked: dict[Any, int] = {}
+        self._asked: dict[Any, tuple[int, Any]] = {}
         self._coming = as_completed(with_results=True, raise_errors=False)
         self.sizes = engine.shard_sizes
 
@@ -50,7 +51,7 @@ class DaskCrowd:
         )  # fmt: skip
         answer = self._client.submit(answer_of, own, key=f"cavity-answer-{name}")
         self._own[shard] = own
-        self._asked[answer.key] = shard
+        self._asked[answer.key] = shard, answer
         self._coming.add(answer)
 
     def begin(
@@ -76,8 +77,10 @@ class DaskCrowd:
 
     def answer(self) -> tuple[int, Answer]:
         """The answer that is there first."""
+        asked = [future for _, future in self._asked.values()]
+        wait_for(self._client, asked, "FIRST_COMPLETED")
         future, _ = next(self._coming)
-        shard = self._asked.pop(future.key)
+        shard, _ = self._asked.pop(future.key)
         (answer,) = self._engine.gathered([future], "with the rows of")
         self._engine.note(shard, answer.token)
         return shard, answer

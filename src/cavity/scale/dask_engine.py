@@ -22,7 +22,7 @@ from distributed.scheduler import KilledWorker
 from cavity.scale.blocks import BLOCK, Layout, layouts
 from cavity.scale.clusters import Shape
 from cavity.scale.crowds import Crowd
-from cavity.scale.dask_workers import workers_of
+from cavity.scale.dask_workers import wait_for, workers_of
 from cavity.scale.engines import gather, local_rows
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, run_pass
 from cavity.scale.rehearsal import rehearse
@@ -153,6 +153,7 @@ class DaskEngine:
     def gathered(self, futures: list[Any], doing: str) -> list[Any]:
         """Results of tasks; a worker's death that was no accident is told in a sentence."""
         try:
+            wait_for(self.client, futures)
             return self.client.gather(futures)
         except KilledWorker as error:
             names = self._names(error)
