@@ -72,7 +72,7 @@ def test_the_example_prints_what_is_written():
         ("23   0.07       0.89", "23   0.07       0.79", ["certainty"]),
         ("23   0.07", "18   0.07", ["size"]),
         ("Converged:", "Not converged:", ["verdict"]),
-        ("0.53            0", "0.73            0", ["doubtful"]),
+        ("0.50            0", "0.70            0", ["doubtful"]),
     ],
 )
 def test_an_example_that_is_out_of_date_is_noticed(old, new, what):

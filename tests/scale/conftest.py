@@ -5,10 +5,16 @@ import pytest
 
 @pytest.fixture(scope="module")
 def cluster():
+    import dask
     import distributed
 
+    from cavity.cli.shards import KEPT_WORKERS
+
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(n_workers=2, **options) as local:
+    with (
+        dask.config.set(KEPT_WORKERS),
+        distributed.LocalCluster(n_workers=2, **options) as local,
+    ):
         yield local
 
 

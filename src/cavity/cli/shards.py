@@ -45,6 +45,11 @@ def model_of(data: Path, choice: Choice) -> str:
     return "student-t" if is_of_numbers(source) else "table"
 
 
+# Dask gives a worker's place up for good that has no worker some seconds after a loss, be it because
+# that one was lost as well and is just being started again.
+KEPT_WORKERS = {"distributed.deploy.lost-worker-timeout": "1 day"}
+
+
 @contextmanager
 def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
     """A client of a cluster that is started here, or joined; None where neither is asked for."""
@@ -57,6 +62,7 @@ def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
             "--workers starts a cluster here and --scheduler joins one that is there; give one."
         )
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError:
         raise UserError(f"{option} needs Dask: pip install 'cavity[dask]'.") from None
@@ -73,6 +79,7 @@ def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
             yield client
         return
     with (
+        dask.config.set(KEPT_WORKERS),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as local,
