@@ -45,8 +45,8 @@ def model_of(data: Path, choice: Choice) -> str:
     return "student-t" if is_of_numbers(source) else "table"
 
 
-# Dask gives a worker's place up for good that has no worker some seconds after a loss, be it because
-# that one was lost as well and is just being started again.
+# Dask gives a place up for good that has no worker some seconds after a loss, be it because the
+# next one was lost as well and is just being started again.
 KEPT_WORKERS = {"distributed.deploy.lost-worker-timeout": "1 day"}
 
 
