@@ -179,7 +179,7 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
         certainty = certainty_sentence(view, diagnostics.converged)
         sentences += [number_sentence(view), certainty, doubt_sentence(view)]
         if limit := limit_words(view):
-            sentences.insert(2, limit)
+            sentences.append(limit)
     if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
     if aside := len(view.posterior.record.set_aside):
