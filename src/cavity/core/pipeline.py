@@ -18,11 +18,13 @@ from typing import Any
 
 from llvmlite.binding import newpassmanagers
 from numba import _dynfunc
+from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
+from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
 
@@ -105,9 +107,11 @@ class _Flags(Flags):
         return _HASH
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Flags) and self._values == other._values:
-            return True
-        return bool(super().__eq__(other))
+        if not isinstance(other, Flags):
+            return False
+        own, its = self._values, other._values
+        default = {name: self.options[name].default for name in own.keys() ^ its.keys()}
+        return bool({**default, **own} == {**default, **its})
 
 
 _HASH = hash(Flags())
@@ -161,6 +165,54 @@ class InlinedPartCompiler(PartCompiler):
     inlined = True
 
 
+class _Remembered:
+    """What operators and functions of numbers give, asked of Numba once for the same types.
+
+    For every operator of every line Numba tries all forms that it has of it, those of texts, sets
+    and dates among them, and keeps a note of each that does not fit: a tenth of its time. Only
+    what it lowers itself is remembered: forms in Python depend on the caller's flags as well.
+    """
+
+    def __init__(self) -> None:
+        # By identity, since to compare two functions is dear; each is kept so that it stays its.
+        self._known: dict[int, tuple[BaseFunction, dict[Any, Any]]] = {}
+
+    def call_type(self, function: BaseFunction, context: Any, args: Any, kws: Any) -> Any:
+        _, known = self._known.setdefault(id(function), (function, {}))
+        found = None if kws else known.get(args)
+        if found is None:
+            found = _ask(function, context, args, kws)
+            lowered_by_numba = function.get_impl_key(found) is function.typing_key
+            if lowered_by_numba and not kws and all(isinstance(kind, _NUMBERS) for kind in args):
+                known[args] = found
+        return found
+
+
+_NUMBERS = (types.Number, types.Boolean, types.Literal)
+_ask = BaseFunction.get_call_type
+_remembered = _Remembered()
+
+
+def _call_type(self: BaseFunction, context: Any, args: Any, kws: Any) -> Any:
+    return _remembered.call_type(self, context, args, kws)
+
+
+def _variables(self: ir.Inst, value: Any) -> list[Any]:
+    """Variables in a part of an instruction, as Numba finds them, the commonest kinds first.
+
+    Numba asks of every part of every instruction, six times over, what it is not: a twentieth of
+    its time.
+    """
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    return [] if kind in _NO_VARIABLES else _find_variables(self, value)
+
+
+_NO_VARIABLES = {str, int, float, bool, type(None), ir.Loc, python_types.BuiltinFunctionType}
+_find_variables = ir.Inst._rec_list_vars
+
+
 def _define_own(compiler: Any) -> list[Any]:
     """The passes of a function that Numba compiles for a kernel's sake, as a part of it."""
     if not compiler.state.func_id.modname.startswith("numba."):
@@ -182,11 +234,15 @@ def numba_s_own_as_parts() -> Iterator[None]:
     with global_compiler_lock:
         Compiler.define_pipelines = _define_own
         Compiler.inlined = False
+        BaseFunction.get_call_type = _call_type
+        ir.Inst._rec_list_vars = _variables
         try:
             yield
         finally:
             Compiler.define_pipelines = _define_usual
             del Compiler.inlined
+            BaseFunction.get_call_type = _ask
+            ir.Inst._rec_list_vars = _find_variables
 
 
 __all__ = ["InlinedPartCompiler", "KernelCompiler", "PartCompiler", "numba_s_own_as_parts"]
