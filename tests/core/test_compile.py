@@ -163,9 +163,9 @@ def test_flags_are_equal_if_all_their_values_are():
 
     one, other = pipeline._Flags(Flags()), pipeline._Flags(Flags())
     assert one == other
-    one.nogil = False  # said, and what it is anyway
+    one.forceinline = False  # said, and what it is anyway
     assert one == other
     assert one == Flags()
-    other.nogil = True
+    other.forceinline = True
     assert one != other
     assert one != "flags"
