@@ -483,7 +483,10 @@ def test_good_chains_pass_and_bad_chains_fail():
     assert "chain 2 (mean log joint -50." in bad.verdict
     assert "n_chains=8" in bad.advice
     assert [mode.chains for mode in bad.modes] == [(0, 1, 3), (2,)]
-    assert "R-hat of the log joint" in bad.verdict
+    (differing,) = (text for text in bad.problems if "R-hat" in text)
+    assert differing.startswith("The chains differ by more than chance in the ")
+    above = bad.table["rhat"].drop("pairs together (worst)")
+    assert all(name in differing for name in above.index[above > 1.01])
     assert "checked pairs" in bad.verdict
     assert bad.max_disagreement > 0.5
     slow = Posterior(
@@ -509,10 +512,15 @@ def test_false_alarms_are_rare():
 def test_stuck_chains_one_chain_and_few_draws_are_told_in_words():
     stuck = Posterior([[[0, 0, 1]] * 20, [[0, 1, 2]] * 20]).diagnostics()
     assert not stuck.converged
-    assert "never moves within a chain" in stuck.verdict
+    assert "never move within a chain but differ between chains." in stuck.verdict
     assert np.isinf(stuck.table["rhat"]).any()
     one = Posterior.from_labels(np.random.default_rng(0).integers(0, 3, (50, 9))).diagnostics()
     assert "one chain" in one.verdict
+    drifting = np.repeat([[0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 1]], 25, axis=0)
+    drifting[::7, 3] = 3
+    assert (
+        "The halves of the chain differ by" in Posterior.from_labels(drifting).diagnostics().verdict
+    )
     few = Posterior.from_labels([[[0, 1]], [[0, 1]]]).diagnostics()
     assert "1 draw(s) per chain are too few" in few.verdict
 

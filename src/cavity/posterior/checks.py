@@ -197,9 +197,7 @@ def problems_of(
         few = f"{checks.n_draws} draw(s) per chain are too few to judge anything."
         return [*problems, few]
     problems += _apart(checks)
-    for name, value in checks.table["rhat"].drop(PAIRS, errors="ignore").items():
-        if value > rhat_max:
-            problems.append(_rhat_problem(str(name), value, checks.n_chains, rhat_max))
+    problems += _differing(checks, rhat_max)
     needed = ess_needed(checks.n_chains) if ess_min is None else ess_min
     name, fewest = checks.effective
     if fewest < needed:
@@ -216,15 +214,31 @@ def problems_of(
     return problems
 
 
-def _rhat_problem(name: str, value: float, n_chains: int, rhat_max: float) -> str:
-    if np.isinf(value):
-        return f"The {name} never moves within a chain but differs between chains."
-    if n_chains == 1:
-        return (
-            f"The {name} drifts along the chain (R-hat of its halves {value:.3f}, should be below "
-            f"{rhat_max})."
+def _differing(checks: Checks, rhat_max: float) -> list[str]:
+    """What differs between the chains by more than chance, the worst first, in a sentence or two.
+
+    The table of the diagnostics has every number.
+    """
+    found = checks.table["rhat"].drop(PAIRS, errors="ignore")
+    above = found[found > rhat_max].sort_values(ascending=False, kind="stable")
+    stuck = [str(name) for name in above.index[np.isinf(above)]]
+    sentences = []
+    if stuck:
+        verb = "never moves" if len(stuck) == 1 else "never move"
+        sentences.append(
+            f"The {enumerate_words(stuck)} {verb} within a chain but differ"
+            f"{'s' if len(stuck) == 1 else ''} between chains."
         )
-    return f"R-hat of the {name} is {value:.3f} and should be below {rhat_max}."
+    moving = above[np.isfinite(above)]
+    if not len(moving):
+        return sentences
+    of, what = ("halves of the chain", "its") if checks.n_chains == 1 else ("chains", "their")
+    worst = f"the {moving.index[0]} (R-hat of {what} draws {moving.iloc[0]:.3f}, should be below "
+    worst += f"{rhat_max})"
+    rest = [str(name) for name in moving.index[1:]]
+    others = f", and also in the {enumerate_words(rest)}" if rest else ""
+    sentences.append(f"The {of} differ by more than chance in {worst}{others}.")
+    return sentences
 
 
 def _apart(checks: Checks) -> list[str]:
