@@ -158,7 +158,10 @@ def test_a_folder_for_data(cavity, tmp_path):
             "--max-sweeps 150 leaves no sweep for a draw after --warmup 200 with --thin 1",
         ),
         (["--clusters", "0"], "Invalid value for '--clusters'"),
-        (["--model", "gaussian", "--df", "4"], "--df goes with --model student-t or table only"),
+        (
+            ["--model", "gaussian", "--df", "4"],
+            "--df goes with --model student-t or table or series only",
+        ),
         (["--series", "name"], "--series goes with --model series only"),
         (["--model", "series"], "--model series needs --series, --time and --value"),
         (["--separator", "ab"], "--separator must be one character or the word tab, not 'ab'."),

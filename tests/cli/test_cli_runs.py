@@ -294,7 +294,7 @@ def test_a_bad_request_overwrites_nothing(cavity, run):
 
 def test_nothing_of_another_run_is_left(cavity, run, series_table):
     assert cavity(*SERIES, "--overwrite").code == 0
-    assert names(run) == WHOLE | {"trends.csv", "factors.csv", "forecast.csv"}
+    assert names(run) == WHOLE | {"trends.csv", "factors.csv", "forecast.csv", "parameters.csv"}
     assert cavity(*FIT, *QUICK, "--overwrite").code == 0
     assert names(run) == WHOLE
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cavity import __version__
+from cavity.cli import series_options
 from cavity.cli.errors import UserError
 
 # A line with \b alone keeps the paragraph after it as it is written.
@@ -45,6 +48,7 @@ Examples:
   cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
   cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
+  cavity fit births.csv --model series --series country --season 12
   cavity fit rows/ --clusters 10 --workers 4
 
 Names of rows and series are kept exactly as written (007 stays 007). Anything that can be read in
@@ -135,10 +139,6 @@ Separator = Annotated[Text, typer.Option(help="Between fields of a CSV: one char
 Encoding = Annotated[Text, typer.Option(help="Of a CSV, such as latin-1 [default: utf-8]")]
 Decimal = Annotated[Text, typer.Option(help="Decimal mark of a CSV, such as ',' [default: .]")]
 Thousands = Annotated[Text, typer.Option(help="Mark between groups of three digits, such as '.'")]
-DateFormat = Annotated[
-    Text,
-    typer.Option(help="series: how dates are written, such as %d/%m/%Y.", metavar="FORMAT"),
-]
 Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
 DropMissing = Annotated[
     bool,
@@ -151,6 +151,8 @@ IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", meta
 # What may be another when a run goes on.
 LIMITS = ("--max-sweeps", "--max-seconds")
 PLACES = ("--jobs", "--workers", "--scheduler")
+# Words of --df beside a number, where they are not those of mixtures.
+DEGREES = {"series": ("learn", "gaussian")}
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Spread the rows over so many processes of this machine, by Dask."),
@@ -220,8 +222,8 @@ def fit(
     df: Annotated[
         Text,
         typer.Option(
-            help="student-t: degrees of freedom, smaller for heavier tails; a number, learn, or "
-            "learn-each (one per cluster).",
+            help="Degrees of freedom, smaller for heavier tails: a number, learn, or learn-each "
+            "(one per cluster); series: of the noise, a number, learn or gaussian.",
             metavar="NUMBER|learn",
         ),
     ] = None,
@@ -249,7 +251,8 @@ def fit(
     collapse: Annotated[
         Text,
         typer.Option(
-            help="Sampler: collapsed, naive or parallel; with student-t also ep or blocked."
+            help="Sampler: collapsed, naive or parallel; with student-t also ep or blocked, with "
+            "series also corrected or ep."
         ),
     ] = None,
     init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
@@ -260,19 +263,16 @@ def fit(
             "default), vi or binder."
         ),
     ] = None,
-    series: Annotated[
-        Text, typer.Option(help="series: column that names the series.", metavar="NAME")
-    ] = None,
-    time: Annotated[Text, typer.Option(help="series: column of times.", metavar="NAME")] = None,
-    value: Annotated[Text, typer.Option(help="series: column of values.", metavar="NAME")] = None,
-    covariates: Annotated[
-        Text, typer.Option(help="series: columns to regress on.", metavar="NAMES")
-    ] = None,
-    date_format: DateFormat = None,
-    freq: Annotated[
-        Text,
-        typer.Option(help="series: put dates into periods: D, W, M, Q or Y.", metavar="PERIOD"),
-    ] = None,
+    series: series_options.SeriesColumn = None,
+    time: series_options.TimeColumn = None,
+    value: series_options.ValueColumn = None,
+    covariates: series_options.Covariates = None,
+    date_format: series_options.DateFormat = None,
+    freq: series_options.Frequency = None,
+    common_factor: series_options.CommonFactor = None,
+    season: series_options.Season = None,
+    scales: series_options.Scales = None,
+    forecast: series_options.Forecast = None,
     chains: Annotated[
         int | None, typer.Option(min=1, help="Independent chains; four is right.")
     ] = None,
@@ -358,11 +358,15 @@ def fit(
         "max_sweeps": max_sweeps,
         "max_seconds": max_seconds,
         "random_state": seed,
-        "df": _number_or_word("--df", df, ("learn", "learn-each")),
+        "df": _number_or_word("--df", df, DEGREES.get(model.value, ("learn", "learn-each"))),
         "noise": noise,
         "covariance": covariance,
         "n_factors": factors,
         "freq": freq,
+        "common_factor": common_factor,
+        "season": season,
+        "scales": scales,
+        "forecast": forecast,
     }
     choice = Choice(
         columns=split_names(covariates if model is Model.series else columns),
@@ -402,12 +406,10 @@ def _number_or_word(option: str, text: str | None, words: tuple[str, ...]) -> fl
     """A number, or one of a few words, from the command line."""
     if text is None or text in words:
         return text
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(
-            f"{option} must be a number or {' or '.join(words)}, not {text!r}."
-        ) from None
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise UserError(f"{option} must be a number or {' or '.join(words)}, not {text!r}.")
 
 
 def _count_or_word(option: str, text: str | None, word: str) -> int | str | None:
@@ -479,7 +481,7 @@ def predict(
     encoding: Encoding = None,
     decimal: Decimal = None,
     thousands: Thousands = None,
-    date_format: DateFormat = None,
+    date_format: series_options.DateFormat = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:

@@ -22,6 +22,8 @@ LABELS = "labels.csv"
 TRENDS = "trends.csv"
 FACTORS = "factors.csv"
 FORECAST = "forecast.csv"
+SEASONS = "seasons.csv"
+PARAMETERS = "parameters.csv"
 CLUSTERS = "clusters.csv"
 COLUMNS = "columns.csv"
 IMPUTED = "imputed.csv"
@@ -31,7 +33,8 @@ CHECKPOINT = "checkpoint.cavity"
 LOCK = ".cavity-lock"
 # Of any model: a run that replaces another leaves nothing of it.
 RESULTS = (
-    POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, CLUSTERS, COLUMNS, IMPUTED, PICTURE, REPORT,
+    POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, SEASONS, PARAMETERS, CLUSTERS, COLUMNS, IMPUTED,
+    PICTURE, REPORT,
 )  # fmt: skip
 _PROBE = ".write-test-"
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from cavity.cli import folder as files
 from cavity.cli.errors import UserError, note, say
-from cavity.cli.models import FAR, MODELS, speaking_of_options
+from cavity.cli.model_base import speaking_of_options
+from cavity.cli.models import FAR, MODELS
 from cavity.cli.record import read_record
 from cavity.cli.runs import load_run
 from cavity.cli.summary import plural

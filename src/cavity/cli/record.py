@@ -47,6 +47,10 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "noise": (bool,),
     "n_factors": (int,),
     "freq": (str,),
+    "common_factor": (bool,),
+    "season": (int,),
+    "scales": (str,),
+    "forecast": (int,),
 }
 
 
@@ -149,6 +153,7 @@ OPTIONS = {
     "random_state": "--seed",
     "feature_types": "--types",
     "n_factors": "--factors",
+    "common_factor": "--common-factor",
 }
 
 
@@ -167,7 +172,7 @@ _WORDS = "|".join(
     [
         *OPTIONS,
         *("df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq", "noise"),
-        "covariance",
+        *("covariance", "season", "scales"),
     ]
 )
 
@@ -242,8 +247,8 @@ def _checked(plain: dict[str, Any]) -> RunFile:
         _field(settings, name, _SETTINGS[name])
     model = _one_of(plain, "model", MODELS)
     columns = choice["series"], choice["time"], choice["value"]
-    # Series in shards are rows of their files, and times are columns.
-    wide = settings.get("collapse") == "parallel" and columns[1:] == (None, None)
+    # In wide tables a series is a row, and times are columns.
+    wide = columns[1:] == (None, None)
     if model == "series" and not wide and None in columns:
         raise ValueError("its columns of series, time or value are not named")
     if model != "series" and not choice["columns"]:

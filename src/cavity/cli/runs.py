@@ -12,7 +12,8 @@ from cavity.cli import folder as files
 from cavity.cli import record as records
 from cavity.cli import shards
 from cavity.cli.errors import Interrupted, UserError, note, say
-from cavity.cli.models import AUTO, MODELS, chosen_model, speaking_of_options
+from cavity.cli.model_base import speaking_of_options
+from cavity.cli.models import AUTO, MODELS, chosen_model
 from cavity.cli.record import RunFile, Source, read_record
 from cavity.cli.summary import THRESHOLD, summarise, wrap
 from cavity.cli.tables import Choice, Selection, file_digest, read_table
@@ -125,8 +126,9 @@ def _request(
     data: Path, model: str, choice: Choice, selection: Selection, settings: Any, demo: bool
 ) -> RunFile:
     """What is asked for, every column named."""
-    resolved = choice
-    if model != "series":
+    if model == "series":
+        resolved = dataclasses.replace(choice, series=selection.id_column)
+    else:
         resolved = dataclasses.replace(
             choice, columns=selection.columns, exclude=(), id_column=selection.id_column
         )
@@ -288,7 +290,7 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    kind, choice = MODELS[run.model], run.data.choice
+    kind = MODELS[run.model]
     posterior, labels = estimator.posterior_, estimator.partition_.labels
     tail = kind.tail(estimator, table)
     # Without the data the tail probabilities of an earlier labels.csv could not be written again.
@@ -298,7 +300,7 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
             listed_labels["cluster"] = estimator.labels_
             listed_labels["noise_probability"] = estimator.noise_probability_
         files.write_table(out / files.LABELS, listed_labels)
-    for name, further in kind.tables(estimator, choice, table).items():
+    for name, further in kind.tables(estimator, run, table).items():
         files.write_table(out / name, further)
     try:
         kind.draw(out / files.PICTURE, estimator, table)

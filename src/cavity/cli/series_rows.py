@@ -34,8 +34,9 @@ def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Sel
         option = next(name for name, column in named.items() if column is None)
         raise UserError(
             f"--model series needs --series, --time and --value, the columns of a long table "
-            f"with one observation per row; --{option} is missing. A wide table, with a column for "
-            "each time, is for SeriesMixture in Python, or made long by pandas.melt."
+            f"with one observation per row; --{option} is missing. In a wide table, one row per "
+            "series, columns are named by their times, as 2001 or 2001-05, or as --date-format "
+            "says."
         )
     wanted = [series, time, *([value] if with_value else []), *choice.columns]
     table.require(wanted)
@@ -52,12 +53,12 @@ def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Sel
         series: pd.Series(names, dtype=object),
         time: column_times(table.column(time), time, path, choice.date_format),
     }
-    _note_dates_as_numbers(out[time], time)
+    note_dates_as_numbers(out[time], f"Column {time!r}")
     out.update(numbers_of(table, wanted[2:], choice, rows))
     return Selection(pd.DataFrame(out), series, series)
 
 
-def _note_dates_as_numbers(times: Any, name: str) -> None:
+def note_dates_as_numbers(times: Any, what: str) -> None:
     """Numbers that look like days or months written together would have gaps of 89 steps."""
     import pandas as pd
 
@@ -68,6 +69,6 @@ def _note_dates_as_numbers(times: Any, name: str) -> None:
             texts = pd.Series(np.unique(times)).astype(str)
             if not pd.to_datetime(texts, format=form, errors="coerce").isna().any():
                 note(
-                    f"Column {name!r} looks like dates but is read as numbers; add --date-format "
+                    f"{what} looks like dates but is read as numbers; add --date-format "
                     f"{form} if it holds dates."
                 )

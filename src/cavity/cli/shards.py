@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cavity.cli.errors import UserError
-from cavity.cli.models import RowsModel, SeriesModel, TableModel, speaking_of_options
+from cavity.cli.model_base import speaking_of_options
+from cavity.cli.models import RowsModel, TableModel
+from cavity.cli.series_model import SeriesModel
 from cavity.cli.tables import Choice, types_of
 
 if TYPE_CHECKING:

@@ -46,7 +46,8 @@ class Choice:
     id_column : str or None
         Column that names the rows.
     series, time, value : str or None
-        Columns of a long table of series.
+        Columns of a long table of series; a wide one, with a column for each time, has `series`
+        at most.
     separator, encoding, decimal, thousands, date_format : str or None
         How the file is written.
     drop_missing : bool

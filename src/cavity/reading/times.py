@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import numpy as np
 from cavity.reading.words import ReadingError, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
 _CLOCK = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
@@ -27,8 +31,30 @@ _NAMED = (
     "%b %Y", "%B %Y", "%b-%Y", "%B-%Y", "%Y %b", "%Y-%b", "%d %b %Y", "%d %B %Y", "%d-%b-%Y",
     "%d. %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y", "%a %d %b %Y", "%d%b%Y",
 )  # fmt: skip
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_ALONE = (_WHOLE, _ISO, _QUARTER, _YEAR_FIRST, _YEAR_LAST, _SHORT_YEAR, _MONTH_YEAR)
 IN_PYTHON = "parse them first with pandas.to_datetime(times, format={format!r})"
 IN_COMMAND = "say how they are written with --date-format {format}"
+
+
+def looks_like_time(text: str, date_format: str | None = None) -> bool:
+    """Whether text by itself may be a time: a whole number or a date.
+
+    Examples
+    --------
+    >>> [looks_like_time(text) for text in ("2001", "2001-05", "May 2001", "country")]
+    [True, True, True, False]
+    >>> looks_like_time("X2001", "X%Y")
+    True
+    """
+    text = text.strip()
+    if date_format is None and any(pattern.fullmatch(text) for pattern in _ALONE):
+        return True
+    for form in _NAMED if date_format is None else (date_format,):
+        with suppress(ValueError):
+            datetime.strptime(text, form)
+            return True
+    return False
 
 
 def text_times(
@@ -196,6 +222,35 @@ def _no_date(texts: list[str], name: str, advice: str, first_row: int) -> Readin
         f"{name} is {quoted(texts[row])} in row {row + first_row}: {what}. Write dates as "
         f"2024-01-31 or 2024-01, or {advice.format(format='%d/%m/%Y')}."
     )
+
+
+def header_times(names: Sequence[str], where: str, date_format: str | None = None) -> Any:
+    """Names of columns as times: whole numbers stay such, all else is read as dates.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Each of which `looks_like_time`.
+    where : str
+        Their file, for messages.
+    date_format : str, optional
+        How dates are written.
+
+    Returns
+    -------
+    array of int, DatetimeIndex or PeriodIndex
+
+    Examples
+    --------
+    >>> header_times(["2001", "2002"], "a.csv").tolist()
+    [2001, 2002]
+    """
+    if date_format is None and all(_WHOLE.fullmatch(name.strip()) for name in names):
+        return np.array([int(name) for name in names], dtype=np.int64)
+    return text_times(
+        names, f"The header of {where} (its times as a column)", date_format=date_format,
+        advice=IN_COMMAND, first_row=1,
+    )  # fmt: skip
 
 
 def column_times(column: Any, name: str, where: str, date_format: str | None = None) -> Any:
