@@ -192,7 +192,7 @@ def test_gaps_have_no_part_in_units_steps_and_warnings():
     assert recording_steps(G)[0] == recording_steps(one)[0]
     assert np.array_equal(np.isnan(within_steps(G)), np.isnan(G))
     few = np.where(np.arange(40)[:, None] % 4 == 3, np.nan, np.arange(40)[:, None] % 2)
-    assert coarse_columns(few, ["a"]) == ["column 'a' has 2 values"]
+    assert [one.words for one in coarse_columns(few, ["a"])] == ["column 'a' has 2 values"]
     start = filled(within_steps(G))
     assert np.isfinite(start).all()
 

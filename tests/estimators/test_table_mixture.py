@@ -390,8 +390,26 @@ def test_two_values_are_no_measurement():
     assert "'a' is 0 in 33% of its rows" in taken(spike).note
     assert taken(np.arange(60.0)).note == ""
     # A mixture of measurements says so too, and what to do.
-    with pytest.warns(CoarseColumnsWarning, match=r"'lip' has 2 values.*TableMixture"):
+    words = r"'lip' has 2 values.*TableMixture.*--types lip=categorical"
+    with pytest.warns(CoarseColumnsWarning, match=words):
         warn_of_coarse_columns(two[:, None], ["lip"])
+
+
+def test_columns_of_few_values_are_told_before_sampling_with_what_to_type():
+    cylinders = np.repeat([3.0, 4.0, 5.0, 6.0, 8.0], [4, 204, 3, 84, 108])
+    table = pd.DataFrame({"Cylinders": cylinders, "weight": np.linspace(1613, 5140, 403)})
+    assert taken(cylinders).kind == "continuous"
+    m = TableMixture(2)
+    m._columns = m._take(table)
+    with pytest.warns(ColumnsNote) as found:
+        m._warn_of_columns()
+    text = str(found[0].message)
+    assert text.startswith("Column 'Cylinders' has 5 values and is taken as continuous, not as")
+    assert "chains then seldom agree" in text
+    assert "feature_types={'Cylinders': 'categorical'} (--types Cylinders=categorical " in text
+    assert "weight" not in text
+    # As told, nothing is asked.
+    assert taken(cylinders, "categorical").note == taken(cylinders, "count").note == ""
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import warnings
@@ -553,3 +554,15 @@ def test_pairs_and_rows_are_fixed():
     assert between.shape == (2, 2)
     assert ((within > 0) & (within <= 1)).all()
     assert len(choose_pairs(labels[:, :, :2], 100)) == 1
+
+
+def test_columns_of_few_values_are_named_where_chains_do_not_agree():
+    labels = np.tile(np.repeat([0, 1], 10), (2, 50, 1))
+    labels[1, :, 5] = 1
+    p = Posterior.from_labels(labels)
+    assert "few values" not in p.diagnostics().advice
+    taken_for = [{"name": "Cylinders", "proposed": "categorical"}, {"name": "weight"}]
+    p.record = dataclasses.replace(p.record, details={"taken_for": taken_for})
+    advice = p.diagnostics().advice
+    assert "if those of 'Cylinders' are kinds rather than amounts" in advice
+    assert "--types Cylinders=categorical)" in advice

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from cavity.core.notices import ColumnsNote
 from cavity.reading.columns import EMPTY, Column, check_types, take_column
 from cavity.reading.frames import as_pandas, is_frame
+from cavity.reading.words import shell_word
 
 
 class TableInput:
@@ -64,9 +65,19 @@ class TableInput:
         ]
         if notes:
             text = "; ".join(notes)
+            told = {column.name: column.proposed for column in self._columns if column.proposed}
+            why = python = typed = ""
+            if told:
+                why = (
+                    " Clusters may gather at single values of a column that has few, and chains "
+                    "then seldom agree: if they are kinds rather than amounts, take it as "
+                    "categorical."
+                )
+                python = f"={told}"
+                typed = " " + shell_word(",".join(f"{name}={told[name]}" for name in told))
             warnings.warn(
-                f"{text[0].upper()}{text[1:]}. Settle it by feature_types (--types on the command "
-                "line). Filter cavity.ColumnsNote to silence this.",
+                f"{text[0].upper()}{text[1:]}.{why} Settle it by feature_types{python} "
+                f"(--types{typed} on the command line). Filter cavity.ColumnsNote to silence this.",
                 ColumnsNote,
                 stacklevel=3,
             )

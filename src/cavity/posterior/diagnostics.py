@@ -11,7 +11,7 @@ import numpy as np
 from cavity.posterior.checks import RHAT_MAX, Checks, ess_needed, measure, problems_of
 from cavity.posterior.modes import Mode
 from cavity.posterior.moves import is_of_moves, moves_table
-from cavity.posterior.notes import event_notes, run_notes
+from cavity.posterior.notes import column_advice, event_notes, run_notes
 from cavity.posterior.quantities import label_free
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def diagnose(
     return Diagnostics(
         converged=not problems,
         problems=tuple(problems),
-        advice=_advice(p, checks, ess_min) if problems else "",
+        advice=_advice(p, checks, ess_min) + column_advice(p) if problems else "",
         notes=tuple(run_notes(p) + event_notes(p)),
         table=checks.table,
         pairs=checks.pairs,

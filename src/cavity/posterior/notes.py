@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,26 @@ def run_notes(p: Posterior) -> list[str]:
             f"is lower by {least} nats (a factor of e to that power)."
         )
     return notes
+
+
+def column_advice(p: Posterior) -> str:
+    """What else to do about chains that do not agree, where a table has measurements of few values.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> column_advice(Posterior.from_labels([[0, 0, 1]]))
+    ''
+    """
+    asked = [str(c["name"]) for c in p.record.details.get("taken_for", ()) if c.get("proposed")]
+    if not asked:
+        return ""
+    typed = shlex.quote(",".join(f"{name}=categorical" for name in asked))
+    return (
+        " Measurements of few values may be what keeps the chains apart: if those of "
+        f"{', '.join(map(repr, asked))} are kinds rather than amounts, take them as categories "
+        f"first (feature_types, --types {typed})."
+    )
 
 
 def event_notes(p: Posterior) -> list[str]:

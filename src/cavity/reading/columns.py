@@ -53,6 +53,8 @@ class Column:
         Of a categorical column, sorted; numbers by size.
     note : str
         What the user may want to look at; empty if nothing.
+    proposed : str
+        What a column that is asked about may be better taken for; empty if nothing.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Column:
     reason: str
     categories: tuple[str, ...] = ()
     note: str = ""
+    proposed: str = ""
 
     def to_plain(self) -> dict[str, Any]:
         """As plain values, for a file."""
@@ -263,14 +266,12 @@ def take_column(
         return Column(name, wanted, "as told")
     if wanted == CONTINUOUS:
         return Column(name, CONTINUOUS, "as told")
-    note = ""
+    note = proposed = ""
     whole = bool(np.all(distinct == np.floor(distinct)))
     if 2 < distinct.size <= FEW_VALUES and n > 2 * FEW_VALUES:
-        also = "'count' or 'categorical'" if whole and distinct[0] >= 0.0 else "'categorical'"
-        note = (
-            f"column {name!r} has {distinct.size} values and is taken as continuous; if it is "
-            f"not, say that it is {also}"
-        )
+        proposed = CATEGORICAL
+        note = f"column {name!r} has {distinct.size} values and is taken as continuous"
+        note += ", not as 'count'" if whole and distinct[0] >= 0.0 else ""
     values_of, times = np.unique(there, return_counts=True)
     share = times.max() / there.size
     if not note and there.size > 2 * FEW_VALUES and share >= SPIKE and distinct.size > 1:
@@ -279,7 +280,8 @@ def take_column(
             "rows, and a cluster of these may take the clustering over; if they are of another "
             "kind, such as none at all, leave the column out or give them a column of their own"
         )
-    return Column(name, CONTINUOUS, "whole numbers" if whole else "numbers", note=note)
+    reason = "whole numbers" if whole else "numbers"
+    return Column(name, CONTINUOUS, reason, note=note, proposed=proposed)
 
 
 def _categorical(name: str, names: tuple[str, ...], n: int, reason: str) -> Column:
