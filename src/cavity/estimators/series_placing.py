@@ -96,8 +96,11 @@ def place_series(
         for task in tasks:
             place_part(assigner, *task)
     else:
+        from cavity.scale.dask_workers import results_of
+
         shared = client.submit(_itself, assigner, pure=False)
-        client.gather([client.submit(place_part, shared, *task, pure=False) for task in tasks])
+        futures = [client.submit(place_part, shared, *task, pure=False) for task in tasks]
+        results_of(client, futures)
     return paths
 
 

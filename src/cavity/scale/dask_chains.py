@@ -12,7 +12,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from cavity.sampling.away import Ticket, Traveller, Trip
-from cavity.scale.dask_workers import wait_for, workers_of
+from cavity.scale.dask_workers import expect_losses, results_of, workers_of
 
 RETRIES = 3
 # Samplers that a worker keeps from one trip to the next, the latest used.
@@ -56,6 +56,7 @@ class ChainsAway:
     def __init__(self, client: Client, make_sampler: Callable[..., Any]) -> None:
         self._client = client
         self._run = uuid.uuid4().hex[:12]
+        expect_losses(client)
         self._workers = sorted(workers_of(client))
         # The data go with it, once, and can be sent again to a worker that comes later.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -71,8 +72,8 @@ class ChainsAway:
                 workers=[place], allow_other_workers=True, retries=RETRIES,
             )  # fmt: skip
         try:
-            wait_for(self._client, [future])
-            trip: Trip = future.result()
+            trip: Trip
+            (trip,) = results_of(self._client, [future])
         except KilledWorker as error:
             raise MemoryError(
                 f"Workers died with chain {ticket.chain + 1}, most likely for lack of memory; "

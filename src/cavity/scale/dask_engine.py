@@ -22,7 +22,7 @@ from distributed.scheduler import KilledWorker
 from cavity.scale.blocks import BLOCK, Layout, layouts
 from cavity.scale.clusters import Shape
 from cavity.scale.crowds import Crowd
-from cavity.scale.dask_workers import wait_for, workers_of
+from cavity.scale.dask_workers import expect_losses, results_of, workers_of
 from cavity.scale.engines import gather, local_rows
 from cavity.scale.passes import Gathered, Order, Shard, Total, make_shard, run_pass
 from cavity.scale.rehearsal import rehearse
@@ -32,8 +32,6 @@ from cavity.scale.sources import Source
 # spread the rows of a lost worker better.
 PER_THREAD = 4
 LEAST_ROWS = 250_000
-# Workers that may die under one task before it is blamed.
-ALLOWED_FAILURES = 10
 RETRIES = 3
 # Seconds between two looks at which workers there are.
 LOOK_SECONDS = 1.0
@@ -59,10 +57,6 @@ def take_rows(shard: Shard, own: np.ndarray) -> np.ndarray:
 def pass_over(shard: Shard, order: Order) -> Gathered:
     """One pass over a shard."""
     return run_pass(shard, order)
-
-
-def _set_allowed_failures(number: int, dask_scheduler: Any = None) -> None:
-    dask_scheduler.allowed_failures = max(number, dask_scheduler.allowed_failures)
 
 
 def _host(address: str) -> str:
@@ -109,7 +103,7 @@ class DaskEngine:
         self.source = source
         self._noun = noun
         self.n_rows = sum(source.sizes)
-        client.run_on_scheduler(_set_allowed_failures, ALLOWED_FAILURES)
+        expect_losses(client)
         self._known = workers_of(client)
         threads = sum(self._known.values())
         if n_shards is None:
@@ -129,10 +123,13 @@ class DaskEngine:
         """Let one worker of each host compile; the others find its cache."""
         hosts = {_host(address): address for address in self._known}
         done = [
-            self.client.submit(rehearsal, workers=[address], allow_other_workers=True, pure=False)
-            for address in hosts.values()
-        ]
-        self.gathered(done, "compiling the kernels")
+            self.client.submit(
+                rehearsal, key=f"cavity-rehearsal-{host}-{self.run_name}",
+                workers=[address], allow_other_workers=True,
+            )
+            for host, address in hosts.items()
+        ]  # fmt: skip
+        self.gathered(done, "compiling the kernels for")
 
     def _spread(self) -> list[str]:
         """A worker for each shard, in turn."""
@@ -153,8 +150,7 @@ class DaskEngine:
     def gathered(self, futures: list[Any], doing: str) -> list[Any]:
         """Results of tasks; a worker's death that was no accident is told in a sentence."""
         try:
-            wait_for(self.client, futures)
-            return self.client.gather(futures)
+            return results_of(self.client, futures)
         except KilledWorker as error:
             names = self._names(error)
             raise MemoryError(

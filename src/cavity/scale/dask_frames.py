@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.scale.blocks import Layout, Piece
 from cavity.scale.clusters import Shape
+from cavity.scale.dask_workers import results_of
 from cavity.scale.sources import ShardError, checked
 
 
@@ -100,6 +101,6 @@ def frame_source(frame: Any, client: Any, columns: tuple[str, ...] | None = None
                 "drop it first."
             )
     partitions = tuple(client.compute(frame.to_delayed()))
-    facts = client.gather([client.submit(_facts, part, chosen) for part in partitions])
+    facts = results_of(client, [client.submit(_facts, part, chosen) for part in partitions])
     sizes, digests = zip(*facts, strict=True)
     return FrameSource(partitions, chosen, sizes, digests)

@@ -133,9 +133,11 @@ def place_all(
         for task in tasks:
             write_placed(placement, *task)
     else:
+        from cavity.scale.dask_workers import results_of
+
         shared = client.submit(_itself, placement, pure=False)
         futures = [client.submit(write_placed, shared, *task, pure=False) for task in tasks]
-        client.gather(futures)
+        results_of(client, futures)
     return paths
 
 

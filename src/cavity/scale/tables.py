@@ -220,8 +220,10 @@ def table_source(
     if client is None:
         told = [values_of(path, size, names) for path, size in tasks]
     else:
+        from cavity.scale.dask_workers import results_of
+
         futures = [client.submit(values_of, path, size, names, pure=False) for path, size in tasks]
-        told = client.gather(futures)
+        told = results_of(client, futures)
     taken = []
     for j, name in enumerate(names):
         forms = {own[j].form for own in told if own[j].different}
