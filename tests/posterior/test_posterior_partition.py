@@ -301,3 +301,10 @@ def test_the_estimate_has_as_many_clusters_as_half_of_the_draws():
     assert Posterior.from_labels(draws).partition().n_clusters == 3
     draws[:3, 6] = 1
     assert Posterior.from_labels(draws).partition().n_clusters == 2
+
+
+def test_a_limit_of_clusters_holds_where_all_draws_are_the_same():
+    draws = np.tile([0, 0, 0, 1, 1, 2], (5, 1))
+    assert find_partition(draws, Loss("vi")).n_clusters == 3
+    found = find_partition(draws, Loss("vi"), max_clusters=2)
+    assert found.labels.tolist() == [0, 0, 0, 1, 1, 1]

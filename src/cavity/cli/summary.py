@@ -98,7 +98,9 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
 
     view = p.view(labels)
     size, certain = view.sizes, view.cluster_certainty
-    head = ["cluster", plural(noun, 2), "share", "certainty"]
+    presence = (view.relabelling.slots >= 0).mean(axis=0)
+    shaky = bool((presence[:MAX_CLUSTERS] < THRESHOLD).any())
+    head = ["cluster", plural(noun, 2), "share", "certainty", *(["there in"] if shaky else [])]
     rows = [head + (["what sets it apart"] if features else [])]
     texts = view.with_noise(features) if features else []
     for k in range(min(len(size), MAX_CLUSTERS)):
@@ -107,17 +109,25 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
             f"{size[k]:,}",
             f"{size[k] / len(labels):.0%}",
             f"{certain[k]:.2f}",
+            *([f"{presence[k]:.0%}"] if shaky else []),
         ]
         rows.append(row + texts[k : k + 1])
     n = view.n_proper
     lines = [f"{n} {plural('cluster', n)} {_number_words(view)}", ""]
-    lines += format_table(rows, {0, 1, 2, 3})
+    lines += format_table(rows, {0, 1, 2, 3, *([4] if shaky else [])})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
     if limit := limit_words(view):
         lines += ["", wrap(in_options(limit))]
     lines += _who(view, p, noun)
     lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
+    if shaky:
+        lines.append(
+            wrap(
+                "there in: the share of draws that have such a cluster; where few have, it may as "
+                "well be a part of another (--clusters asks for fewer)"
+            )
+        )
     if features:
         lines.append(wrap(f"what sets it apart: {apart_words(p)}"))
     return "\n".join(lines)

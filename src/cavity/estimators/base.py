@@ -26,7 +26,6 @@ from cavity.sampling.length import AUTO, unsettled
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
-    from cavity.posterior.losses import Loss
 
 # Name under which a saved run keeps its point estimate.
 ESTIMATE = "estimate"
@@ -226,7 +225,9 @@ class Estimator(Fitted, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        self._adopt(partition)
+        partition = self._told(partition)
+        posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
+        self._settle(partition)
         found = self.diagnostics()
         if not found.converged:
             warnings.warn(
@@ -235,48 +236,6 @@ class Estimator(Fitted, BaseEstimator):
                 NotConvergedWarning,
                 stacklevel=3,
             )
-
-    def _adopt(self, partition: Partition) -> None:
-        """Make a partition the estimate, in files too."""
-        partition = self._told(partition)
-        self.posterior_.summaries[ESTIMATE] = partition.labels.astype(np.int64)
-        self._settle(partition)
-
-    def estimate(self, max_clusters: int | None = None, *, loss: str | Loss | None = None) -> Self:
-        """Take another single answer from the same draws: coarser, or by another loss.
-
-        `labels_`, the clusters' parameters, predictions, report and file are then of it. No draw is
-        changed, and `estimate()` goes back to the answer of the fit.
-
-        Parameters
-        ----------
-        max_clusters : int, optional
-            The best answer with at most so many clusters; noise is not counted. More than the
-            draws have at the median change nothing.
-        loss : {"omari", "vi", "binder"} or Loss, optional
-            By default that of the fit.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from cavity import GaussianMixture
-        >>> X = np.random.default_rng(0).normal([[0.0], [9.0], [30.0]], 1.0, (3, 20)).reshape(-1, 1)
-        >>> m = GaussianMixture(3, n_chains=2, n_warmup=50, n_draws=50, random_state=0).fit(X)
-        >>> m.n_clusters_, m.estimate(2).n_clusters_, m.estimate().n_clusters_
-        (3, 2, 3)
-        """
-        check_is_fitted(self, "posterior_")
-        posterior = self.posterior_
-        options = {}
-        if max_clusters is not None:
-            most = check_count("max_clusters", max_clusters, 1) + posterior.record.noise
-            options["max_clusters"] = min(most, posterior.usual_clusters)
-        self._adopt(posterior.partition(loss, **options))
-        return self
 
     def _told(self, partition: Partition) -> Partition:
         """The estimate with what the model knows of labels beyond who is with whom."""

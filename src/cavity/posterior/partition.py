@@ -148,7 +148,7 @@ def find_partition(
     if n_restarts is not None and n_restarts < 0:
         raise ValueError(f"n_restarts must not be negative; got {n_restarts}")
     draws = distinct(flat, _SEARCH_CELLS)
-    if len(draws.labels) == 1:
+    if len(draws.labels) == 1 and (max_clusters or len(flat[0])) >= int(draws.n_clusters[0]):
         labels = largest_first(draws.labels[0])
     else:
         labels = largest_first(_search_all(Problem(draws, loss, max_clusters), n_restarts, rng))

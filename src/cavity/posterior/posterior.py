@@ -195,7 +195,7 @@ class Posterior(KeptDraws, Plots):
         Partition
         """
         chosen = self.loss if loss is None else as_loss(loss)
-        options.setdefault("max_clusters", self.usual_clusters)
+        options.setdefault("max_clusters", self._usual_clusters)
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
@@ -204,10 +204,10 @@ class Posterior(KeptDraws, Plots):
     @property
     def has_partition(self) -> bool:
         """Whether the default estimate was searched for already, so that `partition` is quick."""
-        return (self.loss, ("max_clusters", self.usual_clusters)) in self._partitions
+        return (self.loss, ("max_clusters", self._usual_clusters)) in self._partitions
 
     @property
-    def usual_clusters(self) -> int:
+    def _usual_clusters(self) -> int:
         """Clusters that at least half of the draws have no more of."""
         return int(np.quantile(self.n_occupied, 0.5, method="higher"))
 
