@@ -126,7 +126,7 @@ def test_garbage_is_not_collected_meanwhile():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("function", [operator.add, operator.truediv, operator.lt, math.log, pow])
+@pytest.mark.parametrize("function", [operator.add, operator.truediv, operator.lt, math.log])
 def test_operators_are_remembered_as_numba_has_them(function):
     context = numba.core.registry.cpu_target.typing_context
     context.refresh()
@@ -140,6 +140,21 @@ def test_operators_are_remembered_as_numba_has_them(function):
         assert remembered.call_type(asked, context, args, {}) == right
     with pytest.raises(numba.TypingError):
         remembered.call_type(asked, context, (types.none,) * n_args, {})
+
+
+def test_items_of_arrays_are_remembered_as_numba_has_them():
+    context = numba.core.registry.cpu_target.typing_context
+    context.refresh()
+    asked = context.resolve_value_type(operator.getitem)
+    remembered = pipeline._Remembered()
+    arrays = [types.Array(types.float64, 2, "C"), types.Array(types.int64, 1, "A")]
+    pair = types.UniTuple(types.int64, 2)
+    for args in itertools.product([*arrays, pair], [types.int64, types.literal(0)]):
+        right = pipeline._ask(asked, context, args, {})
+        for _ in range(2):
+            assert remembered.call_type(asked, context, args, {}) == right
+    whole = (arrays[0], pair)
+    assert remembered.call_type(asked, context, whole, {}).return_type == types.float64
 
 
 def test_variables_of_instructions_are_those_that_numba_finds():

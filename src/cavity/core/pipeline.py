@@ -166,10 +166,10 @@ class InlinedPartCompiler(PartCompiler):
 
 
 class _Remembered:
-    """What operators and functions of numbers give, asked of Numba once for the same types.
+    """What operators of numbers and arrays give, asked of Numba once for the same types.
 
     For every operator of every line Numba tries all forms that it has of it, those of texts, sets
-    and dates among them, and keeps a note of each that does not fit: a tenth of its time. Only
+    and dates among them, and keeps a note of each that does not fit: a sixth of its time. Only
     what it lowers itself is remembered: forms in Python depend on the caller's flags as well.
     """
 
@@ -183,12 +183,12 @@ class _Remembered:
         if found is None:
             found = _ask(function, context, args, kws)
             lowered_by_numba = function.get_impl_key(found) is function.typing_key
-            if lowered_by_numba and not kws and all(isinstance(kind, _NUMBERS) for kind in args):
+            if lowered_by_numba and not kws and all(isinstance(kind, _PLAIN) for kind in args):
                 known[args] = found
         return found
 
 
-_NUMBERS = (types.Number, types.Boolean, types.Literal)
+_PLAIN = (types.Number, types.Boolean, types.Literal, types.Array, types.BaseTuple)
 _ask = BaseFunction.get_call_type
 _remembered = _Remembered()
 
@@ -206,10 +206,23 @@ def _variables(self: ir.Inst, value: Any) -> list[Any]:
     kind = type(value)
     if kind is ir.Var:
         return [value]
-    return [] if kind in _NO_VARIABLES else _find_variables(self, value)
+    if kind in _NO_VARIABLES:
+        return []
+    if kind is not dict and kind is not list and kind is not tuple:
+        return _find_variables(self, value)
+    found: list[Any] = []
+    for item in value.values() if kind is dict else value:
+        if type(item) is ir.Var:
+            found.append(item)
+        elif type(item) not in _NO_VARIABLES:
+            found += _variables(self, item)
+    return found
 
 
-_NO_VARIABLES = {str, int, float, bool, type(None), ir.Loc, python_types.BuiltinFunctionType}
+_NO_VARIABLES = {
+    *(str, int, float, bool, type(None), python_types.BuiltinFunctionType),
+    *(ir.Loc, ir.UndefinedType, ir.Global, ir.Const, ir.Arg),
+}
 _find_variables = ir.Inst._rec_list_vars
 
 
