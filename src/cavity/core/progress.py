@@ -232,10 +232,11 @@ def reporting(
     done = [0.0] * len(totals) if done is None else list(done)
     reporter: Silent
     with _open_lock:
+        inside = next((r for r in reversed(_open) if isinstance(r, Bar)), None)
         if progress is False:
             reporter = Silent()
-        elif _draws_bars():
-            inside = next((r for r in reversed(_open) if isinstance(r, Bar)), None)
+        # While bars are drawn, standard error is rich's, which before 15 said it was no terminal.
+        elif inside is not None or _draws_bars():
             full = [f"{label}: {name}" if label and name else label or name for name in names]
             reporter = Bar(full, totals, unit, done, inside)
         elif progress:

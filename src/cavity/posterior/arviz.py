@@ -127,7 +127,10 @@ def _container(groups: dict[str, xr.Dataset]) -> Any:
         dataset.attrs = {"inference_library": "cavity"}
     # 0.x has a container of its own; from 1.0 on it is xarray's tree of datasets.
     if int(az.__version__.split(".")[0]) == 0:
-        return az.InferenceData(**groups)
+        with warnings.catch_warnings():
+            # Releases before 0.22 warn of every group that is not of their scheme.
+            warnings.filterwarnings("ignore", "(?s).*not defined in the InferenceData scheme")
+            return az.InferenceData(**groups)
     import xarray as xr
 
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
