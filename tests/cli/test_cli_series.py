@@ -103,6 +103,13 @@ def test_a_wide_table(cavity, wide, tmp_path):
     assert cavity("predict", "cavity-run", "new.csv", "--out", "again.csv").code == 0
     again = pd.read_csv(tmp_path / "again.csv", dtype={"shop": str})
     pd.testing.assert_frame_equal(again, placed[again.columns])
+    # Series that are all new are put into the clusters; some new ones among others are refused.
+    wide.rename(index=lambda name: f"9{name}").iloc[:3].to_csv(tmp_path / "new.csv")
+    ran = cavity("predict", "cavity-run", "new.csv", "--out", "clusters.csv")
+    assert ran.out == "Wrote the clusters of 3 series to clusters.csv.\n"
+    found = pd.read_csv(tmp_path / "clusters.csv", dtype={"shop": str})
+    assert sorted(found["shop"]) == ["9028", "9035", "9042"]
+    assert found["probability"].between(0.0, 1.0).all()
     new.rename(index={"042": "900"}).to_csv(tmp_path / "new.csv")
     assert "'900' was not in the data" in cavity("predict", "cavity-run", "new.csv").sentence
 
