@@ -203,7 +203,7 @@ class SeriesUpdate(Update):
             # these are then drawn given the factors, and factors given these.
             c = c._replace(free=False)
             before = density(matrices)
-        gain = log_without_means(c, equations, *prior) if c.free else -math.inf
+        gain = self._run(log_without_means, c, equations, *prior) if c.free else -math.inf
         if math.isfinite(gain):  # it fails by rounding alone
             latest = before, equations
 
@@ -211,7 +211,7 @@ class SeriesUpdate(Update):
                 nonlocal latest
                 found = mean_equations(p, n_times, len(tried))
                 latest = density(tried, found), found
-                return latest[0] + log_without_means(c, found, *prior)
+                return latest[0] + float(self._run(log_without_means, c, found, *prior))
 
             ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
             for _ in range(self.beginning.tries() if ways else 0):
@@ -219,7 +219,7 @@ class SeriesUpdate(Update):
                 accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
                     before, equations = latest
-                    gain = log_without_means(c, equations, *prior)
+                    gain = self._run(log_without_means, c, equations, *prior)
                     matrices, tried = tried, matrices
             old = c.centre.copy()
             before += draw_means(c, equations, *prior, rng)
@@ -307,7 +307,7 @@ class SeriesUpdate(Update):
             held = c._replace(free=False)
             total = self._run(marginal_likelihood, model, z, counts, held, *given)
             total += log_normal(model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
-        total += all_constants(model)
+        total += self._run(all_constants, model)
         return float(total + self._log_prior(model.own) + self.gain[0])
 
     def _log_prior(self, own: SeriesParameters) -> float:
