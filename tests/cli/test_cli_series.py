@@ -8,6 +8,8 @@ import pytest
 from cli_runs import QUICK
 
 import cavity as library
+from cavity.cli.tables import Choice, read_table
+from cavity.cli.wide_series import select_wide
 
 FIT = ["fit", "wide.csv", "--model", "series", "--clusters", "2", *QUICK]
 N, T = 6, 30
@@ -101,6 +103,13 @@ def test_a_wide_table(cavity, wide, tmp_path):
     assert cavity("predict", "cavity-run", "new.csv", "--out", "again.csv").code == 0
     again = pd.read_csv(tmp_path / "again.csv", dtype={"shop": str})
     pd.testing.assert_frame_equal(again, placed[again.columns])
+    # Series that are all new are put into the clusters; some new ones among others are refused.
+    wide.rename(index=lambda name: f"9{name}").iloc[:3].to_csv(tmp_path / "new.csv")
+    ran = cavity("predict", "cavity-run", "new.csv", "--out", "clusters.csv")
+    assert ran.out == "Wrote the clusters of 3 series to clusters.csv.\n"
+    found = pd.read_csv(tmp_path / "clusters.csv", dtype={"shop": str})
+    assert sorted(found["shop"]) == ["9028", "9035", "9042"]
+    assert found["probability"].between(0.0, 1.0).all()
     new.rename(index={"042": "900"}).to_csv(tmp_path / "new.csv")
     assert "'900' was not in the data" in cavity("predict", "cavity-run", "new.csv").sentence
 
@@ -127,14 +136,17 @@ def test_what_is_no_wide_table(cavity, wide, tmp_path):
     assert "--season 20 needs two seasons of data" in said(years, *words)
 
 
-def test_names_of_rows_that_have_none(cavity, wide, tmp_path):
-    """Years for a header and nothing else: series are counted from one."""
-    years = wide.set_axis(range(1990, 1990 + T), axis=1)
-    years.to_csv(tmp_path / "wide.csv", index=False)
-    assert cavity(*FIT, "--forecast", "1").code == 0
-    folder = tmp_path / "cavity-run"
-    assert pd.read_csv(folder / "labels.csv")["series"].tolist() == list(range(1, N + 1))
-    assert set(pd.read_csv(folder / "forecast.csv")["time"]) == {1990 + T}
+@pytest.mark.parametrize("named", [True, False])
+def test_names_where_the_header_has_none(wide, tmp_path, capsys, named):
+    """The first column without a name has those of the series; else they are counted from one."""
+    path = tmp_path / "wide.csv"
+    wide.set_axis(range(1990, 1990 + T), axis=1).to_csv(path, index=named, index_label="")
+    found = select_wide(read_table(path, Choice()), Choice())
+    assert found.id_name == "series"
+    assert found.table.index.tolist() == (wide.index.tolist() if named else list("123456"))
+    assert found.table.columns.tolist() == list(range(1990, 1990 + T))
+    np.testing.assert_array_equal(found.table.to_numpy(), wide.to_numpy())
+    assert ("first column is taken as the names" in capsys.readouterr().err) == named
 
 
 @pytest.mark.parametrize("option", ["--season", "--scales", "--forecast", "--common-factor"])

@@ -61,8 +61,12 @@ def predict(
     _note_far(result)
     if to is not None:
         files.write_table(to, result)
-        what = "clusters" if MODELS[run.model].noun == "row" else "predictions"
-        say(f"Wrote the {what} of {len(result):,} {plural('row', len(result))} to {to}.")
+        noun = MODELS[run.model].noun
+        if noun == "series" and "probability" not in result.columns:
+            what = f"predictions of {len(result):,} {plural('row', len(result))}"
+        else:
+            what = f"clusters of {len(result):,} {plural(noun, len(result))}"
+        say(f"Wrote the {what} to {to}.")
         return 0
     text = files.as_csv(result)
     if sys.stdout.isatty():

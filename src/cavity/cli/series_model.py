@@ -128,7 +128,10 @@ class SeriesModel(Model):
         files.save_picture(path, estimator.plot_clusters(standardised=False))
 
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
-        """What is expected at new rows; with values, how far out these lie."""
+        """What is expected at new rows, and how far out their values lie; clusters of new series.
+
+        Series of which the run knows none are put into its clusters by their values.
+        """
         import pandas as pd
         from scipy import stats
 
@@ -139,9 +142,12 @@ class SeriesModel(Model):
             series, time, value = str(choice.series), str(choice.time), str(choice.value)
             rows = select_rows(table, choice, with_value=value in table.names).table
             written = column_names(table.column(time), time, str(table.path))
-        with speaking_of_options():
-            expected = estimator.predict(rows)
         cluster = estimator.series_["cluster"]
+        with speaking_of_options():
+            if value in rows.columns and not rows[series].isin(cluster.index).any():
+                placed = estimator.assign(rows, series=series, time=time, value=value)
+                return placed.rename_axis(index=choice.series or SERIES).reset_index()
+            expected = estimator.predict(rows)
         result = pd.DataFrame(
             {
                 choice.series or SERIES: rows[series],

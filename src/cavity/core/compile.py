@@ -278,7 +278,7 @@ class Kernels:
         """Call the compiled form of a kernel."""
         bound = self._bound.get(kernel)
         if bound is None:
-            dispatcher = compiled(kernel, args)
+            dispatcher = kernel if isinstance(kernel, _Kernel) else compiled(kernel, args)
             types_of_all = tuple(map(kernel_type, args))
             dispatcher.compile(types_of_all)
             bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point

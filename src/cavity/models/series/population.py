@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import jit
+from cavity.core.compile import Kernels, jit
 from cavity.core.slices import log_target, slice_step
 from cavity.models.series.densities import log_inverse_gamma, log_mass, log_normal
 from cavity.models.series.draws import (
@@ -149,6 +149,7 @@ class PopulationUpdate(Update):
         learned = priors.loading.learned and moving.loading
         self.loading: Hyperprior | None = priors.loading if learned else None
         self.started = False
+        self._run = Kernels().run
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw them given the series' parameters; not before these have moved once."""
@@ -158,9 +159,10 @@ class PopulationUpdate(Update):
             return
         own = chain.model.own
         if self.a is not None:
-            draw_autoregression_population(own.a, own.population, self.a, rng)
+            self._run(draw_autoregression_population, own.a, own.population, self.a, rng)
         if self.loading is not None:
-            draw_normal_population(own.loading, own.population[LOADING_MEAN:], self.loading, rng)
+            own_part = own.population[LOADING_MEAN:]
+            self._run(draw_normal_population, own.loading, own_part, self.loading, rng)
 
     def log_density(self, chain: Chain) -> float:
         """Log prior density of what is learned."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
+from cavity.core.compile import Kernels
 from cavity.models.series.coefficients import (
     Coefficients,
     MeanEquations,
@@ -93,6 +94,7 @@ class SeriesUpdate(Update):
     ) -> None:
         n, n_times = model.cells.y.shape
         self.learn_df = learn_df
+        self._run = Kernels().run  # whose arguments keep their types as long as the chain lasts
         self.n_cells = int((model.cells.repeats > 0).sum())
         self.priors = priors
         self.moving = moving
@@ -137,18 +139,19 @@ class SeriesUpdate(Update):
             self._draw_given_states(model, parameters, rng)
         if moving.var_x and not self.joint:
             x = np.empty(model.cells.y.shape[1] + 1)
-            rescale_own_noise(model, z, parameters, self.priors, x, rng)
+            self._run(rescale_own_noise, model, z, parameters, self.priors, x, rng)
         self._refresh(model, parameters, z, moving, rng)
         per_slot = np.empty(counts.size)
         if moving.a:
-            shift_autoregressions(
-                own.a, own.var_x[0], z, self.sums, own.population, self.priors.a, per_slot, rng
-            )
+            self._run(
+                shift_autoregressions, own.a, own.var_x[0], z, self.sums, own.population,
+                self.priors.a, per_slot, rng,
+            )  # fmt: skip
         self._draw_given_states(model, parameters, rng)
         if moving.loading:
-            rescale_factors(
-                own.loading, z, parameters, self.sums, own.population, self.priors.loading,
-                per_slot, rng,
+            self._run(
+                rescale_factors, own.loading, z, parameters, self.sums, own.population,
+                self.priors.loading, per_slot, rng,
             )  # fmt: skip
 
     def _draw_jointly(
@@ -173,7 +176,8 @@ class SeriesUpdate(Update):
         prior = self.priors.beta_mean, self.priors.beta_precision
 
         def density(room: np.ndarray, equations: MeanEquations = nothing) -> float:
-            return marginal_likelihood(model, z, counts, c, equations, room, self.eight)
+            given = model, z, counts, c, equations, room, self.eight
+            return float(self._run(marginal_likelihood, *given))
 
         def there() -> float:
             return density(tried)
@@ -181,15 +185,16 @@ class SeriesUpdate(Update):
         def draw_factors() -> None:
             nonlocal c
             given = (parameters, c, nothing, matrices, self.eight, eta, rng)
-            if not math.isfinite(draw_factors_jointly(model, z, counts, *given)):
+            if not math.isfinite(self._run(draw_factors_jointly, model, z, counts, *given)):
                 c = given[1]._replace(free=False)
-                draw_factors_jointly(model, z, counts, parameters, c, *given[2:])
-            draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
+                self._run(draw_factors_jointly, model, z, counts, parameters, c, *given[2:])
+            self._run(draw_all_coefficients, model, z, parameters, c, moving.loading, rng)
 
         if model.own.common.size:
             # Labels were drawn with the clusters' factors integrated out: these come first.
             draw_factors()
-            draw_common_jointly(model, z, parameters, matrices[0], self.eight.columns[0], rng)
+            room = matrices[0], self.eight.columns[0]
+            self._run(draw_common_jointly, model, z, parameters, *room, rng)
         fresh = len(matrices) == counts.size  # whether all that they say can be kept
         equations = mean_equations(p if c.free else 0, n_times, len(matrices))
         before = density(matrices, equations)
@@ -198,7 +203,7 @@ class SeriesUpdate(Update):
             # these are then drawn given the factors, and factors given these.
             c = c._replace(free=False)
             before = density(matrices)
-        gain = log_without_means(c, equations, *prior) if c.free else -math.inf
+        gain = self._run(log_without_means, c, equations, *prior) if c.free else -math.inf
         if math.isfinite(gain):  # it fails by rounding alone
             latest = before, equations
 
@@ -206,7 +211,7 @@ class SeriesUpdate(Update):
                 nonlocal latest
                 found = mean_equations(p, n_times, len(tried))
                 latest = density(tried, found), found
-                return latest[0] + log_without_means(c, found, *prior)
+                return latest[0] + float(self._run(log_without_means, c, found, *prior))
 
             ways = self.beginning.directions(moving, levels=p > model.cells.covariates.shape[2])
             for _ in range(self.beginning.tries() if ways else 0):
@@ -214,7 +219,7 @@ class SeriesUpdate(Update):
                 accepted, _ = self.beginning.attempt(*own, before + gain, without_means, rng)
                 if accepted:
                     before, equations = latest
-                    gain = log_without_means(c, equations, *prior)
+                    gain = self._run(log_without_means, c, equations, *prior)
                     matrices, tried = tried, matrices
             old = c.centre.copy()
             before += draw_means(c, equations, *prior, rng)
@@ -227,8 +232,8 @@ class SeriesUpdate(Update):
                 if accepted:
                     matrices, tried = tried, matrices
         if fresh and math.isfinite(before):
-            draw_factorised(counts, parameters, matrices, eta, rng)
-            draw_all_coefficients(model, z, parameters, c, moving.loading, rng)
+            self._run(draw_factorised, counts, parameters, matrices, eta, rng)
+            self._run(draw_all_coefficients, model, z, parameters, c, moving.loading, rng)
         else:
             draw_factors()
 
@@ -240,8 +245,8 @@ class SeriesUpdate(Update):
     ) -> None:
         """Draw all factors given the states: the common one without those of the clusters first."""
         if model.own.common.size:
-            draw_common_given_states(model, self.sums, rng)
-        draw_factors_given_states(model.own.var_x[0], parameters, self.sums, rng)
+            self._run(draw_common_given_states, model, self.sums, rng)
+        self._run(draw_factors_given_states, model.own.var_x[0], parameters, self.sums, rng)
 
     def _refresh(
         self,
@@ -251,8 +256,9 @@ class SeriesUpdate(Update):
         moving: Moving,
         rng: np.random.Generator,
     ) -> None:
-        refresh_series(
-            model, z, parameters, self._coefficients(model, moving), self.priors, moving,
+        c = self._coefficients(model, moving)
+        self._run(
+            refresh_series, model, z, parameters, c, self.priors, moving,
             np.empty(model.cells.y.shape[1] + 1), self.last, self.states, self.sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
@@ -296,11 +302,12 @@ class SeriesUpdate(Update):
         matrices = self.matrices[0]
         given = mean_equations(0, n_times), matrices, self.eight
         c = self._coefficients(model, self.moving)
-        total = marginal_likelihood(model, z, counts, c, *given)
+        total = self._run(marginal_likelihood, model, z, counts, c, *given)
         if c.free and not math.isfinite(total):
-            total = marginal_likelihood(model, z, counts, c._replace(free=False), *given)
+            held = c._replace(free=False)
+            total = self._run(marginal_likelihood, model, z, counts, held, *given)
             total += log_normal(model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
-        total += all_constants(model)
+        total += self._run(all_constants, model)
         return float(total + self._log_prior(model.own) + self.gain[0])
 
     def _log_prior(self, own: SeriesParameters) -> float:
@@ -338,8 +345,8 @@ class SeriesUpdate(Update):
 
     def keep(self, chain: Chain) -> None:
         """Add the current draw to the running moments of the trends."""
-        summarise_trends(
-            chain.model, chain.z, chain.parameters, self.n_kept, self.trend_mean,
+        self._run(
+            summarise_trends, chain.model, chain.z, chain.parameters, self.n_kept, self.trend_mean,
             self.trend_square, self.trend_cross, self.beta_mean,
         )  # fmt: skip
         self.n_kept += 1
@@ -387,12 +394,5 @@ class SeriesUpdate(Update):
 
 _BLOCKS = ("dynamics", "own_noise", "beginning")
 _CHANGING = (
-    "hyper",
-    "gain",
-    "last",
-    "states",
-    "trend_mean",
-    "trend_square",
-    "trend_cross",
-    "beta_mean",
-)
+    "hyper", "gain", "last", "states", "trend_mean", "trend_square", "trend_cross", "beta_mean",
+)  # fmt: skip
