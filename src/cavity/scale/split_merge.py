@@ -34,6 +34,8 @@ TRUST = 0.25
 # Of twins they only count with what is beyond so many standard errors.
 CHANCE = 2.0
 KINDS = ("launched", "twins")
+# What is tried together: twins seldom cost a pass.
+ROUND = ("launched", "twins", "twins", "twins")
 
 
 class Mixture(NamedTuple):
