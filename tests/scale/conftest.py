@@ -19,8 +19,15 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def client(cluster):
+def connected(cluster):
     import distributed
 
     with distributed.Client(cluster) as client:
         yield client
+
+
+@pytest.fixture
+def client(connected):
+    """With both workers there: the test before may have killed some."""
+    connected.wait_for_workers(2, timeout=120)
+    return connected

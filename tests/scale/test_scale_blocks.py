@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -248,3 +249,76 @@ def test_proposals_at_the_ends_of_shares_are_numbers():
             for kind in KINDS:
                 moves.propose(now, table, dirichlet(3, 0.1), natural, kind, rng)
     assert moves.tried["twins"] == 120
+
+
+def test_what_scouts_say_is_the_same_with_the_other_sign_on_the_way_back():
+    """And of twins nothing, unless it is beyond chance: delayed acceptance needs the first."""
+    from cavity.scale.scouts import Scouts
+    from cavity.scale.split_merge import CHANCE, KINDS, TRUST, SplitMerge
+
+    rng = np.random.default_rng(0)
+    moves = SplitMerge(Scouts(rng.standard_normal((100, 2)), 10_000), 10_000)
+    for shift in (0.0, 0.3, 3.0):
+        gain = shift + rng.standard_normal(100)
+        for kind in KINDS:
+            assert moves._scouted(-gain, kind) == -moves._scouted(gain, kind)
+        assert moves._scouted(gain, "launched") == pytest.approx(TRUST * 100 * gain.sum())
+        beyond = max(abs(gain.sum()) - CHANCE * 10.0 * gain.std(), 0.0)
+        assert moves._scouted(gain, "twins") == pytest.approx(TRUST * 100 * beyond)
+    assert moves._scouted(0.1 * rng.standard_normal(100), "twins") == 0.0
+    everybody = SplitMerge(Scouts(rng.standard_normal((100, 2)), 100), 100)
+    assert everybody._scouted(gain, "twins") == pytest.approx(gain.sum())
+
+
+def test_draws_of_one_place_for_two_have_their_density():
+    """Means of ratios of densities are one: against equal parts of the same distributions."""
+    from cavity.scale.clusters import Conjugate, Shape
+    from cavity.scale.places import Wholes, log_mean
+
+    rng = np.random.default_rng(1)
+    natural = np.array([0.5, 9.0, 0.2, 6.0])
+    members = [np.array([n, n, 0.1 * n, 1.1 * n]) for n in (5.0, 8.0, 12.0)]
+    one, two, own = (Conjugate(natural, Shape(1), m) for m in members)
+    wholes = Wholes([one, two], own)
+    ratio = []
+    for _ in range(4000):
+        place = wholes.draw(rng)
+        other = log_mean([part.log_density(place) for part in (one, two, own)])
+        ratio.append(math.exp(other - wholes.log_density(place)))
+    # At level 1e-4.
+    assert abs(np.mean(ratio) - 1.0) < 3.9 * np.std(ratio) / math.sqrt(len(ratio))
+    assert Wholes([one, two]).log_density(place) == pytest.approx(
+        log_mean([one.log_density(place), two.log_density(place)])
+    )
+
+
+def test_a_cluster_that_is_there_twice_becomes_one():
+    """Though each scout stands for a hundred rows, and says more by chance than twins differ."""
+    from scale_cases import statistics
+
+    from cavity.priors.cluster import NIWPrior
+    from cavity.priors.partition import dirichlet_process
+    from cavity.scale.clusters import Makeup
+    from cavity.scale.engines import ThreadEngine
+    from cavity.scale.sampler import ShardedSampler
+    from cavity.scale.scouts import Scouts
+    from cavity.scale.sources import ArraySource
+    from cavity.scale.tails import Tails
+
+    rng = np.random.default_rng(2)
+    n, seen = 40_000, np.arange(0, 40_000, 100)
+    y = rng.standard_normal((n, 2))
+    engine = ThreadEngine(ArraySource(y, ("a", "b")))
+    engine.load(np.zeros(2), np.ones(2), np.zeros(2), seen)
+    sampler = ShardedSampler(
+        engine, Scouts(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
+        Makeup(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
+        Tails(np.inf), (), rng,
+    )  # fmt: skip
+    assert np.sort(sampler.counts)[-2] > 0.2 * n
+    for _ in range(200):
+        sampler.sweep(rng)
+        if np.sort(sampler.counts)[-2] < 0.01 * n:
+            break
+    assert sampler.events()["twins_accepted"] + sampler.events()["launched_accepted"] > 0
+    assert np.sort(sampler.counts)[-2] < 0.01 * n

@@ -38,7 +38,7 @@ from cavity.scale.crowds import Crowd
 from cavity.scale.ep_shard import Answer, Told
 from cavity.scale.scouts import Scouts
 from cavity.scale.sites import divergences, set_slots
-from cavity.scale.split_merge import KINDS
+from cavity.scale.split_merge import ROUND
 from cavity.scale.tails import Tails, choose_rung, draw_ladder
 from cavity.updates import Update
 
@@ -309,7 +309,7 @@ class StaleEPSampler(Coordinator):
         self._table = None
         self._log_mixture = self.engine.run(self._order(self._mixture(), MEASURE)).log_mixture
         accepted = None
-        for at, kind in enumerate(KINDS):
+        for at, kind in enumerate(ROUND):
             accepted = self._try(kind, PROPOSAL + at, None, rng) or accepted
         if accepted is None:
             return

@@ -30,7 +30,7 @@ from cavity.scale.coordinator import Coordinator, Model
 from cavity.scale.engines import Engine
 from cavity.scale.passes import Total
 from cavity.scale.scouts import Scouts, log_sum
-from cavity.scale.split_merge import KINDS
+from cavity.scale.split_merge import ROUND
 from cavity.scale.tails import TAILS_EVERY, Tails, choose_rung, draw_ladder, no_ladder
 from cavity.updates import Update
 
@@ -143,7 +143,7 @@ class ShardedSampler(Coordinator):
         self._table = None
         if self._moves is not None:
             rounds = WARM_ROUNDS if self.n_sweeps <= self.n_adapted else 1
-            for at, kind in enumerate(KINDS * rounds):
+            for at, kind in enumerate(ROUND * rounds):
                 accepted = self._try(kind, PROPOSAL + at, self.ladder, rng)
                 if accepted is not None:
                     self._take(accepted[1])

@@ -25,12 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.scale.atoms import ABSENT, empty_shape, is_counted, log_weight_density
-from cavity.scale.clusters import Conjugate, Location, Shape, moments
+from cavity.scale.clusters import Conjugate, Location, moments
+from cavity.scale.places import Launched, Twins, Wholes, log_beta
 from cavity.scale.scouts import Scouts, log_sum
 
 # The scouts count as this share of all rows when they say whether a pass is worth it.
 TRUST = 0.25
+# Of twins they only count with what is beyond so many standard errors.
+CHANCE = 2.0
 KINDS = ("launched", "twins")
+# What is tried together: twins seldom cost a pass.
+ROUND = ("launched", "twins", "twins", "twins")
 
 
 class Mixture(NamedTuple):
@@ -94,15 +99,28 @@ class SplitMerge:
         if found is None:
             return None
         then, changed, slots, log_ratio = found
-        trust = 1.0 if self.scouts.worth == 1.0 else TRUST * self.scouts.worth
-        gain = log_sum(changed) - log_sum(table)
-        scouted = trust * float(gain.sum())
+        scouted = self._scouted(log_sum(changed) - log_sum(table), kind)
         log_ratio += log_weight_density(prior, then.weight, slots)
         log_ratio -= log_weight_density(prior, now.weight, slots)
         # A NaN is no number that this is below.
         if not math.log1p(-rng.random()) < scouted + log_ratio:
             return None
         return Proposal(then, scouted)
+
+    def _scouted(self, gain: np.ndarray, kind: str) -> float:
+        """What the scouts' gains in log density count for; the same with the other sign, back.
+
+        Two clusters in the place of one fit all rows but a few nats better or worse. Among the
+        scouts the difference has a standard error of about one, which would count for the many
+        rows that each of them stands for and drown it.
+        """
+        found = float(gain.sum())
+        if self.scouts.worth == 1.0:
+            return found
+        if kind == "twins":
+            error = float(gain.std()) * math.sqrt(gain.size)
+            found = math.copysign(max(abs(found) - CHANCE * error, 0.0), found)
+        return TRUST * self.scouts.worth * found
 
     # ------------------------------------------------------------------ which slots
 
@@ -164,7 +182,7 @@ class SplitMerge:
         wholes = self._wholes(then, changed, natural, a, e, kind)
         if wholes is None:
             return None
-        log_back = _log_mean([whole.log_density(now.locations[a]) for whole in wholes])
+        log_back = wholes.log_density(now.locations[a])
         log_back += self._log_empty(now, prior, a, e)
         log_back += math.log(self._odds(then.weight)[a] * self._near_odds(then, a)[e])
         # The prior's density of the slot that was empty is in the target and in the proposal.
@@ -184,8 +202,8 @@ class SplitMerge:
         wholes = self._wholes(now, table, natural, a, e, kind)
         if wholes is None:
             return None
-        place = wholes[int(rng.integers(len(wholes)))].draw(rng)
-        log_forward = _log_mean([whole.log_density(place) for whole in wholes])
+        place = wholes.draw(rng)
+        log_forward = wholes.log_density(place)
         log_forward += math.log(self._odds(weight)[a] * self._near_odds(now, a)[e])
         total = weight[a] + weight[e]
         rest = 0.0
@@ -216,7 +234,7 @@ class SplitMerge:
         if is_counted(prior):
             return math.log(total)
         shares = mixture.weight[e] / total, mixture.weight[a] / total
-        return _log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
+        return log_beta(shares, empty_shape(prior), 1.0 + self.n_rows * total)
 
     def _changed(self, table: np.ndarray, then: Mixture, a: int, e: int) -> np.ndarray:
         out = table.copy()
@@ -229,28 +247,29 @@ class SplitMerge:
 
     def _wholes(
         self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
-    ) -> list[Conjugate] | None:
-        """Where one cluster in place of two may lie: a mixture of equal parts."""
+    ) -> Wholes | None:
+        """Where one cluster in place of two may lie."""
         share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
         fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
         if fitted is None:
             return None
         found = [width * fitted for width in self.widths]
+        parts = [Conjugate(natural, self.shape, statistics) for statistics in found]
+        own = []
         if kind == "twins":
-            own = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
-            found.append(own[0] + own[1])
-        wholes = [Conjugate(natural, self.shape, statistics) for statistics in found]
-        return wholes if all(whole.proper for whole in wholes) else None
+            both = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
+            own = [Conjugate(natural, self.shape, both[0] + both[1])]
+        return Wholes(parts, *own) if all(part.proper for part in parts + own) else None
 
     def _halves(
         self, whole: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str,
         rng: np.random.Generator,
-    ) -> _Launched | _Twins | None:  # fmt: skip
+    ) -> Launched | Twins | None:  # fmt: skip
         """Where two clusters in place of one may lie, given that one."""
         place = whole.locations[a]
         if kind == "twins":
             n = self.n_rows * (whole.weight[a] + whole.weight[e])
-            return _Twins(natural, moments(place, n), n, self.widths, self.shape)
+            return Twins(natural, moments(place, n), n, self.widths, self.shape)
         share = np.exp(table[a] - log_sum(table))
         total = share.sum()
         if not total > 0.0:
@@ -268,66 +287,10 @@ class SplitMerge:
             for width in self.widths
         ]
         proper = all(first.proper and second.proper for first, second, _, _ in parts)
-        return _Launched(parts) if proper else None
+        return Launched(parts) if proper else None
 
 
 _Found = tuple[Mixture, np.ndarray, np.ndarray, float]
-
-
-class _Launched:
-    """Two locations and the first one's share, around what EM has found, at several widths."""
-
-    def __init__(self, parts: list[tuple[Any, ...]]) -> None:
-        self.parts = parts
-
-    def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float]:
-        first, second, x, y = self.parts[int(rng.integers(len(self.parts)))]
-        share = min(max(float(rng.beta(x, y)), 1e-12), 1.0 - 1e-12)
-        return first.draw(rng), second.draw(rng), share
-
-    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
-        return _log_mean(
-            [
-                first.log_density(one) + second.log_density(other)
-                + _log_beta(shares, x, y)
-                for first, second, x, y in self.parts
-            ]
-        )  # fmt: skip
-
-
-class _Twins:
-    """Two locations that together have the moments of one; the share of the first is uniform."""
-
-    def __init__(
-        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, shape: Shape
-    ) -> None:
-        self.natural, self.whole, self.n, self.widths = natural, whole, n, widths
-        self.shape = shape
-
-    def _firsts(self, share: float) -> list[Conjugate]:
-        return [
-            Conjugate(self.natural, self.shape, width * share * self.whole) for width in self.widths
-        ]
-
-    def _seconds(self, first: Location, share: float) -> list[Conjugate] | None:
-        rest = self.whole - moments(first, share * self.n)
-        found = [Conjugate(self.natural, self.shape, width * rest) for width in self.widths]
-        return found if all(second.proper for second in found) else None
-
-    def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float] | None:
-        share = min(max(float(rng.random()), 1e-12), 1.0 - 1e-12)
-        first = self._firsts(share)[int(rng.integers(len(self.widths)))].draw(rng)
-        seconds = self._seconds(first, share)
-        if seconds is None:
-            return None
-        return first, seconds[int(rng.integers(len(seconds)))].draw(rng), share
-
-    def log_density(self, one: Location, other: Location, shares: tuple[float, float]) -> float:
-        seconds = self._seconds(one, shares[0])
-        if seconds is None:
-            return -math.inf
-        firsts = [first.log_density(one) for first in self._firsts(shares[0])]
-        return _log_mean(firsts) + _log_mean([second.log_density(other) for second in seconds])
 
 
 def _divergence(own: Location, other: Location) -> float:
@@ -336,19 +299,6 @@ def _divergence(own: Location, other: Location) -> float:
     value = share @ (own.log_share - other.log_share)
     value += rate @ (own.log_rate - other.log_rate) - (rate - np.exp(other.log_rate)).sum()
     return float(max(value, 0.0))
-
-
-def _log_mean(values: list[float]) -> float:
-    top = max(values)
-    if not math.isfinite(top):
-        return top
-    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
-
-
-def _log_beta(shares: tuple[float, float], x: float, y: float) -> float:
-    """Log density of a beta variate, given with what it leaves of one: either may be tiny."""
-    value = math.lgamma(x + y) - math.lgamma(x) - math.lgamma(y)
-    return value + (x - 1.0) * math.log(shares[0]) + (y - 1.0) * math.log(shares[1])
 
 
 def _with(
