@@ -498,6 +498,28 @@ def test_good_chains_pass_and_bad_chains_fail():
     assert "not finite" in broken.diagnostics().verdict
 
 
+def test_chains_apart_in_a_run_that_was_cut_short_may_still_meet():
+    labels = np.array([[[0, 0, 1, 1]] * 40, [[0, 1, 1, 1]] * 40])
+    labels[:, ::9, 0] = 2
+    cut = Posterior(labels, record=RunRecord("a mixture", stopped="max_seconds")).diagnostics()
+    whole = Posterior(labels, record=RunRecord("a mixture", stopped="max_sweeps")).diagnostics()
+    assert len(cut.modes) == len(whole.modes) == 2
+    assert "raise max_seconds" in cut.advice
+    assert "More sweeps will not mend it" in whole.advice
+
+
+def test_curves_of_either_sign_are_not_averaged():
+    labels = np.array([[[0, 0, 1], [0, 0, 1]]])
+    drawn = {"factor": np.ones((1, 2, 2, 3)), "weight": np.full((1, 2, 2), 0.5)}
+    drawn["factor"][0, 1] = -1.0
+    given = {"parameters": drawn, "cluster_parameters": ("factor", "weight")}
+    table = Posterior(labels, record=RunRecord("s", details={"curves": ["factor"]}), **given)
+    assert table.tabled_parameters == ("weight",)
+    assert not any(name.startswith("factor") for name in table.summary().columns)
+    plain = Posterior(labels, **given)
+    assert plain.tabled_parameters == ("factor", "weight")
+
+
 def test_false_alarms_are_rare():
     """Independent draws, 40 fixed seeds: at most 5 verdicts against them (1 was seen).
 

@@ -294,7 +294,10 @@ def fit(
     ] = None,
     max_seconds: Annotated[
         float | None,
-        typer.Option(help="Stop sampling after this time; the draws then depend on the machine."),
+        typer.Option(
+            help="Stop sampling after so many seconds, counted anew when a run goes on; compiling "
+            "and the report come on top. The draws then depend on the machine."
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -86,6 +87,19 @@ def _os_sentence(error: OSError) -> str:
     return _sentence(f"{error.filename}: {error.strerror}")
 
 
+def in_commands(text: str) -> str:
+    """A warning of the estimators without what only Python can do.
+
+    Examples
+    --------
+    >>> in_commands("Settle it by feature_types={'a': 'count'} (--types a=count on the command "
+    ...     "line). Filter cavity.ColumnsNote to silence this.")
+    'Settle it by --types a=count.'
+    """
+    text = re.sub(r" Filter cavity\.\w+ to silence this\.", "", text)
+    return re.sub(r"feature_types(=\{.*?\})? \((--types[^)]*?) on the command line\)", r"\2", text)
+
+
 def _plain_warnings() -> None:
     """Show the library's own warnings as notes, and none that other packages address to us."""
 
@@ -95,6 +109,6 @@ def _plain_warnings() -> None:
         if issubclass(category, NotConvergedWarning):
             return  # the summary says it, with what to do
         if issubclass(category, UserWarning) and str(filename).startswith(PACKAGE):
-            note(_sentence(str(message)))
+            note(_sentence(in_commands(str(message))))
 
     warnings.showwarning = show  # type: ignore[assignment]

@@ -163,7 +163,7 @@ class TableModel(RowsModel):
             (files.LABELS, "each row's cluster, probabilities and certainty"),
             (files.CLUSTERS, "each cluster's means, shares and rates with 95% intervals"),
             (files.COLUMNS, "what each column was taken for"),
-            (files.IMPUTED, "what gaps may hold, with 90% intervals, if there are any"),
+            (files.IMPUTED, "what gaps may hold, with 90% intervals"),
         ]
 
 

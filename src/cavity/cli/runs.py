@@ -246,6 +246,8 @@ def _finish(
 ) -> int:
     """All that follows from the draws; if it fails the draws are safe, and the message says so."""
     early = run.status == records.INTERRUPTED
+    if not quiet:
+        note("Sampling is done; the tables, the picture and the report are written now.")
     try:
         kind.place(estimator, selection, out)
         text = _write_results(out, run, kind.shown(selection, estimator), estimator)
@@ -335,7 +337,8 @@ def _farewell(out: Path, run: RunFile, kind: Any) -> str:
     verb = "predicts these series at other times"
     if kind.noun == "row":
         verb = "puts new rows into these clusters"
-    lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in listing), ""]
+    there = [(name, words) for name, words in listing if (out / name).exists()]
+    lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in there), ""]
     if run.status == records.INTERRUPTED:
         lines.append(f"The run was stopped early. {_again(out)}")
     elif run.status == records.LIMITED:

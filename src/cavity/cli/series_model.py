@@ -177,7 +177,7 @@ class SeriesModel(Model):
                 "what the series of a cluster, or of all, share: mean and 90% interval",
             ),
             (files.PARAMETERS, "each series' parameters: how strongly it follows its cluster, ..."),
-            (files.SEASONS, "each series' season, with --season"),
+            (files.SEASONS, "each series' season"),
             (files.PICTURE, "the trends, cluster by cluster"),
         ]
 

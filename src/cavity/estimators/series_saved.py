@@ -45,6 +45,7 @@ def details_of(data: SeriesData) -> dict[str, Any]:
         "offset_column": data.offset_column,
         "season": data.season,
         "series_dtype": str(data.series.dtype),
+        "curves": ["factor"],
         "series_name": None if data.series.name is None else str(data.series.name),
     }
 

@@ -155,11 +155,9 @@ def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
         return f"Fit again with more chains: n_chains={2 * asked}."
     if p.n_chains == 1:
         return "Run four chains."
-    if (
-        checks.n_draws >= 4
-        and len(checks.modes) > 1
-        and all(map(checks.at_rest, range(p.n_chains)))
-    ):
+    apart = len(checks.modes) > 1 and all(map(checks.at_rest, range(p.n_chains)))
+    cut_short = p.record.stopped in ("max_seconds", "interrupted")
+    if checks.n_draws >= 4 and apart and not cut_short:
         return (
             f"More sweeps will not mend it: fit again with n_chains={2 * asked} to see which modes "
             "other starts end in, or with another n_clusters."

@@ -57,7 +57,7 @@ def column_advice(p: Posterior) -> str:
     return (
         " Measurements of few values may be what keeps the chains apart: if those of "
         f"{', '.join(map(repr, asked))} are kinds rather than amounts, take them as categories "
-        f"first (feature_types, --types {typed})."
+        f"first (--types {typed} on the command line)."
     )
 
 

@@ -291,6 +291,17 @@ class Posterior(KeptDraws, Plots):
         flat = values.reshape(-1, *values.shape[2:])
         return relabelled_parameter(flat, self.relabel(partition), level)
 
+    @property
+    def tabled_parameters(self) -> tuple[str, ...]:
+        """Cluster parameters whose means are worth a table.
+
+        Those of factors of series are not: a factor and its loadings may both change sign from
+        draw to draw, so that its mean is nought at every time. ``factors_`` has them with
+        their signs aligned.
+        """
+        curves = self.record.details.get("curves", ())
+        return tuple(name for name in self.cluster_parameters if name not in curves)
+
     def certainty(self, partition: Any = None) -> pd.DataFrame:
         """How sure the posterior is of each observation's place.
 

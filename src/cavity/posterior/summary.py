@@ -124,7 +124,8 @@ def limit_words(view: View) -> str:
     >>> p = Posterior(np.array([draws]), record=RunRecord("a mixture", max_clusters=3))
     >>> limit_words(p.view())
     '3 is the most that n_clusters allows, and 25% of the draws have it: unless you know the \
-number, allow more.'
+number, allow more. If the number then grows with the limit, clusters are pieces of groups of \
+another shape.'
     """
     record = view.posterior.record
     if record.max_clusters is None:
@@ -135,7 +136,8 @@ number, allow more.'
         return ""
     return (
         f"{most} is the most that n_clusters allows, and {_percent(share)} of the draws have it: "
-        "unless you know the number, allow more."
+        "unless you know the number, allow more. If the number then grows with the limit, clusters "
+        "are pieces of groups of another shape."
     )
 
 
@@ -194,7 +196,7 @@ def cluster_table(view: View, level: float = 0.95) -> pd.DataFrame:
         "size_in_interval": (lower <= view.sizes) & (view.sizes <= upper),
     }
     p = view.posterior
-    for name in p.cluster_parameters:
+    for name in p.tabled_parameters:
         shape = p.parameters[name].shape[3:]
         if int(np.prod(shape)) > _MAX_COMPONENTS:
             continue

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.reading.words import ReadingError, listed, quoted
+from cavity.reading.words import ReadingError, listed, quoted, shell_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,8 +293,9 @@ def _categorical(name: str, names: tuple[str, ...], n: int, reason: str) -> Colu
     if len(names) > FEW_NAMES and len(names) > 0.5 * n and reason == "text":
         raise ReadingError(
             f"Column {name!r} has {len(names):,} different texts in {n:,} rows: it looks like the "
-            "names of the rows. Make it the index (--id-column on the command line) or leave it "
-            "out; if it is a category all the same, say so in feature_types."
+            "names of the rows. Make it the index (--id-column on the command line), or leave it "
+            f"out (--exclude {shell_word(name)}); if it is a category all the same, say so in "
+            "feature_types."
         )
     return Column(name, CATEGORICAL, reason, names)
 

@@ -123,7 +123,7 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
     shown = _shown(view)
     scalars: list[Column] = []
     tables: list[str] = []
-    for name in view.posterior.cluster_parameters:
+    for name in view.posterior.tabled_parameters:
         shape = view.posterior.parameters[name].shape[3:]
         heads = _component_names(shape, view.posterior.record.components.get(name, features))
         if heads is None:
