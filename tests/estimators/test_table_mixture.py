@@ -236,7 +236,8 @@ def test_the_rule():
     assert "two values" in two.note
     few = taken(np.arange(60) % 4)
     assert few.kind == "continuous"
-    assert "'count' or 'categorical'" in few.note
+    assert few.note.endswith("taken as continuous, not as 'count'")
+    assert few.proposed == "categorical"
     assert "'count'" not in taken(np.arange(60) % 4 - 1.5).note
     assert taken(np.arange(60)).note == ""
     assert taken([None, None]).kind == "empty"
