@@ -285,3 +285,30 @@ def test_what_is_refused(table, tmp_path):
 
     with pytest.raises(ShardError, match=r"'colour' holds text in .*a\.parquet and numbers"):
         table_source(parquet_source(folder, of_numbers=False))
+
+
+@pytest.mark.parametrize("n_slots", [3, 9])
+def test_what_lies_behind_the_last_slot_is_not_read(n_slots):
+    """Kernels take slots by eights, and chains over shards have any number of them."""
+    from types import SimpleNamespace
+
+    from cavity.families.dirichlets import dirichlets
+    from cavity.scale.parts import Members
+
+    def drawn(slots):
+        members = np.zeros((slots, 5))
+        members[:n_slots] = np.arange(5 * n_slots).reshape(n_slots, 5)
+        chain = SimpleNamespace(
+            model=Members(np.ones(slots), members),
+            family=dirichlets(np.ones(5), np.array([0, 2, 5]), slots),
+            collapse=SimpleNamespace(note_prior=lambda: None),
+        )
+        update, rng = ShareHyperpriors(), np.random.default_rng(0)
+        for _ in range(8):
+            update.draw(chain, rng)
+        return chain.family.prior, update._room
+
+    own, room = drawn(n_slots)
+    assert np.array_equal(own, drawn(16)[0])
+    assert not room[0].shape[1] % 8
+    assert not np.allclose(own, 1.0)

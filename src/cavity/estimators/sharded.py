@@ -12,38 +12,33 @@ from typing import Any
 
 import numpy as np
 
-from cavity.collapse.mixtures import StudentTProblem
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.core.lanes import whole_vectors
 from cavity.core.progress import say
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.recording import LEAST_STEP, recording_steps
+from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
-from cavity.models.category_shares import ShareHyperpriors
-from cavity.models.count_rates import TYPICAL_SHAPE, RateHyperpriors
 from cavity.models.scaled_gaussian import first_scales
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import ColumnUnits
-from cavity.priors.collapsed_df import with_collapsed_df
 from cavity.priors.specifications import PartitionSpecification
 from cavity.sampling.chains import count_jobs, run_chains
 from cavity.sampling.run import ChainRun
 from cavity.scale.atoms import is_supported
-from cavity.scale.clusters import RATES, SHARES, Makeup
 from cavity.scale.engines import Engine, ThreadEngine
 from cavity.scale.ep_sampler import Pace, StaleEPSampler
-from cavity.scale.parts import OfShards
 from cavity.scale.sampler import SPARE, ShardedSampler
 from cavity.scale.scouts import Scouts
 from cavity.scale.sources import ArraySource, Source, parquet_source
-from cavity.scale.tails import Tails
-from cavity.updates import Update
 
 N_FOLLOWED = 5_000
+# Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
+# is open and each of them stands for several rows.
+SCOUT_SWEEPS = 300
 _SEED = 20_180_720
 NEEDS = (
     "A fit on a Dask cluster needs Dask: pip install 'cavity[dask]', or leave client out to use "
@@ -126,48 +121,6 @@ def check_prior(prior: PartitionSpecification, n_clusters: int, by_ep: bool = Fa
             "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
             f"{type(prior).__name__}."
         )
-
-
-def makeup_of(problem: Any) -> Makeup:
-    """The prior of clusters' parameters that a problem states."""
-    if not isinstance(problem, TableProblem):
-        return Makeup(problem.prior)
-    out = Makeup()
-    for part in problem.parts:
-        if isinstance(part, CategoricalProblem):
-            start = tuple(int(at) for at in np.cumsum((0, *part.levels)))
-            out = out._replace(concentration=np.ones(start[-1]), start=start)
-        elif isinstance(part, CountsProblem):
-            centre = part.centre
-            out = out._replace(gamma=(np.full(centre.size, TYPICAL_SHAPE), TYPICAL_SHAPE / centre))
-        else:
-            out = out._replace(niw=part.prior)
-    return out
-
-
-def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
-    """What learns the priors, each seeing its part alone."""
-    if not isinstance(problem, TableProblem):
-        return with_collapsed_df(tuple(update.fresh() for update in problem.updates))
-    found: list[Update] = []
-    for (part, path), own in zip(makeup.paths.items(), problem.parts, strict=True):
-        made: tuple[Update, ...]
-        if part == SHARES:
-            made = (ShareHyperpriors(own.n_held),)
-        elif part == RATES:
-            made = (RateHyperpriors(own.centre, False, own.n_held),)
-        else:
-            made = with_collapsed_df(tuple(update.fresh() for update in own.updates))
-        found += [OfShards(update, path, makeup.columns(part)) for update in made]
-    return tuple(found)
-
-
-def tails_of(problem: Any) -> Tails:
-    """How a problem deals with degrees of freedom."""
-    block = problem.parts[0] if isinstance(problem, TableProblem) else problem
-    if not isinstance(block, StudentTProblem):
-        return Tails(np.inf)
-    return Tails(block.df, block.learn_df, *block.df_prior)
 
 
 def fit_rows(
@@ -308,8 +261,12 @@ class _Chains:
         n_start = min(self.n_clusters, len(self.points))
         if not isinstance(self.init, str):
             n_start = int(self.init.max()) + 1
-        n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
         z = initial_labels(self.points, n_start, self.init, chain, rng)
+        asked = isinstance(self.init, str) and self.moves
+        if asked and self.prior.is_open and self.scouts.worth > 1.0:
+            z = self._scouted(z, n_start, rng)
+            n_start = int(z.max()) + 1
+        n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
         prior = self.prior.state(self.n_clusters, n_slots, self.engine.n_rows)
         told: dict[str, Any] = {
             "describe": self.describe,
@@ -349,6 +306,35 @@ class _Chains:
             moves=self.moves,
             **told,
         )
+
+    def _scouted(self, z: np.ndarray, n_start: int, rng: np.random.Generator) -> np.ndarray:
+        """Labels of the followed rows after a short run over them alone.
+
+        Among few rows clusters that are split in the wrong place, or there twice, are merged
+        within some sweeps; among a million that takes hundreds of passes.
+        """
+        n, shape = len(z), self.scouts.shape
+        still = np.zeros(shape.d)
+        columns = tuple(map(str, range(shape.n_columns)))
+        few = ThreadEngine(ArraySource(self.scouts.rows, columns, kinds=shape, gaps=True))
+        few.load(still, still + 1.0, still, np.arange(n), shape)
+        tails, n_slots = tails_of(self.problem), n_start + SPARE
+        scale = first_scales(self.scouts.y, 0.5 * tails.df) if shape.d else np.ones(n)
+        alone = Scouts(self.scouts.rows, n, shape)
+        sampler = ShardedSampler(
+            few,
+            alone,
+            alone.begun(z, n_slots, scale),
+            self.makeup,
+            self.prior.state(self.n_clusters, n_slots, n),
+            tails,
+            (*updates_of(self.problem, self.makeup), *self.prior.updates()),
+            rng,
+            n_adapted=SCOUT_SWEEPS,
+        )
+        for _ in range(SCOUT_SWEEPS):
+            sampler.sweep(rng)
+        return np.unique(sampler.z, return_inverse=True)[1]
 
     def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:
         """All chains, to their end or an interrupt."""

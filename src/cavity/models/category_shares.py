@@ -24,7 +24,7 @@ import numpy as np
 
 from cavity.core.arrays import fitting, saved_array
 from cavity.core.compile import Kernels, jit
-from cavity.core.lanes import WIDTH, load8, splat8, sum8
+from cavity.core.lanes import WIDTH, load8, splat8, sum8, whole_vectors
 from cavity.core.slices import log_target, slice_step
 from cavity.families.common import shift_slots
 from cavity.models.categorical import count_categories
@@ -142,7 +142,9 @@ class ShareHyperpriors(Update):
         if self.n_drawn[0] <= self.n_held:
             return
         family: Any = chain.family
-        shape = family.weight.shape
+        n_columns, n_slots = family.weight.shape
+        # Chains over rows in shards have any number of slots; those that are added have no members.
+        shape = n_columns, whole_vectors(n_slots)
         if not self._room or self._room[0].shape != shape:
             self._room = (np.zeros(shape), np.zeros(shape[1]))
         counts, totals = self._room
@@ -152,7 +154,7 @@ class ShareHyperpriors(Update):
             cell, weight = plain_cells(chain.model).cell, member_weights(chain.model, chain.z)
             count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
         else:
-            counts[:] = known.T
+            counts[:, :n_slots], counts[:, n_slots:] = known.T, 0.0
         before = family.prior.copy()
         self._kernels.run(
             draw_concentrations, family.prior, family.start, counts, totals, begin, rng

@@ -34,6 +34,7 @@ class Scouts:
     """
 
     def __init__(self, rows: np.ndarray, n_rows: int, shape: Shape | None = None) -> None:
+        self.rows = rows
         self.shape = Shape(rows.shape[1]) if shape is None else shape
         self.y, codes, counts = self.shape.split(rows)
         n, self.d = self.y.shape

@@ -1,0 +1,59 @@
+"""What a problem states, as the samplers over shards want it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cavity.collapse.mixtures import StudentTProblem
+from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
+from cavity.models.category_shares import ShareHyperpriors
+from cavity.models.count_rates import TYPICAL_SHAPE, RateHyperpriors
+from cavity.priors.collapsed_df import with_collapsed_df
+from cavity.scale.clusters import RATES, SHARES, Makeup
+from cavity.scale.parts import OfShards
+from cavity.scale.tails import Tails
+from cavity.updates import Update
+
+
+def makeup_of(problem: Any) -> Makeup:
+    """The prior of clusters' parameters that a problem states."""
+    if not isinstance(problem, TableProblem):
+        return Makeup(problem.prior)
+    out = Makeup()
+    for part in problem.parts:
+        if isinstance(part, CategoricalProblem):
+            start = tuple(int(at) for at in np.cumsum((0, *part.levels)))
+            out = out._replace(concentration=np.ones(start[-1]), start=start)
+        elif isinstance(part, CountsProblem):
+            centre = part.centre
+            out = out._replace(gamma=(np.full(centre.size, TYPICAL_SHAPE), TYPICAL_SHAPE / centre))
+        else:
+            out = out._replace(niw=part.prior)
+    return out
+
+
+def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
+    """What learns the priors, each seeing its part alone."""
+    if not isinstance(problem, TableProblem):
+        return with_collapsed_df(tuple(update.fresh() for update in problem.updates))
+    found: list[Update] = []
+    for (part, path), own in zip(makeup.paths.items(), problem.parts, strict=True):
+        made: tuple[Update, ...]
+        if part == SHARES:
+            made = (ShareHyperpriors(own.n_held),)
+        elif part == RATES:
+            made = (RateHyperpriors(own.centre, False, own.n_held),)
+        else:
+            made = with_collapsed_df(tuple(update.fresh() for update in own.updates))
+        found += [OfShards(update, path, makeup.columns(part)) for update in made]
+    return tuple(found)
+
+
+def tails_of(problem: Any) -> Tails:
+    """How a problem deals with degrees of freedom."""
+    block = problem.parts[0] if isinstance(problem, TableProblem) else problem
+    if not isinstance(block, StudentTProblem):
+        return Tails(np.inf)
+    return Tails(block.df, block.learn_df, *block.df_prior)
