@@ -83,6 +83,12 @@ LONG = (
     "estimators/test_mixtures_sklearn.py::test_scikit_learn_check[TableMixture-check_sample_weight",
     "test_pages.py::test_the_examples_run[docs/guide.md]",
     "test_pages.py::test_the_examples_run[docs/scaling.md]",
+    "estimators/test_mixtures.py::test_every_prior_runs[StudentTMixture-dirichlet]",
+    "estimators/test_series.py::test_alternation_is_offered",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[reshuffle-gaussian-collapsed-dp]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[pinch-gaussian-collapsed-dp]",
 )
 
 

@@ -587,4 +587,4 @@ def test_columns_of_few_values_are_named_where_chains_do_not_agree():
     p.record = dataclasses.replace(p.record, details={"taken_for": taken_for})
     advice = p.diagnostics().advice
     assert "if those of 'Cylinders' are kinds rather than amounts" in advice
-    assert "--types Cylinders=categorical)" in advice
+    assert "(--types Cylinders=categorical on the command line)" in advice
