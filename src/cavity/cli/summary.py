@@ -117,6 +117,8 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     lines += format_table(rows, {0, 1, 2, 3, *([4] if shaky else [])})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
+    if others := view.alternatives:
+        lines += ["", *(wrap(str(other), "    ", "  ") for other in others)]
     if limit := limit_words(view):
         lines += ["", wrap(in_options(limit))]
     lines += _who(view, p, noun)

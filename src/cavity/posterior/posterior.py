@@ -20,6 +20,7 @@ from cavity.posterior.view import THRESHOLD, View
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.posterior.alternatives import Alternative
     from cavity.posterior.comparison import Comparison
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.relabel import Relabelling
@@ -127,12 +128,46 @@ class Posterior(KeptDraws, Plots):
         """
         import pandas as pd
 
-        occupied = self.n_occupied
-        if self.record.noise:
-            occupied = occupied - (self.labels == 0).any(axis=2)
-        values, counts = np.unique(occupied, return_counts=True)
+        values, counts = np.unique(self.n_proper, return_counts=True)
         index = pd.Index(values, name="n_clusters")
         return pd.Series(counts / counts.sum(), index=index, name="probability")
+
+    @cached_property
+    def n_proper(self) -> np.ndarray:
+        """Number of occupied clusters in each draw, noise not counted, shape (chain, draw)."""
+        if not self.record.noise:
+            return self.n_occupied
+        return self.n_occupied - (self.labels == 0).any(axis=2)
+
+    def alternatives(self, partition: Any = None, *, least: float = 0.1) -> list[Alternative]:
+        """What the answer is if the number of clusters is another than the estimate's.
+
+        For each other number that a share of the draws has: the estimate among those draws, and
+        how it differs, in words. Where the number is in doubt this says what the doubt is about.
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+            What they are compared with; the point estimate by default.
+        least : float
+            Numbers less probable than this are left out; of the others the two most probable
+            are told.
+
+        Returns
+        -------
+        list of Alternative
+            Each with ``n_clusters``, ``probability``, ``partition`` and ``difference``.
+
+        Examples
+        --------
+        >>> two, three = [0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 2, 2]
+        >>> p = Posterior.from_labels([three] * 3 + [two])
+        >>> print(*p.alternatives())
+        If there are 2 (25%): 1 and 2 are one.
+        """
+        from cavity.posterior.alternatives import find_alternatives
+
+        return find_alternatives(self.view(partition), least)
 
     def similarity(
         self,

@@ -15,6 +15,7 @@ from cavity.posterior.relabel import Relabelling, relabel
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.posterior.alternatives import Alternative
     from cavity.posterior.posterior import Posterior
 
 THRESHOLD = 0.8
@@ -154,6 +155,13 @@ class View:
     def number(self) -> pd.Series:
         """Posterior probability of each number of occupied clusters."""
         return self.posterior.n_clusters_posterior()
+
+    @cached_property
+    def alternatives(self) -> list[Alternative]:
+        """The partition given other numbers of clusters; see `Posterior.alternatives`."""
+        from cavity.posterior.alternatives import find_alternatives
+
+        return find_alternatives(self)
 
     @cached_property
     def order(self) -> np.ndarray:

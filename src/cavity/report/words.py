@@ -66,7 +66,7 @@ def number_sentence(view: View) -> str:
     if len(view.number) == 1:
         return f"Every draw has {count(best, 'cluster')}."
     text = f"How many clusters? {number_words(view)}"
-    low, high = np.quantile(view.posterior.n_occupied, [0.025, 0.975], method="nearest")
+    low, high = np.quantile(view.posterior.n_proper, [0.025, 0.975], method="nearest")
     if low < high:
         text += f"; between {low} and {high} with probability 95%"
     if view.n_proper != best:
@@ -177,7 +177,8 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     sentences = [sizes_sentence(view)]
     if view.n > 1:
         certainty = certainty_sentence(view, diagnostics.converged)
-        sentences += [number_sentence(view), certainty, doubt_sentence(view)]
+        others = [str(other) for other in view.alternatives]
+        sentences += [number_sentence(view), *others, certainty, doubt_sentence(view)]
         if limit := limit_words(view):
             sentences.append(limit)
     if view.posterior.record.interrupted:
