@@ -27,9 +27,10 @@ p = m.posterior_
 # The first sentences
 # -------------------
 #
-# How many rows, how many clusters with which probability, and the **verdict**: did the chains
-# agree? If it does not begin with "Converged", read :doc:`/learn/05_when_chains_disagree` before
-# you read on. Nothing below means much without it.
+# How many rows, how many clusters with which probability, what the answer would be with another
+# number ("If there are 3 (22%): 0 and 2 are one"), and the **verdict**: did the chains agree? If it
+# does not begin with "Converged", read :doc:`/learn/05_when_chains_disagree` before you read on.
+# Nothing below means much without it.
 
 for sentence in p.diagnostics().sentences:
     print(sentence)

@@ -73,6 +73,13 @@ print(unclear.n_clusters_posterior().round(2).to_string())
 # The silhouette cannot say "one" at all: it is not defined there. The BIC says one number. The
 # posterior shows how far the data can tell.
 #
+# And what is the doubt about? ``alternatives`` gives the answer for each other number that is worth
+# a thought, and says in words how it differs. The command line and the report print the same.
+
+for other in unclear.alternatives():
+    print(other)
+
+# %%
 # No groups at all
 # ----------------
 #

@@ -362,3 +362,17 @@ def test_options_speak_of_options():
     with pytest.raises(runs.UserError, match=r"^--clusters must be"), models.speaking_of_options():
         estimator.check(np.zeros((3, 1)))
     assert in_options("about n_draws=3600 per chain") == "about --draws 3600 per chain"
+
+
+def test_two_runs_are_compared(run, tmp_path, cavity):
+    """The same rows under another seed and model; a run with itself or other rows is refused."""
+    other = [*FIT[:-1], "other", "--model", "gaussian", "--seed", 5, *QUICK]
+    assert cavity(*other).code == 0
+    ran = cavity("compare", "run", "other")
+    assert ran.code == 0
+    assert "adjusted Rand 1.00" in ran.out
+    assert "Rows in each cluster of the first run (down)" in ran.out
+    assert "are the same run" in cavity("compare", "run", "run").sentence
+    make_table().iloc[3:].to_csv(tmp_path / "data.csv", index=False)
+    assert cavity(*[*FIT[:-1], "fewer", *QUICK]).code == 0
+    assert "only fits of the same observations" in cavity("compare", "run", "fewer").sentence

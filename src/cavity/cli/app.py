@@ -467,6 +467,22 @@ def report(
     raise typer.Exit(runs.report(run, data))
 
 
+@app.command()
+def compare(
+    first: Run,
+    second: Annotated[Path, typer.Argument(help="Folder of another run.", metavar="OTHER")],
+) -> None:
+    """Compare two runs over the same rows: other columns, another model, another seed.
+
+    Prints how far the answers agree, which clusters of one are which of the other, and who is
+    placed differently.
+    """
+    from cavity.cli.comparing import compare as side_by_side
+
+    _speak(False)
+    raise typer.Exit(side_by_side(first, second))
+
+
 @app.command(help=PREDICT_HELP)
 def predict(
     run: Run,

@@ -202,7 +202,8 @@ def problems_of(
     name, fewest = checks.effective
     if fewest < needed:
         problems.append(
-            f"Only {fewest:.0f} effective draws of the {name} are there, {needed:.0f} are needed."
+            f"Only {fewest:.0f} effective draws of the {_spoken(name)} are there, {needed:.0f} "
+            "are needed."
         )
     bad = checks.pairs["rhat"] > PAIR_RHAT_MAX
     # One pair in twenty may exceed the bound by chance alone.
@@ -221,7 +222,7 @@ def _differing(checks: Checks, rhat_max: float) -> list[str]:
     """
     found = checks.table["rhat"].drop(PAIRS, errors="ignore")
     above = found[found > rhat_max].sort_values(ascending=False, kind="stable")
-    stuck = [str(name) for name in above.index[np.isinf(above)]]
+    stuck = [_spoken(name) for name in above.index[np.isinf(above)]]
     sentences = []
     if stuck:
         verb = "never moves" if len(stuck) == 1 else "never move"
@@ -233,12 +234,17 @@ def _differing(checks: Checks, rhat_max: float) -> list[str]:
     if not len(moving):
         return sentences
     of, what = ("halves of the chain", "its") if checks.n_chains == 1 else ("chains", "their")
-    worst = f"the {moving.index[0]} (R-hat of {what} draws {moving.iloc[0]:.3f}, should be below "
-    worst += f"{rhat_max})"
-    rest = [str(name) for name in moving.index[1:]]
+    worst = f"the {_spoken(moving.index[0])} (R-hat of {what} draws {moving.iloc[0]:.3f}, should "
+    worst += f"be below {rhat_max})"
+    rest = [_spoken(name) for name in moving.index[1:]]
     others = f", and also in the {enumerate_words(rest)}" if rest else ""
     sentences.append(f"The {of} differ by more than chance in {worst}{others}.")
     return sentences
+
+
+def _spoken(name: object) -> str:
+    """A quantity's name as a sentence has it."""
+    return str(name).replace("_", " ")
 
 
 def _apart(checks: Checks) -> list[str]:

@@ -12,6 +12,7 @@ from cavity.posterior.checks import RHAT_MAX, Checks, ess_needed, measure, probl
 from cavity.posterior.modes import Mode
 from cavity.posterior.moves import is_of_moves, moves_table
 from cavity.posterior.notes import column_advice, event_notes, run_notes
+from cavity.posterior.provisional import provisional_words
 from cavity.posterior.quantities import label_free
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Diagnostics:
         What failed.
     advice : str
         The one thing to do about it.
+    meanwhile : str
+        What may be reported until that is done.
     notes : tuple of str
         What is worth knowing but decides nothing.
     table : DataFrame
@@ -56,6 +59,7 @@ class Diagnostics:
     converged: bool
     problems: tuple[str, ...]
     advice: str
+    meanwhile: str
     notes: tuple[str, ...]
     table: pd.DataFrame
     pairs: pd.DataFrame
@@ -72,8 +76,8 @@ class Diagnostics:
             first = "Converged: the chains agree and there are enough effective draws."
         else:
             first = "Not shown to have converged."
-        advice = (self.advice,) if self.advice else ()
-        return (first, *self.problems, *advice, *self.notes)
+        told = tuple(text for text in (self.advice, self.meanwhile) if text)
+        return (first, *self.problems, *told, *self.notes)
 
     @property
     def verdict(self) -> str:
@@ -135,6 +139,7 @@ def diagnose(
         converged=not problems,
         problems=tuple(problems),
         advice=_advice(p, checks, ess_min) + column_advice(p) if problems else "",
+        meanwhile=_meanwhile(p, checks) if problems else "",
         notes=tuple(run_notes(p) + event_notes(p)),
         table=checks.table,
         pairs=checks.pairs,
@@ -178,6 +183,13 @@ def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
             f"n_draws={_round(factor * p.n_draws)}."
         )
     return f"Draw longer, about {_round(factor * p.n_draws):,} per chain."
+
+
+def _meanwhile(p: Posterior, checks: Checks) -> str:
+    """What may be reported before the problems are cured, where chains can be compared at all."""
+    if checks.broken or p.n_chains == 1 or checks.n_draws < 4:
+        return ""
+    return provisional_words(p)
 
 
 def _round(number: float) -> int:

@@ -139,6 +139,13 @@ class Posterior(KeptDraws, Plots):
             return self.n_occupied
         return self.n_occupied - (self.labels == 0).any(axis=2)
 
+    @cached_property
+    def chain_agreement(self) -> np.ndarray:
+        """Adjusted Rand index between the answers that each chain alone gives, (chain, chain)."""
+        from cavity.posterior.provisional import answers_of_chains
+
+        return answers_of_chains(self)
+
     def alternatives(self, partition: Any = None, *, least: float = 0.1) -> list[Alternative]:
         """What the answer is if the number of clusters is another than the estimate's.
 
