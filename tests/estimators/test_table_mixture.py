@@ -242,6 +242,8 @@ def test_the_rule():
     assert taken(np.arange(60)).note == ""
     assert taken([None, None]).kind == "empty"
     assert taken([3, 1, 2], "categorical").categories == ("1", "2", "3")
+    assert "has no value in 33% of the rows" in taken(["x", None, "y"]).note
+    assert taken(["x", None, "y", "x"]).note == ""
 
 
 # --------------------------------------------------------------------------- labels, left-out rows

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from cavity.core.notices import ColumnsNote
-from cavity.reading.columns import EMPTY, Column, check_types, take_column
+from cavity.reading.columns import EMPTY, TWO_VALUES, Column, check_types, take_column
 from cavity.reading.frames import as_pandas, is_frame
 from cavity.reading.words import shell_word
 
@@ -66,7 +66,7 @@ class TableInput:
         if notes:
             text = "; ".join(notes)
             told = {column.name: column.proposed for column in self._columns if column.proposed}
-            why = python = typed = ""
+            why = python = typed = settle = ""
             if told:
                 why = (
                     " Clusters may gather at single values of a column that has few, and chains "
@@ -75,9 +75,13 @@ class TableInput:
                 )
                 python = f"={told}"
                 typed = " " + shell_word(",".join(f"{name}={told[name]}" for name in told))
+            if told or any(column.reason == TWO_VALUES for column in self._columns):
+                settle = (
+                    f" Settle it by feature_types{python} (--types{typed} on the command line)."
+                )
             warnings.warn(
-                f"{text[0].upper()}{text[1:]}.{why} Settle it by feature_types{python} "
-                f"(--types{typed} on the command line). Filter cavity.ColumnsNote to silence this.",
+                f"{text[0].upper()}{text[1:]}.{why}{settle} Filter cavity.ColumnsNote to silence "
+                "this.",
                 ColumnsNote,
                 stacklevel=3,
             )

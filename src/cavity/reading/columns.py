@@ -9,7 +9,7 @@ few values. Dates and columns that mix text with numbers are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,10 @@ FEW_NAMES = 50
 LARGEST_COUNT = 1e9
 # A measurement that is one value in this share of the rows is asked about.
 SPIKE = 0.25
+# Text that so large a share of the rows has not is asked about.
+MANY_GAPS = 0.3
+# Why a number is taken for a category unasked.
+TWO_VALUES = "numbers of two values"
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,13 @@ def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]
     return "number", np.array([np.nan if _is_missing(v) else float(v) for v in values])
 
 
+def _of_empty_cells(name: str, share: float) -> str:
+    return (
+        f"column {name!r} has no value in {share:.0%} of the rows, which is taken as not known; if "
+        "it means none, or another kind, write that into the cells"
+    )
+
+
 def take_column(
     column: pd.Series,
     name: str,
@@ -235,6 +246,7 @@ def take_column(
     'continuous'
     """
     form, values = plain_values(column, name, rows)
+    whole_column = n is None
     n = len(values) if n is None else n
     if form == "text":
         if wanted not in (None, CATEGORICAL):
@@ -246,7 +258,9 @@ def take_column(
         seen = sorted({value for value in values if value is not None})
         if not seen:
             return Column(name, EMPTY, "it has no value")
-        return _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
+        found = _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
+        empty = sum(value is None for value in values) / n if whole_column else 0.0
+        return replace(found, note=_of_empty_cells(name, empty)) if empty >= MANY_GAPS else found
     _refuse_infinite(values, name, rows)
     there = values[np.isfinite(values)]
     if not there.size:
@@ -260,7 +274,7 @@ def take_column(
             f"column {name!r} has two values, {names[0]} and {names[1]}, and is taken as "
             "categorical"
         )
-        return Column(name, CATEGORICAL, "numbers of two values", names, note)
+        return Column(name, CATEGORICAL, TWO_VALUES, names, note)
     if wanted in (COUNT, OVERDISPERSED):
         _check_counts(values, name, rows)
         return Column(name, wanted, "as told")
