@@ -267,7 +267,8 @@ def build_seattle_sales(raw: pd.DataFrame, tracts: dict[str, Any]) -> pd.DataFra
     if pd.api.types.is_numeric_dtype(dates):
         # R counts a Date in days from 1970 and a POSIXct in seconds.
         dates = pd.to_datetime(dates, unit="D" if dates.max() < 1e6 else "s")
-    sales["sale_date"] = pd.to_datetime(dates).dt.normalize()
+    # What a date counts in differs between releases of pandas, and with what it came from.
+    sales["sale_date"] = pd.to_datetime(dates).dt.normalize().dt.as_unit("us")
     sales = sales[sales["region"] != ""]
     sales = sales.drop_duplicates(["sale_date", "latitude", "longitude", "price"])
     counts = sales["region"].map(sales["region"].value_counts())
