@@ -89,6 +89,45 @@ LONG = (
     "test_sweeps_with_a_move_follow_the_enumerated_posterior[reshuffle-gaussian-collapsed-dp]",
     "exact/test_moves.py::"
     "test_sweeps_with_a_move_follow_the_enumerated_posterior[pinch-gaussian-collapsed-dp]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[exchange-gaussian-collapsed-dp]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[exchange-student-t-collapsed-finite]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[pinch-student-t-collapsed-finite]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[reshuffle-student-t-collapsed-finite]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[split-merge-gaussian-collapsed-dp]",
+    "exact/test_moves.py::"
+    "test_sweeps_with_a_move_follow_the_enumerated_posterior[split-merge-student-t-collapsed-finite",
+    "exact/test_uneven_tables.py::test_known_labels_stay[names0-collapsed-dp-True]",
+    "exact/test_row_priors.py::test_noise[gaussian-collapsed-dp-True]",
+    "exact/test_limits.py::test_distance_of_the_scale_mixture_from_exact[0.2-5.0-0.06]",
+    "exact/test_limits.py::test_an_exact_sampler_is_at_no_distance[plane]",
+    "exact/test_hyperpriors.py::test_the_hyperparameters_keep_their_priors[False-0.5]",
+    "exact/test_leave_one_out.py::test_every_collapse_has_the_same_answer[naive]",
+    "geweke/test_geweke.py::test_joint_distribution[gaussian-naive-pitman-yor]",
+    "geweke/test_geweke.py::test_joint_distribution[student-t-naive-dirichlet-shared]",
+    "geweke/test_geweke.py::test_hyperparameters_given_wrong_covariances_fail[collapsed]",
+    "estimators/test_run_length.py::test_the_same_draws_whatever_the_threads",
+    "estimators/test_series.py::test_open_number_of_clusters[dp]",
+    "estimators/test_series.py::test_any_scale_that_is_promised_works[1e+50]",
+    "estimators/test_series.py::test_any_scale_that_is_promised_works[1e-60]",
+    "estimators/test_series.py::test_trends_keep_their_digits_far_from_zero[1000000.0]",
+    "estimators/test_mixtures_bad_input.py::"
+    "test_duplicates_of_one_point_are_one_cluster[StudentTMixture-7.0]",
+    "estimators/test_mixtures_bad_input.py::test_fewer_rows_than_clusters[GaussianMixture]",
+    "estimators/test_mixtures_gaps.py::test_leave_one_out_with_gaps[StudentTMixture]",
+    "test_pages.py::test_the_examples_run[docs/index.md]",
+    "scale/test_scale_exact.py::test_frequencies_of_partitions[student-t-finite-1000-options1]",
+    "report/test_report_html.py::test_extreme_posteriors_are_reported[one draw]",
+    "cli/test_cli_runs.py::test_draws_are_safe_before_anything_is_drawn[error1]",
+    "models/series/test_series_information.py::"
+    "test_the_route_by_columns_equals_the_dense_evidence[options1]",
+    "models/series/test_series_geweke.py::test_prior_and_chain_agree[naive alternating]",
+    "oracle/test_oracle_student_t.py::test_projection_over_the_whole_grid[0.5]",
+    "posterior/test_posterior_partition.py::test_thousand_by_thousand_within_ten_seconds",
 )
 
 

@@ -79,7 +79,7 @@ def run(name, update, n_sweeps, seed):
 )
 def test_labels_and_concentration_follow_the_enumerated_posterior(name):
     (update,) = CHECKED.updates()
-    assert min(run(name, update, 6000, 3)) > LEVEL / 2
+    assert min(run(name, update, 2500, 3)) > LEVEL / 2
 
 
 class Stale(ConcentrationUpdate):

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import warnings
+from copy import copy
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -307,7 +308,8 @@ def test_many_observations_and_clusters_are_cut_with_a_word(tmp_path):
 
 
 def test_kept_column_names_serve_an_array(full, tmp_path):
-    X, p = full
+    X, shared = full
+    p = copy(shared)
     p.record = RunRecord("", columns=("ash", "flavour"))
     page = Page(write_report(tmp_path / "r.html", p, X.to_numpy()).read_text())
     assert page.tables["typical"][0] == ["cluster", "ash", "flavour"]
