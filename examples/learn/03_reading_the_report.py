@@ -10,6 +10,8 @@ it from top to bottom.
 # %%
 # Four groups and some wild rows, as in the README:
 
+from textwrap import fill
+
 from cavity import StudentTMixture
 from cavity.datasets import add_outliers, make_student_t
 
@@ -33,7 +35,7 @@ p = m.posterior_
 # Nothing below means much without it.
 
 for sentence in p.diagnostics().sentences:
-    print(sentence)
+    print(fill(sentence, 76))
 
 # %%
 # The table of clusters

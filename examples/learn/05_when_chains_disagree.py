@@ -13,13 +13,15 @@ other method would never have told you. Here is what it means and what to do.
 #
 # The usual reason: the chains have not run long enough. We force it, with a handful of sweeps.
 
+from textwrap import fill
+
 from cavity import GaussianMixture
 from cavity.datasets import make_student_t
 
 X, truth = make_student_t(200, 6, 2, df=30, separation=5, random_state=1)
 short = GaussianMixture(n_clusters=10, n_warmup=2, n_draws=15, random_state=0).fit(X)
 for sentence in short.diagnostics().sentences[:5]:  # and more of the kind
-    print("-", sentence)
+    print(fill(f"- {sentence}", 76))
 short.posterior_.plot_trace(["log joint", "number of clusters"])
 
 # %%
@@ -51,7 +53,7 @@ stuck = GaussianMixture(
     random_state=3,
 ).fit(X)
 for sentence in stuck.diagnostics().sentences[:4]:
-    print("-", sentence)
+    print(fill(f"- {sentence}", 76))
 stuck.posterior_.plot_trace(["log joint"])
 
 # %%
@@ -92,7 +94,7 @@ print(mended.predictive_check(X))
 # answer long before they agree on its probabilities.
 
 for model in (short, stuck):
-    print("-", model.diagnostics().meanwhile)
+    print(fill(f"- {model.diagnostics().meanwhile}", 76))
 
 # %%
 # 0.95 and more between any two chains: the clusters are the same for all purposes. You may show

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from cavity.posterior.quantities import label_free
+from cavity.posterior.quantities import shown
 from cavity.posterior.view import THRESHOLD
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Plots:
         from cavity.pictures import style
         from cavity.pictures.partition import draw_trace
 
-        known = label_free(cast("Posterior", self))
+        known = shown(cast("Posterior", self))
         if quantities is None:
             quantities = [name for name in USUAL if name in known]
         elif isinstance(quantities, str):

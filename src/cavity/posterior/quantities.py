@@ -29,6 +29,11 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     return named(posterior.log_joint, sizes) | drawn | scalar_parameters(posterior)
 
 
+def shown(posterior: Posterior) -> dict[str, np.ndarray]:
+    """The same as pictures show them: noise is no cluster."""
+    return label_free(posterior) | {"number of clusters": posterior.n_proper}
+
+
 def named(
     log_joint: np.ndarray | None, sizes: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> dict[str, np.ndarray]:

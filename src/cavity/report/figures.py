@@ -137,9 +137,9 @@ def trace(view: View) -> str:
     """The chains along their way."""
     from cavity.pictures.partition import draw_trace
     from cavity.posterior.plots import USUAL
-    from cavity.posterior.quantities import label_free
+    from cavity.posterior.quantities import shown
 
-    known = {k: v for k, v in label_free(view.posterior).items() if k in USUAL}
+    known = {k: v for k, v in shown(view.posterior).items() if k in USUAL}
 
     def _draw(width: float) -> Figure:
         figure = style.page_figure(width, 0.8 + 1.6 * len(known))
