@@ -98,8 +98,9 @@ for model in (short, stuck):
 
 # %%
 # 0.95 and more between any two chains: the clusters are the same for all purposes. You may show
-# them as *provisional*. Leave out every probability: who is in doubt, how sure, how many.
-# Below 0.8: two chains tell different stories, and you would be choosing one by its seed.
+# them as *provisional*. Leave out every probability: who is in doubt, how sure, how many. From 0.8
+# to 0.95 the large clusters are the same and some rows change sides: show no more than those
+# clusters. Below 0.8: two chains tell different stories, and you would be choosing one by its seed.
 #
 # What helps within the hour, in this order: fewer clusters at most (``n_clusters``), fewer
 # columns (leave out those that cannot tell groups apart), and a sample of the rows; the others

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import trapezoid
+from scipy.signal import lfilter
 from sklearn.metrics import adjusted_rand_score
 
 import cavity
@@ -47,6 +48,27 @@ def test_a_market_is_found_and_taken_out(market, shared):
     assert adjusted_rand_score(truth.labels[:36], without.labels_) < 0.9
     with pytest.raises(AttributeError, match="no common factor"):
         _ = without.common_factor_
+
+
+def test_pictures_show_clusters_without_the_market(shared):
+    """What the factor moves is its autoregressive sum; without it a cluster's series are alike."""
+    picture = shared._picture()
+    table, g = shared.series_, shared.common_factor_.mean.to_numpy()[0]
+    moved = (picture.trends.mean - picture.apart).to_numpy()
+    for i in (0, 17):
+        row = table.iloc[i]
+        steps = row["common"] * np.append(0.0, g[1:])
+        np.testing.assert_allclose(moved[i], lfilter([1.0], [1.0, -row["a"]], steps), atol=1e-6)
+
+    def alike(curves):
+        together = np.abs(np.corrcoef(curves))
+        same = shared.labels_[:, None] == shared.labels_
+        others = ~same & ~np.eye(len(same), dtype=bool)
+        return together[same & ~np.eye(len(same), dtype=bool)].mean() - together[others].mean()
+
+    assert alike(picture.apart.to_numpy()) > alike(picture.trends.mean.to_numpy()) + 0.2
+    (axis,) = {ax.figure for ax in shared.plot_clusters(page=True)}
+    assert "What all series share is taken out." in axis.get_supxlabel()
 
 
 def test_where_nothing_is_common_there_is_no_common_factor():

@@ -103,8 +103,14 @@ def test_the_density_by_hand(fitted, data):
     assert log_count(np.array([y]), mean, size)[0] == pytest.approx(expected)
 
 
-def test_clusters_in_each_columns_own_terms(fitted):
+def test_clusters_in_each_columns_own_terms(fitted, data):
     summary = fitted.summary()
+    # What a cluster is beside is what anybody who counts finds.
+    of_all = summary.loc[0, "overall"]
+    counted = data[0]["kind_0"].value_counts(normalize=True)
+    np.testing.assert_allclose(of_all["kind_0"][counted.index], counted)
+    assert of_all["size_0", ""] == pytest.approx(data[0]["size_0"].mean())
+    assert of_all["count_0", ""] == pytest.approx(data[0]["count_0"].mean())
     shares = summary.xs("kind_0", level="column")
     np.testing.assert_allclose(shares.groupby("cluster")["estimate"].sum(), 1.0, atol=1e-6)
     assert (summary["lower"] <= summary["estimate"] + 1e-12).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import posterior_twins as twins
 import pytest
+from scipy import stats
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
 from cavity.posterior import Loss, Posterior, expected_loss, partition_distance
@@ -13,7 +14,7 @@ from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
 from cavity.posterior._draws import canonical, distinct, size_summaries
 from cavity.posterior.certainty import own_certainty, places
-from cavity.posterior.record import RunRecord
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
 from cavity.posterior.relabel import relabel
 from cavity.posterior.summary import limit_words, number_words, observation_table
 
@@ -215,7 +216,7 @@ def test_unmatched_clusters_are_elsewhere_in_every_answer():
     table = observation_table(p.view())
     np.testing.assert_allclose(table["elsewhere"], [0, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0])
     assert table["doubtful"].tolist() == [False] * 4 + [True] * 2 + [False] * 4
-    assert (table["alternative"] == -1).all()
+    assert table["alternative"].isna().all()
     assert p.doubtful().index.tolist() == [4, 5]
 
 
@@ -417,3 +418,31 @@ def test_the_number_of_clusters_in_words():
     many = np.array([np.minimum(np.arange(400), k) for k in range(300)])
     view = Posterior.from_labels(many).view(np.zeros(400, int))
     assert number_words(view) == "1 cluster: under 1%, other numbers: over 99%"
+
+
+def test_a_weight_s_interval_knows_that_rows_are_a_sample():
+    """The sizes never change: what is left open is what counting 60 of 200 rows leaves open."""
+    draws = np.tile(np.repeat([0, 1], [60, 140]), (1, 4000, 1))
+    weight = np.tile([61 / 202, 141 / 202], (1, 4000, 1))
+    given = {"parameters": {"weight": weight}, "cluster_parameters": ("weight",)}
+    as_drawn = Posterior(draws, **given).parameter_summary("weight")
+    np.testing.assert_allclose(as_drawn["upper"], as_drawn["lower"])
+    record = RunRecord("a mixture", details={ROWS_BEHIND_WEIGHTS: 200.0})
+    found = Posterior(draws, record=record, **given).parameter_summary("weight")
+    exact = stats.beta(200 * 61 / 202, 200 * 141 / 202)
+    # The larger cluster comes first.
+    assert found["mean"][1] == pytest.approx(61 / 202)
+    assert found["lower"][1] == pytest.approx(exact.ppf(0.025), abs=0.005)
+    assert found["upper"][1] == pytest.approx(exact.ppf(0.975), abs=0.005)
+
+
+def test_noise_is_minus_one_and_no_alternative_is_nothing():
+    """As among the labels; the noise's probability is named."""
+    first, second = [0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0]
+    record = RunRecord("a mixture", noise=True)
+    p = Posterior(np.array([[first] * 7 + [second] * 3]), record=record)
+    table = observation_table(p.view())
+    assert table["cluster"].tolist() == [-1, -1, 0, 0, 0, 0]
+    assert table["alternative"].isna().tolist() == [True] * 5 + [False]
+    assert table["alternative"][5] == -1
+    assert table["p_noise"].tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.3]

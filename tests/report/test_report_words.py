@@ -56,7 +56,8 @@ def test_chains_that_disagree_are_not_praised():
     assert "The chains agree (4 chains of 300 draws)" in said(together)
     one = posterior(np.arange(40) % 2, n_chains=1, n_draws=60, doubtful=(1, 2, 3))
     few = Posterior.from_labels(np.repeat(one.labels, 4, axis=0))
-    assert "do not disagree, but their draws (4 chains of 60 draws) are too few" in said(few)
+    assert "The draws (4 chains of 60 draws) are too few to rely on" in said(few)
+    assert few.diagnostics().meanwhile in said(few)
 
 
 def test_one_chain_few_draws_and_a_stop_are_told():

@@ -189,7 +189,8 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="Most clusters there may be; where the prior leaves that open, where to start.",
+            help="Most clusters there may be [default: 10]; where the prior leaves that open, "
+            "where to start.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),

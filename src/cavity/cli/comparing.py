@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cavity.posterior.comparison import Comparison
 
 _LISTED = 10
-_ACROSS = 12
+_ACROSS = 16
 
 
 def compare(first: Path, second: Path) -> int:
@@ -65,15 +65,16 @@ def _agreement(found: Comparison) -> str:
 
 def _overlap(found: Comparison, noun: str) -> list[str]:
     """How many each cluster of the first shares with each of the second."""
-    table = found.overlap.iloc[:_ACROSS, :_ACROSS]
-    head = ["first", *(str(k) for k in table.columns)]
-    rows = [
-        [str(k), *(f"{v:,}" if v else "." for v in row)]
-        for k, row in zip(table.index, table.to_numpy().tolist(), strict=True)
-    ]
+    table = found.overlap
+    shown = table.iloc[:, :_ACROSS]
+    rest = table.iloc[:, _ACROSS:].sum(axis=1).tolist()
+    head = ["first", *(str(k) for k in shown.columns), *(["others"] if any(rest) else [])]
+    rows = []
+    for k, row, other in zip(table.index, shown.to_numpy().tolist(), rest, strict=True):
+        counts = [*row, other] if any(rest) else row
+        rows.append([str(k), *(f"{v:,}" if v else "." for v in counts)])
     title = f"{plural(noun, 2).capitalize()} in each cluster of the first run (down) and the second"
-    cut = " (the largest clusters of each)" if table.size < found.overlap.size else ""
-    return [f"{title} (across){cut}:", "", *format_table([head, *rows], set(range(1, len(head))))]
+    return [f"{title} (across):", "", *format_table([head, *rows], set(range(1, len(head))))]
 
 
 def _moved(p: Posterior, q: Posterior) -> np.ndarray:

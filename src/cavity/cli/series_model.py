@@ -89,6 +89,11 @@ class SeriesModel(Model):
                 "All series share a movement (a common factor, the last of factors.csv), and "
                 "clusters are of what it does not explain; --no-common-factor leaves it out."
             )
+        elif estimator.common_factor == "auto":
+            parts.append(
+                "No movement that all series share stands out, so none was taken out; "
+                "--common-factor takes one out."
+            )
         if estimator.season is not None:
             parts.append("Trends, factors and clusters are without the season.")
         return " ".join(parts)

@@ -13,8 +13,6 @@ from cavity.reading.words import printable
 from cavity.report.words import apart_words
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cavity.posterior import Posterior
     from cavity.posterior.view import View
 
@@ -83,7 +81,7 @@ def summarise(
         _doubtful(posterior, labels, noun),
         _outside(posterior, labels, noun),
         _unusual(posterior, labels, noun, tail),
-        _trust(posterior),
+        _trust(posterior, labels),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -165,9 +163,10 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
     view = p.view(labels, THRESHOLD)
     n = len(view.in_doubt)
     if not n:
-        return (
-            f"No {noun} is in doubt: each is in its cluster with probability {THRESHOLD} or more."
-        )
+        sure = f"each is in its cluster with probability {THRESHOLD} or more"
+        if p.diagnostics().converged:
+            return f"No {noun} is in doubt: {sure}."
+        return wrap(f"Within these draws {sure}; they cannot be relied on yet, see below.", "", "")
     rows = [[noun, "cluster", "probability", "could be", "probability"]]
     for i in view.in_doubt[:MAX_ROWS].tolist():
         other, chance = view.could_be(i)
@@ -214,30 +213,22 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
     order = chosen[np.argsort(tail[chosen], kind="stable")]
     verb = "lies" if len(chosen) == 1 else "lie"
     text = (
-        f"{len(chosen):,} {plural(noun, len(chosen))} {verb} far from the rest of their cluster, "
-        "where the model expects about one. Check them for errors of measurement: "
+        f"{len(chosen):,} {plural(noun, len(chosen))} {verb} far from the rest of "
+        f"{'its' if len(chosen) == 1 else 'their'} cluster, where the model expects about one. "
+        "Check for errors of measurement: "
     )
     named = ", ".join(f"{_name(p, i)} (cluster {labels[i]})" for i in order[:MAX_ROWS])
     more = f" and {len(order) - MAX_ROWS:,} more, by tail_probability in labels.csv"
     return wrap(text + named + (more if len(order) > MAX_ROWS else "") + ".", "  ", "")
 
 
-def _trust(p: Posterior) -> str:
+def _trust(p: Posterior, labels: Any) -> str:
+    from cavity.posterior.summary import firmness_words
+
     found = p.diagnostics()
     sentences = [in_options(sentence) for sentence in found.sentences]
-    lines = ["Can this be trusted?", ""]
-    lines.append(wrap(sentences[0]))
+    if found.converged and (weak := firmness_words(p.view(labels, THRESHOLD))):
+        sentences.insert(1, weak)
+    lines = ["Can this be trusted?", "", wrap(sentences[0])]
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
-    if len(found.moves):
-        lines.append(wrap(_moves_words(found.moves), "    ", "  - "))
     return "\n".join(lines)
-
-
-def _moves_words(moves: pd.DataFrame) -> str:
-    parts = [
-        f"{kind} {int(row['accepted']):,} of {int(row['tries']):,}"
-        for kind, row in moves.iterrows()
-    ]
-    text = f"Moves of whole clusters accepted: {', '.join(parts)}"
-    share = float(moves["time_share"].sum())
-    return text + (f"; they took {share:.0%} of the time." if np.isfinite(share) else ".")

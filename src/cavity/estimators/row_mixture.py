@@ -42,6 +42,7 @@ from cavity.estimators.structures import FULL, block_names, factors_of, structur
 from cavity.estimators.validation import check_finite, check_numeric, robust_standardiser
 from cavity.models.rows import RowTraits
 from cavity.moves.anchors import nearest_anchors
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.sampling.fingerprint import data_digest
 
@@ -220,6 +221,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             noun="row",
             columns=columns,
             columns_named=given is not None,
+            details={ROWS_BEHIND_WEIGHTS: float(len(X) if weight is None else weight.sum())},
         )
         self._finish(posterior)
         return self

@@ -206,10 +206,23 @@ class SeriesAnswers(SeriesPredictions):
             signs=np.sign(self._align().loading),
             observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
             common=self.common_factor_ if self._shares else None,
+            apart=trends.mean - self._moved_by_all() if self._shares else None,
             forecast=self.forecast(steps, of="trend") if steps else None,
             value_name=data.columns[2],
             time_name=data.columns[1],
         )
+
+    def _moved_by_all(self) -> np.ndarray:
+        """What the common factor moves in each trend, (series, time), by posterior means.
+
+        Loadings are in the units of the data, as `posterior_.parameters` has them.
+        """
+        a, loading = self._flat("a").mean(0), self._flat("common").mean(0)
+        g = self._flat("common_factor").mean(0).astype(float)
+        moved = np.zeros((len(a), len(g)))
+        for t in range(1, len(g)):
+            moved[:, t] = a * moved[:, t - 1] + loading * g[t]
+        return moved
 
     def report(
         self,

@@ -9,7 +9,14 @@ import numpy as np
 
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
+from cavity.reading.columns import (
+    CATEGORICAL,
+    CONTINUOUS,
+    COUNT,
+    OVERDISPERSED,
+    Cells,
+    Column,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +31,48 @@ _PARAMETER = {
 }
 
 
+def _figure(value: float, digits: int = 4) -> str:
+    """A number as people write it: thousands in full, not as powers of ten.
+
+    Examples
+    --------
+    >>> _figure(28481.6), _figure(0.0123456), _figure(3.2e9)
+    ('28,482', '0.01235', '3.2e+09')
+    """
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e8 else f"{value:.{digits}g}"
+
+
+# Among the details of a run: every column over all rows.
+OVERALL = "overall"
+
+
+def overall_of(
+    cells: Cells, columns: list[Column], weight: np.ndarray | None = None
+) -> dict[str, list[float]]:
+    """Mean of each column over the rows that have a value, or the shares of its categories."""
+    of_kind = {
+        CONTINUOUS: cells.continuous,
+        CATEGORICAL: cells.codes,
+        COUNT: cells.counts,
+        OVERDISPERSED: cells.overdispersed,
+    }
+    at = dict.fromkeys(of_kind, 0)
+    found = {}
+    for column in columns:
+        if column.kind not in of_kind:
+            continue
+        values = of_kind[column.kind][:, at[column.kind]]
+        at[column.kind] += 1
+        there = values >= 0 if column.kind == CATEGORICAL else np.isfinite(values)
+        parts = np.ones(int(there.sum())) if weight is None else weight[there]
+        if column.kind == CATEGORICAL:
+            sums = np.bincount(values[there], parts, minlength=len(column.categories))
+        else:
+            sums = np.atleast_1d(parts @ values[there])
+        found[column.name] = (sums / parts.sum()).tolist()
+    return found
+
+
 @dataclass(frozen=True)
 class Described:
     """One column in every cluster.
@@ -34,7 +83,7 @@ class Described:
     estimate, lower, upper : arrays, shape (cluster, components)
         One component, or one for each category.
     overall : array, shape (components,)
-        Over all clusters, weighed by their size.
+        Over all rows; over all clusters, weighed by their size, where the rows are in files.
     spread : float
         Of a measurement: what one standard deviation is in its units.
     """
@@ -63,12 +112,13 @@ class Described:
         name = self.column.name
         if self.column.kind == CONTINUOUS:
             away = (self.estimate[k, 0] - self.overall[0]) / self.spread
-            return f"{name} {self.estimate[k, 0]:.4g} ({away:+.1f})"
+            return f"{name} {_figure(self.estimate[k, 0])} ({away:+.1f})"
         if self.column.kind == CATEGORICAL:
             place = int(np.argmax(np.abs(self.estimate[k] - self.overall)))
             here, all_of = self.estimate[k, place], self.overall[place]
             return f"{name} {self.column.categories[place]} {here:.0%} (all: {all_of:.0%})"
-        return f"{name} {self.estimate[k, 0]:.3g} (all: {self.overall[0]:.3g})"
+        here, all_of = (_figure(value, 3) for value in (self.estimate[k, 0], self.overall[0]))
+        return f"{name} {here} (all: {all_of})"
 
 
 @dataclass(frozen=True)
@@ -89,6 +139,7 @@ class ClusterWords:
         level: float,
     ) -> ClusterWords:
         """From the draws, matched to the estimate, whose first clusters have these weights."""
+        of_rows = posterior.record.details.get(OVERALL, {})
         found: dict[str, Any] = {
             name: posterior.parameter_summary(name, labels, level=level)
             for name in _PARAMETER.values()
@@ -112,6 +163,7 @@ class ClusterWords:
             unknown = np.isnan(mean).any(axis=1)
             overall = weights[~unknown] @ mean[~unknown] / weights[~unknown].sum()
             mean[unknown] = overall
+            overall = np.array(of_rows.get(column.name, overall))
             lower[unknown] = lower[~unknown].min(axis=0)
             upper[unknown] = upper[~unknown].max(axis=0)
             out.append(Described(column, mean, lower, upper, overall, spread))

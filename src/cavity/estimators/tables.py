@@ -45,10 +45,12 @@ from cavity.estimators.table_model import (
     volumes_of,
 )
 from cavity.estimators.table_shards import PARALLEL, TableShards
+from cavity.estimators.table_words import OVERALL, overall_of
 from cavity.estimators.validation import check_choice, robust_standardiser
 from cavity.models.rows import RowTraits
 from cavity.models.uneven_cells import CellTraits
 from cavity.moves.anchors import nearest_anchors
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.reading.columns import (
     CONTINUOUS,
@@ -257,7 +259,11 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
             columns=tuple(column.name for column in self._columns),
             columns_named=hasattr(self, "feature_names_in_"),
             components=components(self._columns),
-            details={"taken_for": [column.to_plain() for column in self._columns]},
+            details={
+                "taken_for": [column.to_plain() for column in self._columns],
+                OVERALL: overall_of(cells, self._columns, weight),
+                ROWS_BEHIND_WEIGHTS: float(len(frame) if weight is None else weight.sum()),
+            },
         )
         self._finish(posterior)
         return self

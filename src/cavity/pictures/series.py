@@ -94,9 +94,9 @@ def plot_clusters(
     clusters : sequence of int, optional
         Which ones; the largest twelve by default, and a note says what is not drawn.
     standardised : bool
-        Bring each trend to mean zero and unit spread, and turn over those of negative sign (drawn
-        dashed), so that what a cluster shares is seen. If False, trends are in the data's units
-        and all panels share their axis.
+        Take out of each trend what a common factor moves, bring it to mean zero and unit spread,
+        and turn over those of negative sign (drawn dashed), so that what a cluster shares is seen.
+        If False, trends are in the data's units and all panels share their axis.
     ax : axes or sequence of axes, optional
         One per cluster drawn.
     page : bool
@@ -127,7 +127,10 @@ def plot_clusters(
     lines = picture.trends.mean.to_numpy().astype(float)
     turned = np.zeros(len(lines), bool)
     if standardised:
-        lines = _standard(lines)
+        # What all series share is in no cluster's factor, and would hide it.
+        lines = _standard(
+            lines if picture.apart is None else picture.apart.to_numpy().astype(float)
+        )
         if picture.signs is not None:
             turned = np.asarray(picture.signs) < 0
             lines = np.where(turned[:, None], -lines, lines)
@@ -153,6 +156,8 @@ def plot_clusters(
         style.entitle(style.dress(one, grid="y"), title)
         slant(one)
     value = f"{picture.value_name}, standardised" if standardised else picture.value_name
+    if standardised and picture.apart is not None:
+        note = " ".join(part for part in ("What all series share is taken out.", note) if part)
     _finish(axes, picture, note, own=ax is None, value=value)
     _line_legend(axes[0], turned=bool(turned[np.isin(picture.labels, chosen)].any()))
     return axes

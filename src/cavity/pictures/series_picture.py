@@ -38,6 +38,8 @@ class SeriesPicture:
         Of each cluster.
     common : Curves, optional
         Of the factor that all series share: one row.
+    apart : DataFrame, optional
+        Trends without what the common factor moves in them, as `trends.mean`.
     signs : array, shape (series,), optional
         Negative where a series moves against its cluster's factor.
     observed : DataFrame, optional
@@ -63,6 +65,7 @@ class SeriesPicture:
     labels: np.ndarray
     factors: Curves | None = None
     common: Curves | None = None
+    apart: pd.DataFrame | None = None
     signs: np.ndarray | None = None
     observed: pd.DataFrame | None = None
     forecast: Curves | None = None

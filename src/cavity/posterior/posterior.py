@@ -15,6 +15,7 @@ from cavity.posterior.kept import KeptDraws
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
 from cavity.posterior.partition import Partition, find_partition
 from cavity.posterior.plots import Plots
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.view import THRESHOLD, View
 
 if TYPE_CHECKING:
@@ -324,14 +325,22 @@ class Posterior(KeptDraws, Plots):
             ``mean``, ``sd``, ``lower``, ``upper``, each of shape (cluster, ...), over the draws
             in which the cluster has a match.
         """
-        from cavity.posterior.relabel import relabelled_parameter
+        from cavity.posterior.relabel import population_weights, relabelled_parameter
 
         if name not in self.cluster_parameters:
             known = ", ".join(self.cluster_parameters) or "none were kept"
             raise KeyError(f"{name!r} is not a cluster parameter; there are: {known}")
         values = self.parameters[name]
         flat = values.reshape(-1, *values.shape[2:])
-        return relabelled_parameter(flat, self.relabel(partition), level)
+        found = relabelled_parameter(flat, self.relabel(partition), level)
+        n_rows = self.record.details.get(ROWS_BEHIND_WEIGHTS)
+        if name != "weight" or n_rows is None:
+            return found
+        # What is kept is expected given the sizes; how far off the sizes may be comes on top.
+        drawn = relabelled_parameter(
+            population_weights(flat, n_rows), self.relabel(partition), level
+        )
+        return drawn | {"mean": found["mean"]}
 
     @property
     def tabled_parameters(self) -> tuple[str, ...]:
@@ -350,12 +359,12 @@ class Posterior(KeptDraws, Plots):
         Returns
         -------
         DataFrame
-            One row per observation: ``cluster``; ``probability`` of that cluster, the share of
+            One row per observation: ``cluster`` (-1 for noise); its ``probability``, the share of
             draws that put the observation in the draw's cluster matched to it; ``certainty``, the
             probability of sharing a cluster with a member of its own cluster chosen at random (of
             being alone, for a cluster of one); ``alternative``, the other cluster that most draws
-            put it in (-1: none does), with ``alternative_probability``; and ``elsewhere``, the
-            share of draws that put it in a cluster that matches none.
+            put it in (-1 for noise, NA for none), with ``alternative_probability``; and
+            ``elsewhere``, the share of draws that put it in a cluster that matches none.
 
         Examples
         --------

@@ -22,6 +22,10 @@ _OBJECTS: dict[str, Any] = {
 }
 
 
+# Among the details: the number of rows, where the kept weights are those expected given the sizes.
+ROWS_BEHIND_WEIGHTS = "rows_behind_weights"
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """One run of an estimator.

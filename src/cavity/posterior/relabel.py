@@ -166,6 +166,26 @@ def check_level(level: float) -> float:
     return level
 
 
+def population_weights(expected: np.ndarray, n: float) -> np.ndarray:
+    """Weights that clusters may have in the population, one for each that is expected.
+
+    Given the sizes of the clusters a weight is Beta, with the expected one as its mean and as many
+    parts in all as there are rows (and what the prior adds, about one row, which is left out). The
+    draws are the same at every call.
+
+    Parameters
+    ----------
+    expected : array
+        Expected weights given the sizes in a draw; NaN where there is no such cluster.
+    n : float
+        Number of rows.
+    """
+    there = np.isfinite(expected)
+    mean = np.clip(np.where(there, expected, 0.5), 1e-12, 1.0 - 1e-12)
+    drawn = np.random.default_rng(0).beta(n * mean, n * (1.0 - mean))
+    return np.where(there, drawn, np.nan)
+
+
 def relabelled_parameter(
     values: np.ndarray, relabelling: Relabelling, level: float = 0.95
 ) -> dict[str, np.ndarray]:

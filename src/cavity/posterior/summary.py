@@ -29,11 +29,15 @@ def certainty_table(view: View) -> pd.DataFrame:
     """One row per observation; see `Posterior.certainty`."""
     import pandas as pd
 
+    # Noise is -1, as among the labels; where there is no other cluster nothing is said.
+    other = view.alternative.astype(np.int64)
+    if view.noise is not None:
+        other = np.where(other == view.noise, -1, other)
     columns = {
-        "cluster": view.labels,
+        "cluster": view.looks,
         "probability": view.probability,
         "certainty": view.certainty,
-        "alternative": view.alternative,
+        "alternative": pd.arrays.IntegerArray(other, view.alternative < 0),
         "alternative_probability": view.alternative_probability,
         "elsewhere": view.elsewhere,
     }
@@ -58,8 +62,8 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
     -------
     DataFrame
         ``cluster``, ``probability``, ``certainty``, ``alternative``, ``alternative_probability``,
-        ``elsewhere``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``,
-        the probabilities of all clusters: with ``elsewhere`` they sum to one.
+        ``elsewhere``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``
+        (``p_noise`` for noise), the probabilities of all clusters, one with ``elsewhere``.
 
     Examples
     --------
@@ -81,7 +85,7 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
             raise ValueError(f"tail has shape {np.shape(tail)} for {view.n} observations")
         table["tail_probability"] = np.asarray(tail, float)
     probabilities = view.relabelling.probabilities
-    names = [f"p_{k}" for k in range(view.n_clusters)]
+    names = [f"p_{view.cluster_name(k)}" for k in range(view.n_clusters)]
     return pd.concat([table, pd.DataFrame(probabilities, table.index, names)], axis=1)
 
 
@@ -139,6 +143,35 @@ another shape.'
         "unless you know the number, allow more. If the number then grows with the limit, clusters "
         "are pieces of groups of another shape."
     )
+
+
+# From so many in doubt on a clustering is called weak.
+_WEAK = 0.25
+
+
+def firmness_words(view: View) -> str:
+    """What to say where draws that can be relied on leave much open; empty otherwise.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> firmness_words(Posterior.from_labels([[0, 0, 1, 1], [0, 0, 1, 2]]).view())
+    'The draws can be trusted; it is the clustering that is weak: 2 of 4 observations are in \
+doubt, and the number of clusters is between 2 and 3 with probability 95%.'
+    >>> firmness_words(Posterior.from_labels([[0, 0, 1, 1]]).view())
+    ''
+    """
+    n = len(view.in_doubt)
+    if n < _WEAK * view.n:
+        return ""
+    text = (
+        "The draws can be trusted; it is the clustering that is weak: "
+        f"{n:,} of {count(view.n, view.noun)} {'is' if n == 1 else 'are'} in doubt"
+    )
+    low, high = np.quantile(view.posterior.n_proper, [0.025, 0.975], method="nearest")
+    if low < high:
+        text += f", and the number of clusters is between {low} and {high} with probability 95%"
+    return text + "."
 
 
 def number_words(view: View) -> str:

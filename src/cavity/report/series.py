@@ -37,8 +37,9 @@ def series_sections(
         (
             "Series by cluster",
             pictures.plot_clusters(picture, page=True)[0].figure,
-            "Thin: the trends of a cluster's series, each brought to mean zero and unit spread. "
-            "Dark: their mean."
+            "Thin: the trends of a cluster's series, "
+            + ("without what all series share, " if picture.apart is not None else "")
+            + "each brought to mean zero and unit spread. Dark: their mean."
             + (
                 " Dashed: series that move against the others, turned over."
                 if picture.signs is not None and (np.asarray(picture.signs) < 0).any()

@@ -140,23 +140,29 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
 
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
-    """Tell whether the chains agree."""
+    """Tell whether the chains agree, and what may be said if not."""
+    from cavity.posterior.summary import firmness_words
+
+    source = f"{count(view.posterior.n_chains, 'chain')} of {count(view.posterior.n_draws, 'draw')}"
+    if diagnostics.converged:
+        text = f"The chains agree ({source}), and enough of the draws are effective."
+        return " ".join(part for part in (text, firmness_words(view)) if part)
+    return " ".join(
+        part for part in (_not_agreeing(view, diagnostics, source), diagnostics.meanwhile) if part
+    )
+
+
+def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
     from cavity.posterior.checks import PAIRS, RHAT_MAX
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
-    source = f"{count(chains, 'chain')} of {count(draws, 'draw')}"
-    if diagnostics.converged:
-        return f"The chains agree ({source}), and enough of the draws are effective."
     if chains == 1:
         return f"All this rests on {source}: agreement of chains cannot be checked."
     if draws < 4:
         return f"All this rests on {source}, too few to tell whether the chains agree."
     settled = not (diagnostics.table["rhat"].drop(PAIRS, errors="ignore") > RHAT_MAX).any()
     if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
-        return (
-            f"The chains do not disagree, but their draws ({source}) are too few to rely on: see "
-            "the diagnostics."
-        )
+        return f"The draws ({source}) are too few to rely on: see the diagnostics."
     return (
         f"The {source} have not been shown to agree: take the answer with care and read the "
         "diagnostics."
