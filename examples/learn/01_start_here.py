@@ -62,7 +62,10 @@ ax.set(xlabel="length, cm", ylabel="height, cm", title="What was measured")
 #
 # Two lines. ``n_clusters`` is the most groups you could imagine, not the number you expect:
 # groups that the data do not need stay empty. Columns need no scaling. The first fit on a machine
-# compiles for some seconds; later ones start at once.
+# compiles for some seconds; later ones start at once. A fit takes from seconds to some minutes: it
+# goes on until its chains agree. In a script nothing is printed meanwhile (``progress=True``
+# prints). With ``checkpoint="fish.cavity"`` a fit that was stopped, or came to its limit, goes on
+# from where it was.
 
 from cavity import GaussianMixture, StudentTMixture
 
@@ -80,6 +83,9 @@ p = m.posterior_
 print(p.diagnostics().sentences[0])
 
 # %%
+# "Converged" is about the search: its draws can be trusted. It does not say that the groups are
+# firm. That is what steps 4 and 5 are for: how many, how sure, who is in doubt.
+#
 # The picture of it: each colour is a chain. You want lines that cover the same ground, like
 # grass, with no steps and no lane of its own for one colour. If you see lanes, go to
 # :doc:`/learn/05_when_chains_disagree`.
@@ -206,7 +212,8 @@ print(pd.crosstab(species, m.labels_, rownames=["species"], colnames=["cluster"]
 #
 #     cavity fit fish.csv --id-column fish --clusters 10 --out run
 #
-# leaves ``run/report.html``, ``run/labels.csv`` and all draws. Add ``--noise``, ``--types`` and
+# leaves ``run/report.html``, ``run/labels.csv`` and all draws. ``cavity compare run other`` is step
+# 7: it says how far two runs agree and who is placed differently. Add ``--noise``, ``--types`` and
 # others as you need them (``cavity fit --help``).
 #
 # Where to go next: :doc:`/learn/02_how_it_works` if you want to know what happened,

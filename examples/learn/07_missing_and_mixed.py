@@ -12,7 +12,7 @@ with a table as it is. :doc:`/tables` has every detail.
 # -----------------------
 #
 # NaN is a gap. A row is clustered by the values that are there, and values for the gaps come with
-# intervals. We take a fifth of the cells out of the iris table, so that we can see how good that
+# intervals. We take a tenth of the cells out of the iris table, so that we can see how good that
 # is.
 
 import numpy as np
@@ -25,13 +25,11 @@ from cavity import StudentTMixture, TableMixture
 iris = load_iris(as_frame=True)
 whole = iris.data
 rng = np.random.default_rng(0)
-out = rng.random(whole.shape) < 0.2
+out = rng.random(whole.shape) < 0.1
 gappy = whole.mask(out)
 print(f"{out.any(axis=1).sum()} of {len(whole)} rows have a gap.")
 
-# Chains on this page are short, so that it is soon made. Leave n_draws out, and they go on until
-# they agree.
-m = StudentTMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(gappy)
+m = StudentTMixture(n_clusters=3, random_state=0).fit(gappy)
 filled = m.impute(gappy, level=0.9)
 print(m.diagnostics().sentences[0])
 
@@ -83,9 +81,7 @@ customers = pd.DataFrame(
 )
 customers = customers.mask(rng.random(customers.shape) < 0.1)
 
-t = TableMixture(
-    n_clusters=4, feature_types={"visits": "count"}, n_warmup=300, n_draws=500, random_state=0
-).fit(customers)
+t = TableMixture(n_clusters=4, feature_types={"visits": "count"}, random_state=0).fit(customers)
 print(t.diagnostics().sentences[0])
 print(t.columns_["kind"].to_string())
 

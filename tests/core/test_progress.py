@@ -106,8 +106,8 @@ def test_work_whose_amount_is_guessed(clock, capsys):
         reporter.update(0, 700)
         reporter.finish()
     assert capsys.readouterr().err.splitlines() == [
-        "fit: 600 sweeps of all chains, about 600 to go, 12 s left",
-        "fit: 1,300 sweeps of all chains, about 3,000 to go, 55 s left",
+        "fit: 600 sweeps of all chains, about 600 to go, 12 s to the next look",
+        "fit: 1,300 sweeps of all chains, about 3,000 to go, 55 s to the next look",
         "fit: 1,300 of 1,300 sweeps of all chains (100%), 24 s",
     ]
 

@@ -96,7 +96,9 @@ class Plain(Silent):
         if left <= 0 and not self._about:
             return f"{line}, {_duration(seconds)}"
         if new > 0 and left > 0:
-            line += f", {_duration(seconds * left / new)} left"
+            # A run that ends when its chains agree is looked at then, and may go on.
+            line += f", {_duration(seconds * left / new)} "
+            line += "to the next look" if self._about else "left"
         return line
 
     def say(self, message: str) -> None:

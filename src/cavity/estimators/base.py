@@ -230,9 +230,11 @@ class Estimator(Fitted, BaseEstimator):
         self._settle(partition)
         found = self.diagnostics()
         if not found.converged:
+            limited = posterior.record.stopped == "max_sweeps" and self.checkpoint is None
+            anew = " A fit without checkpoint= begins anew." if limited else ""
             warnings.warn(
-                f"{found.sentences[0]} {found.problems[0]} {found.advice} Filter "
-                "cavity.NotConvergedWarning to silence this.",
+                f"{found.sentences[0]} {found.problems[0]} {found.advice}{anew} "
+                "Filter cavity.NotConvergedWarning to silence this.",
                 NotConvergedWarning,
                 stacklevel=3,
             )
