@@ -156,7 +156,7 @@ def firmness_words(view: View) -> str:
     --------
     >>> from cavity.posterior import Posterior
     >>> firmness_words(Posterior.from_labels([[0, 0, 1, 1], [0, 0, 1, 2]]).view())
-    'The draws can be trusted; it is the clustering that is weak: 2 of 4 observations are in \
+    'The draws can be trusted; it is the clustering that is weak: 1 of 4 observations is in \
 doubt, and the number of clusters is between 2 and 3 with probability 95%.'
     >>> firmness_words(Posterior.from_labels([[0, 0, 1, 1]]).view())
     ''
