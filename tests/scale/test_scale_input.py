@@ -13,6 +13,7 @@ import pytest
 from dask_cases import fit, rows, write_rows
 
 from cavity import GaussianMixture, StudentTMixture
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_an_answer_from_files(folder, tmp_path):
     m = fit(folder, n_draws=30, n_chains=2)
     X = pd.read_parquet(folder)
     assert m.posterior_.n_observations == 300
-    assert m.posterior_.record.details["n_rows"] == 300
+    assert m.posterior_.record.details[ROWS_BEHIND_WEIGHTS] == 300
     again = StudentTMixture.load(m.save(tmp_path / "m.nc"))
     assert np.array_equal(again.labels_, m.labels_)
     assert m.report(tmp_path / "page.html").stat().st_size > 10_000

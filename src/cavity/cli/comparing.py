@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cavity.cli.errors import UserError, say
 from cavity.cli.models import MODELS
 from cavity.cli.runs import load_run
-from cavity.cli.summary import format_table, plural, wrap
+from cavity.cli.summary import format_table, found_words, name_of, plural, wrap
 
 if TYPE_CHECKING:
     from cavity.posterior import Posterior
@@ -37,7 +37,7 @@ def compare(first: Path, second: Path) -> int:
         "",
         wrap(_agreement(found), ""),
         "",
-        *_overlap(found, noun),
+        *_overlap(found, p, q, noun),
     ]
     moved = _moved(p, q)
     if len(moved):
@@ -47,12 +47,8 @@ def compare(first: Path, second: Path) -> int:
 
 
 def _told(p: Posterior) -> str:
-    from cavity.posterior.summary import number_words
-
-    view = p.view()
     verdict = "converged" if p.diagnostics().converged else "NOT shown to have converged"
-    n = view.n_proper
-    return f"{n} {plural('cluster', n)} (how many? {number_words(view)}), {verdict}"
+    return f"{found_words(p.view())}, {verdict}"
 
 
 def _agreement(found: Comparison) -> str:
@@ -63,35 +59,35 @@ def _agreement(found: Comparison) -> str:
     )
 
 
-def _overlap(found: Comparison, noun: str) -> list[str]:
+def _overlap(found: Comparison, p: Posterior, q: Posterior, noun: str) -> list[str]:
     """How many each cluster of the first shares with each of the second."""
+    first, second = p.view(), q.view()
     table = found.overlap
     shown = table.iloc[:, :_ACROSS]
     rest = table.iloc[:, _ACROSS:].sum(axis=1).tolist()
-    head = ["first", *(str(k) for k in shown.columns), *(["others"] if any(rest) else [])]
+    head = [
+        "first",
+        *(second.cluster_name(k) for k in range(shown.shape[1])),
+        *(["others"] if any(rest) else []),
+    ]
     rows = []
-    for k, row, other in zip(table.index, shown.to_numpy().tolist(), rest, strict=True):
+    for k, (row, other) in enumerate(zip(shown.to_numpy().tolist(), rest, strict=True)):
         counts = [*row, other] if any(rest) else row
-        rows.append([str(k), *(f"{v:,}" if v else "." for v in counts)])
+        rows.append([first.cluster_name(k), *(f"{v:,}" if v else "." for v in counts)])
     title = f"{plural(noun, 2).capitalize()} in each cluster of the first run (down) and the second"
     return [f"{title} (across):", "", *format_table([head, *rows], set(range(1, len(head))))]
 
 
 def _moved(p: Posterior, q: Posterior) -> np.ndarray:
     """Positions that are placed differently, once clusters are matched one to one."""
-    from scipy.optimize import linear_sum_assignment
+    from cavity.posterior.relabel import relabel
 
-    a, b = p.partition().labels, q.partition().labels
-    shared = np.zeros((a.max() + 1, b.max() + 1), np.int64)
-    np.add.at(shared, (a, b), 1)
-    matched = np.full(len(shared), -1)
-    rows, columns = linear_sum_assignment(-shared)
-    matched[rows] = columns
-    return np.flatnonzero(matched[a] != b)
+    ours, theirs = p.partition().labels, q.partition().labels
+    return np.flatnonzero(relabel(theirs[None], ours).labels[0] != ours)
 
 
-def _who(p: Any, moved: np.ndarray, noun: str) -> str:
-    names = [str(i + 1 if p.names is None else p.names[i]) for i in moved[:_LISTED].tolist()]
+def _who(p: Posterior, moved: np.ndarray, noun: str) -> str:
+    names = [name_of(p, i) for i in moved[:_LISTED].tolist()]
     text = f"{len(moved):,} {plural(noun, len(moved))} {'is' if len(moved) == 1 else 'are'} placed "
     text += f"differently: {', '.join(names)}"
     return text + (f" and {len(moved) - _LISTED:,} more." if len(moved) > _LISTED else ".")

@@ -14,6 +14,7 @@ from cavity.report.words import apart_words
 
 if TYPE_CHECKING:
     from cavity.posterior import Posterior
+    from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.view import View
 
 MAX_CLUSTERS = 30
@@ -76,12 +77,13 @@ def summarise(
     tail : array, shape (n,), optional
         How far out each observation lies; see ``tail_probabilities`` of the mixtures.
     """
+    found = posterior.diagnostics()
     parts = [
         _clusters(posterior, labels, noun, features),
-        _doubtful(posterior, labels, noun),
+        _doubtful(posterior, labels, noun, found.converged),
         _outside(posterior, labels, noun),
         _unusual(posterior, labels, noun, tail),
-        _trust(posterior, labels),
+        _trust(posterior, labels, found),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -110,8 +112,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
             *([f"{presence[k]:.0%}"] if shaky else []),
         ]
         rows.append(row + texts[k : k + 1])
-    n = view.n_proper
-    lines = [f"{n} {plural('cluster', n)} {_number_words(view)}", ""]
+    lines = [found_words(view), ""]
     lines += format_table(rows, {0, 1, 2, 3, *([4] if shaky else [])})
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
@@ -140,31 +141,35 @@ def _who(view: View, p: Posterior, noun: str) -> list[str]:
     few = [k for k in range(view.n_clusters) if view.sizes[k] <= MAX_NAMED][:MAX_CLUSTERS]
     lines = []
     for k in few:
-        named = ", ".join(_name(p, int(i)) for i in np.flatnonzero(view.labels == k))
+        named = ", ".join(name_of(p, int(i)) for i in np.flatnonzero(view.labels == k))
         lines.append(wrap(f"cluster {view.cluster_name(k)}: {named}", "    ", "  "))
     return ["", *lines] if lines else []
 
 
-def _number_words(view: View) -> str:
+def found_words(view: View) -> str:
+    """How many clusters were found, and how sure that is."""
     from cavity.posterior.summary import number_words
 
+    n = view.n_proper
+    sure = f"how many? {number_words(view)}"
     if len(view.number) == 1:
-        return f"(every draw has {view.number.index[0]})"
-    return f"(how many? {number_words(view)})"
+        sure = f"every draw has {view.number.index[0]}"
+    return f"{n} {plural('cluster', n)} ({sure})"
 
 
-def _name(p: Posterior, position: int) -> str:
+def name_of(p: Posterior, position: int) -> str:
+    """What an observation is called, fit for a terminal; its number where it has no name."""
     name = str(position + 1 if p.names is None else p.names[position])
     name = printable(name)
     return name if len(name) <= 32 else name[:31] + "…"
 
 
-def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
+def _doubtful(p: Posterior, labels: Any, noun: str, converged: bool) -> str:
     view = p.view(labels, THRESHOLD)
     n = len(view.in_doubt)
     if not n:
         sure = f"each is in its cluster with probability {THRESHOLD} or more"
-        if p.diagnostics().converged:
+        if converged:
             return f"No {noun} is in doubt: {sure}."
         return wrap(f"Within these draws {sure}; they cannot be relied on yet, see below.", "", "")
     rows = [[noun, "cluster", "probability", "could be", "probability"]]
@@ -172,7 +177,7 @@ def _doubtful(p: Posterior, labels: Any, noun: str) -> str:
         other, chance = view.could_be(i)
         rows.append(
             [
-                _name(p, i),
+                name_of(p, i),
                 view.cluster_name(view.labels[i]),
                 f"{view.probability[i]:.2f}",
                 other or "-",
@@ -197,7 +202,7 @@ def _outside(p: Posterior, labels: Any, noun: str) -> str:
         f"{len(outside):,} {plural(noun, len(outside))} {verb} outside every cluster. Check for "
         "errors of measurement: "
     )
-    named = ", ".join(_name(p, int(i)) for i in outside[:MAX_ROWS])
+    named = ", ".join(name_of(p, int(i)) for i in outside[:MAX_ROWS])
     more = f" and {len(outside) - MAX_ROWS:,} more, by noise_probability in labels.csv"
     return wrap(text + named + (more if len(outside) > MAX_ROWS else "") + ".", "  ", "")
 
@@ -217,15 +222,14 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
         f"{'its' if len(chosen) == 1 else 'their'} cluster, where the model expects about one. "
         "Check for errors of measurement: "
     )
-    named = ", ".join(f"{_name(p, i)} (cluster {labels[i]})" for i in order[:MAX_ROWS])
+    named = ", ".join(f"{name_of(p, i)} (cluster {labels[i]})" for i in order[:MAX_ROWS])
     more = f" and {len(order) - MAX_ROWS:,} more, by tail_probability in labels.csv"
     return wrap(text + named + (more if len(order) > MAX_ROWS else "") + ".", "  ", "")
 
 
-def _trust(p: Posterior, labels: Any) -> str:
+def _trust(p: Posterior, labels: Any, found: Diagnostics) -> str:
     from cavity.posterior.summary import firmness_words
 
-    found = p.diagnostics()
     sentences = [in_options(sentence) for sentence in found.sentences]
     if found.converged and (weak := firmness_words(p.view(labels, THRESHOLD))):
         sentences.insert(1, weak)

@@ -23,6 +23,7 @@ from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
 from cavity.models.scaled_gaussian import first_scales
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.specifications import PartitionSpecification
@@ -228,7 +229,7 @@ def fit_rows(
         noun="row",
         columns_named=source.named,
         **{"columns": source.columns, **recorded},
-        details={"n_rows": n, **(details or {})},
+        details={ROWS_BEHIND_WEIGHTS: float(n), **(details or {})},
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cavity.core.words import count, enumerate_words, plural
+from cavity.posterior.modes import evenly
 from cavity.posterior.partition import Partition, find_partition
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def find_alternatives(view: View, least: float = 0.1, most: int = 2) -> list[Alt
     others = others[others >= least].sort_values(ascending=False, kind="stable").head(most)
     found = []
     for number, share in zip(others.index.tolist(), others.tolist(), strict=True):
-        chosen = np.flatnonzero(numbers == number)
-        chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, _DRAWS).round().astype(int))]
+        chosen = evenly(np.flatnonzero(numbers == number), _DRAWS)
         partition = find_partition(
             posterior.flat_labels[chosen],
             posterior.loss,

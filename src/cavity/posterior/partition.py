@@ -98,6 +98,11 @@ class Partition:
         return credible_ball(self.labels, self._draws, level, metric=metric)
 
 
+def usual_clusters(numbers: np.ndarray) -> int:
+    """The number of clusters that at least half of the draws have no more of."""
+    return int(np.quantile(numbers, 0.5, method="higher"))
+
+
 def find_partition(
     flat: np.ndarray,
     loss: Loss,

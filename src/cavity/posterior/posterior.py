@@ -13,7 +13,7 @@ from cavity.core.words import count
 from cavity.posterior import _draws
 from cavity.posterior.kept import KeptDraws
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
-from cavity.posterior.partition import Partition, find_partition
+from cavity.posterior.partition import Partition, find_partition, usual_clusters
 from cavity.posterior.plots import Plots
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.view import THRESHOLD, View
@@ -115,6 +115,11 @@ class Posterior(KeptDraws, Plots):
         return {}
 
     @cached_property
+    def _alternatives(self) -> dict[tuple[bytes, float], list[Alternative]]:
+        """Runners-up found so far, by the labels and the least probability asked for."""
+        return {}
+
+    @cached_property
     def _views(self) -> dict[bytes, View]:
         """The latest views, by their labels."""
         return {}
@@ -175,7 +180,11 @@ class Posterior(KeptDraws, Plots):
         """
         from cavity.posterior.alternatives import find_alternatives
 
-        return find_alternatives(self.view(partition), least)
+        view = self.view(partition)
+        key = (view.labels.tobytes(), least)
+        if key not in self._alternatives:
+            self._alternatives[key] = find_alternatives(view, least)
+        return self._alternatives[key]
 
     def similarity(
         self,
@@ -238,7 +247,7 @@ class Posterior(KeptDraws, Plots):
         Partition
         """
         chosen = self.loss if loss is None else as_loss(loss)
-        options.setdefault("max_clusters", self._usual_clusters)
+        options.setdefault("max_clusters", usual_clusters(self.n_occupied))
         key = (chosen, *sorted(options.items()))
         if key not in self._partitions:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
@@ -247,12 +256,7 @@ class Posterior(KeptDraws, Plots):
     @property
     def has_partition(self) -> bool:
         """Whether the default estimate was searched for already, so that `partition` is quick."""
-        return (self.loss, ("max_clusters", self._usual_clusters)) in self._partitions
-
-    @property
-    def _usual_clusters(self) -> int:
-        """Clusters that at least half of the draws have no more of."""
-        return int(np.quantile(self.n_occupied, 0.5, method="higher"))
+        return (self.loss, ("max_clusters", usual_clusters(self.n_occupied))) in self._partitions
 
     def _estimate(self, partition: Partition | Any | None) -> np.ndarray:
         """Labels of the partition asked about; the estimate by default."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cavity.posterior.modes import evenly, subset_of_observations
-from cavity.posterior.partition import find_partition
+from cavity.posterior.partition import find_partition, usual_clusters
 
 if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
@@ -29,9 +29,10 @@ def answers_of_chains(p: Posterior) -> np.ndarray:
     rows = subset_of_observations(p.n_observations, _ROWS)
     answers = []
     for chain, draws in enumerate(p.labels):
-        usual = int(np.quantile(p.n_occupied[chain], 0.5, method="higher"))
         some = evenly(draws, _DRAWS)[:, rows]
-        found = find_partition(some, p.loss, n_restarts=0, max_clusters=usual)
+        found = find_partition(
+            some, p.loss, n_restarts=0, max_clusters=usual_clusters(p.n_occupied[chain])
+        )
         answers.append(found.labels)
     agreement = np.ones((p.n_chains, p.n_chains))
     for i in range(p.n_chains):

@@ -168,7 +168,7 @@ doubt, and the number of clusters is between 2 and 3 with probability 95%.'
         "The draws can be trusted; it is the clustering that is weak: "
         f"{n:,} of {count(view.n, view.noun)} {'is' if n == 1 else 'are'} in doubt"
     )
-    low, high = np.quantile(view.posterior.n_proper, [0.025, 0.975], method="nearest")
+    low, high = view.number_interval
     if low < high:
         text += f", and the number of clusters is between {low} and {high} with probability 95%"
     return text + "."

@@ -156,12 +156,16 @@ class View:
         """Posterior probability of each number of occupied clusters."""
         return self.posterior.n_clusters_posterior()
 
-    @cached_property
+    @property
+    def number_interval(self) -> tuple[int, int]:
+        """The number of clusters, noise not counted, is between these with probability 95%."""
+        low, high = np.quantile(self.posterior.n_proper, [0.025, 0.975], method="nearest")
+        return int(low), int(high)
+
+    @property
     def alternatives(self) -> list[Alternative]:
         """The partition given other numbers of clusters; see `Posterior.alternatives`."""
-        from cavity.posterior.alternatives import find_alternatives
-
-        return find_alternatives(self)
+        return self.posterior.alternatives(self.labels)
 
     @cached_property
     def order(self) -> np.ndarray:

@@ -66,7 +66,7 @@ def number_sentence(view: View) -> str:
     if len(view.number) == 1:
         return f"Every draw has {count(best, 'cluster')}."
     text = f"How many clusters? {number_words(view)}"
-    low, high = np.quantile(view.posterior.n_proper, [0.025, 0.975], method="nearest")
+    low, high = view.number_interval
     if low < high:
         text += f"; between {low} and {high} with probability 95%"
     if view.n_proper != best:
