@@ -183,6 +183,40 @@ def test_report_without_its_data_says_so(cavity, run):
     assert sentence.endswith("is not the file that this run was fitted to.")
 
 
+def test_logarithms_are_taken_of_the_columns_named(cavity, table, tmp_path):
+    """In fit and predict alike; they are called what they are."""
+    table = table.assign(weight=np.exp(table["weight"] / 10))
+    table.to_csv(tmp_path / "raw.csv", index=False)
+    logs = table.assign(weight=np.log(table["weight"])).rename(columns={"weight": "log weight"})
+    logs.to_csv(tmp_path / "logs.csv", index=False)
+    given = ("--id-column", "name", "--clusters", 2, "--seed", 3, *QUICK)
+    for name, more in (("raw", ("--log", "weight")), ("logs", ())):
+        ran = cavity("fit", f"{name}.csv", *given, *more, "--out", name)
+        assert ran.code == 0, ran.err
+        ran = cavity("predict", name, f"{name}.csv", "--out", f"{name}-placed.csv")
+        assert ran.code == 0, ran.err
+    placed = [pd.read_csv(tmp_path / f"{name}-placed.csv") for name in ("raw", "logs")]
+    pd.testing.assert_frame_equal(*placed, rtol=1e-6)
+    assert "log weight" in (tmp_path / "raw" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--log", "wight"), "--log names 'wight', which is not among the columns to cluster by"),
+        (("--log", "height"), "Row item 3, column 'height' of data.csv is 0, which has no log"),
+        (("--log", "kind"), "--log is for measurements, and 'kind' is text"),
+        (("--log", "height", "--types", "height=count"), "'height' is text or of a kind that"),
+    ],
+)
+def test_columns_without_a_logarithm_are_refused(cavity, table, tmp_path, given, words):
+    table = table.assign(kind=np.where(table.index % 2, "a", "b"), height=table["height"].abs())
+    table.loc[3, "height"] = 0.0
+    table.to_csv(tmp_path / "data.csv", index=False)
+    ran = cavity("fit", "data.csv", "--id-column", "name", "--clusters", 2, *given)
+    assert words in ran.sentence
+
+
 # ------------------------------------------------------------------ predict
 
 

@@ -158,6 +158,24 @@ def test_results_carry_the_users_labels(long_fit, wide):
     assert RunRecord.from_json(s.posterior_.record.to_json()) == s.posterior_.record
 
 
+def test_what_sets_a_cluster_of_series_apart(long_fit):
+    """Times and names that the trends themselves have."""
+    s, _, _ = long_fit
+    trends = s.trends_.mean
+    lines = trends.sub(trends.mean(axis=1), axis=0).div(trends.std(axis=1, ddof=0), axis=0)
+    lines = lines.mul(np.where(s.series_["loading"] < 0, -1.0, 1.0), axis=0)
+    assert not s._shares
+    typical = s.typical_series(2)
+    for k, words in enumerate(s.distinguishing(2)):
+        own = lines[s.labels_ == k].mean()
+        assert words.startswith(f"highest {own.idxmax()}, lowest {own.idxmin()}; ")
+        assert words.endswith(f"like {', '.join(typical.loc[k])}")
+        against = int((s.series_["loading"][s.labels_ == k] < 0).sum())
+        assert (f"{against} of {(s.labels_ == k).sum()} the other way round" in words) == (
+            against > 0
+        )
+
+
 def test_predictions_of_held_out_rows(long_fit):
     s, _, test = long_fit
     out = s.predict(test)

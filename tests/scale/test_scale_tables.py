@@ -117,7 +117,7 @@ def test_a_merge_without_its_volume_is_noticed(monkeypatch):
         return 0.0 if hasattr(prior, "allowed") else right(self, mixture, prior, a, e)
 
     monkeypatch.setattr(SplitMerge, "_log_empty", without)
-    assert p_value(TWO, "finite", 5_000, 5, n_shards=2) < LEVEL
+    assert p_value(TWO, "finite", 15_000, 5, n_shards=2) < LEVEL
 
 
 # --------------------------------------------------------------------------- joint distribution

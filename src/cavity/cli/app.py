@@ -209,6 +209,13 @@ def fit(
             metavar="NAME=KIND,...",
         ),
     ] = None,
+    log: Annotated[
+        Text,
+        typer.Option(
+            help="Columns to take the logarithm of, as a,b,c: amounts with a long tail.",
+            metavar="NAMES",
+        ),
+    ] = None,
     noise: Annotated[
         bool | None,
         typer.Option(
@@ -387,6 +394,7 @@ def fit(
         date_format=date_format,
         drop_missing=drop_missing,
         types=split_names(types),
+        log=split_names(log),
     )
     with cluster(workers, scheduler) as client:
         code = runs.fit(

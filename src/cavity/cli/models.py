@@ -171,15 +171,16 @@ FORMS = ("--covariance", "--factors")
 MODELS: dict[str, RowsModel | SeriesModel] = {
     "student-t": RowsModel(
         "student-t", "StudentTMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--noise", "--df", *FORMS),
+        ("--columns", "--id-column", "--drop-missing", "--log", "--noise", "--df", *FORMS),
     ),
     "gaussian": RowsModel(
         "gaussian", "GaussianMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--noise", *FORMS),
+        ("--columns", "--id-column", "--drop-missing", "--log", "--noise", *FORMS),
     ),
     "table": TableModel(
         "table", "TableMixture", "row",
-        ("--columns", "--id-column", "--drop-missing", "--noise", "--df", "--types", *FORMS),
+        ("--columns", "--id-column", "--drop-missing", "--log", "--noise", "--df", "--types",
+         *FORMS),
     ),
     "series": SeriesModel(
         "series", "SeriesMixture", "series",

@@ -17,7 +17,7 @@ from cavity.core.files import write_text
 
 RUN = "run.json"
 FORMAT = "cavity run"
-VERSION = 4
+VERSION = 5
 RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "running",
     "drawn",
@@ -225,7 +225,7 @@ def _checked(plain: dict[str, Any]) -> RunFile:
     for part in dataclasses.fields(Choice):
         if part.name == "drop_missing":
             choice[part.name] = _field(data, part.name, bool)
-        elif part.name in ("columns", "exclude", "types"):
+        elif part.name in ("columns", "exclude", "types", "log"):
             names = _field(data, part.name, list)
             if not all(isinstance(name, str) for name in names):
                 raise ValueError(f"its {part.name} are not all text")

@@ -103,8 +103,8 @@ class SeriesModel(Model):
         return None
 
     def features(self, estimator: Any) -> list[str] | None:
-        """Pictures say more of series than numbers."""
-        return None
+        """What sets each cluster apart."""
+        return estimator.distinguishing()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Trends, factors and forecasts, one row per curve and time; parameters of each series."""

@@ -120,7 +120,7 @@ class ShardSelection:
 
 def refuse_written(choice: Choice, *more: str) -> None:
     """Refuse options that are about how text is written, and more that do not go with shards."""
-    for name in ("separator", "encoding", "decimal", "thousands", "drop_missing", *more):
+    for name in ("separator", "encoding", "decimal", "thousands", "drop_missing", "log", *more):
         if getattr(choice, name):
             raise UserError(
                 f"--{name.replace('_', '-')} does not go with Parquet files in shards; leave it "

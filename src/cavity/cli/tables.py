@@ -54,6 +54,8 @@ class Choice:
         Leave out rows with missing values.
     types : tuple of str
         What columns are, as ``name=kind``, where their cells do not say it.
+    log : tuple of str
+        Columns to take the logarithm of.
     """
 
     columns: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ class Choice:
     date_format: str | None = None
     drop_missing: bool = False
     types: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
 
     @property
     def form(self) -> NumberFormat:
@@ -90,22 +93,20 @@ class Selection:
         Where they came from.
     n_dropped : int
         Rows left out for gaps.
+    columns : tuple of str
+        What the file calls the columns to cluster by.
     """
 
     table: pd.DataFrame
     id_name: str
     id_column: str | None = None
     n_dropped: int = 0
+    columns: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:
         """Rows to cluster."""
         return len(self.table)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return tuple(str(name) for name in self.table.columns)
 
 
 def split_names(text: str | None) -> tuple[str, ...]:
@@ -171,7 +172,36 @@ def select(table: Table, choice: Choice) -> Selection:
                     f"Column {name!r} looks like row numbers; if it is, leave it out of the "
                     f"clustering with --id-column {shell_word(name)}."
                 )
-    return Selection(chosen, str(index.name), id_column, n_dropped)
+    chosen = _with_logs(chosen, choice, path)
+    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns))
+
+
+def _with_logs(chosen: pd.DataFrame, choice: Choice, path: Path) -> pd.DataFrame:
+    """The columns, with the logarithms of those that --log names in their places."""
+    new = {}
+    for name in choice.log:
+        if name not in chosen.columns:
+            raise UserError(
+                f"--log names {name!r}, which is not among the columns to cluster by: "
+                f"{listed(list(chosen.columns), 12)}."
+            )
+        values = chosen[name].to_numpy()
+        if values.dtype.kind != "f" or name in types_of(choice):
+            raise UserError(
+                f"--log is for measurements, and {name!r} is text or of a kind that --types names; "
+                "leave it out of one of them."
+            )
+        if (values <= 0.0).any():
+            row = int((values <= 0.0).argmax())
+            raise UserError(
+                f"Row {chosen.index[row]!s}, column {name!r} of {path} is {values[row]:g}, which "
+                f"has no logarithm; leave {name!r} out of --log, or correct such values first."
+            )
+        if (called := f"log {name}") in chosen.columns:
+            raise UserError(f"--log {name} would be the second column {called!r} of {path}.")
+        new[name] = called
+        chosen = chosen.assign(**{name: np.log(values)})
+    return chosen.rename(columns=new)
 
 
 def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str | None]:
@@ -284,7 +314,8 @@ def select_table(table: Table, choice: Choice) -> Selection:
     n_dropped = 0
     if choice.drop_missing:
         chosen, n_dropped = _whole_rows(chosen, choice, path)
-    return Selection(chosen, str(index.name), id_column, n_dropped)
+    chosen = _with_logs(chosen, choice, path)
+    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns))
 
 
 def _is_text_column(column: Any, numbers: Any) -> bool:

@@ -156,6 +156,27 @@ class SeriesAnswers(SeriesPredictions):
         table = pd.DataFrame(rows, columns=["cluster", "rank", "series"])
         return table.pivot(index="cluster", columns="rank", values="series")
 
+    def distinguishing(self, most: int = 3) -> list[str]:
+        """For each cluster, when its series are high and low, and the most typical of them.
+
+        Trends are brought to mean zero and unit spread, without what a common factor moves in
+        them, and turned over where a series moves against its cluster.
+        """
+        picture = self._picture()
+        times, lines = picture.trends.mean.columns, picture.standardised
+        out = []
+        for k, typical in enumerate(self.typical_series(most).to_numpy()):
+            members = np.flatnonzero(self.labels_ == k)
+            mean = lines[members].mean(axis=0)
+            words = [f"highest {times[mean.argmax()]}, lowest {times[mean.argmin()]}"]
+            against = int(picture.turned[members].sum())
+            if against:
+                words.append(f"{against} of {len(members)} the other way round")
+            named = [str(name) for name in typical if name == name]
+            words.append(f"like {', '.join(named)}" if len(members) > 1 else f"only {named[0]}")
+            out.append("; ".join(words))
+        return out
+
     # ------------------------------------------------------------------ pictures
 
     def plot_clusters(self, **options: Any) -> Any:
@@ -258,6 +279,7 @@ class SeriesAnswers(SeriesPredictions):
             self.posterior_,
             title=f"Clusters of {len(names)} series" if title is None else title,
             extra_sections=sections,
+            features=self.distinguishing(),
             settings=settings,
             partition=self.partition_,
         )

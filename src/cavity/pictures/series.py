@@ -124,16 +124,8 @@ def plot_clusters(
     chosen, note = _choose_clusters(picture.sizes, clusters)
     axes = _axes_for(ax, len(chosen), page=page, height=2.3, sharey=not standardised)
     x = drawn_times(picture.trends.mean.columns)
-    lines = picture.trends.mean.to_numpy().astype(float)
-    turned = np.zeros(len(lines), bool)
-    if standardised:
-        # What all series share is in no cluster's factor, and would hide it.
-        lines = _standard(
-            lines if picture.apart is None else picture.apart.to_numpy().astype(float)
-        )
-        if picture.signs is not None:
-            turned = np.asarray(picture.signs) < 0
-            lines = np.where(turned[:, None], -lines, lines)
+    lines = picture.standardised if standardised else picture.trends.mean.to_numpy().astype(float)
+    turned = picture.turned if standardised else np.zeros(len(lines), bool)
     for one, k in zip(axes, chosen, strict=True):
         members = np.flatnonzero(picture.labels == k)
         title = f"cluster {k}: {'one series' if len(members) == 1 else f'{len(members):,} series'}"
@@ -183,11 +175,6 @@ def _line_legend(ax: Axes, *, turned: bool) -> None:
         handlelength=1.8,
         borderaxespad=0.2,
     )
-
-
-def _standard(lines: np.ndarray) -> np.ndarray:
-    spread = lines.std(axis=1, keepdims=True)
-    return (lines - lines.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
 
 
 def slant(ax: Axes) -> None:

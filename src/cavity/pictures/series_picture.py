@@ -90,6 +90,21 @@ class SeriesPicture:
         return np.bincount(self.labels)
 
     @property
+    def turned(self) -> np.ndarray:
+        """Which series move against their cluster's factor."""
+        return np.zeros(len(self.labels), bool) if self.signs is None else np.less(self.signs, 0)
+
+    @property
+    def standardised(self) -> np.ndarray:
+        """Trends at mean zero and unit spread, turned over where they move against the others.
+
+        What all series share is taken out: it is in no cluster's factor, and would hide it.
+        """
+        trends = self.trends.mean if self.apart is None else self.apart
+        lines = _standard(trends.to_numpy().astype(float))
+        return np.where(self.turned[:, None], -lines, lines)
+
+    @property
     def interval(self) -> str:
         """What the bands are called."""
         return f"{self.level:.0%} interval"
@@ -103,6 +118,11 @@ class SeriesPicture:
         if len(alike) == 1:
             return alike[0]
         raise ValueError(f"series {name!r} was not in the data that the model was fitted to.")
+
+
+def _standard(lines: np.ndarray) -> np.ndarray:
+    spread = lines.std(axis=1, keepdims=True)
+    return (lines - lines.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
 
 
 def drawn_times(times: Any) -> np.ndarray:

@@ -50,6 +50,11 @@ def _of_sizes(sizes: np.ndarray) -> str:
 
 def apart_words(posterior: Posterior) -> str:
     """What the words about what sets a cluster apart are about."""
+    if posterior.noun == "series":
+        return (
+            "when its trends, each brought to mean zero and unit spread, are highest and lowest on "
+            "average, and the series most often found with the rest of it"
+        )
     if "taken_for" in posterior.record.details:
         return (
             "its shares of categories beside those of all, and its means, with how far they are "
