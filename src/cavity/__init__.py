@@ -15,19 +15,13 @@ _HOME = {
     "NotConvergedWarning": "cavity.core.notices",
     "Posterior": "cavity.posterior.posterior",
     "SeriesMixture": "cavity.estimators.series",
-    "SkewedColumnsWarning": "cavity.core.notices",
     "StudentTMixture": "cavity.estimators.mixtures",
     "TableMixture": "cavity.estimators.tables",
     "load": "cavity.estimators.base",
 }
 
 if TYPE_CHECKING:
-    from cavity.core.notices import (
-        CoarseColumnsWarning,
-        ColumnsNote,
-        NotConvergedWarning,
-        SkewedColumnsWarning,
-    )
+    from cavity.core.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning
     from cavity.estimators.base import load
     from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
     from cavity.estimators.series import SeriesMixture
@@ -41,7 +35,6 @@ __all__ = [
     "NotConvergedWarning",
     "Posterior",
     "SeriesMixture",
-    "SkewedColumnsWarning",
     "StudentTMixture",
     "TableMixture",
     "__version__",

@@ -17,9 +17,5 @@ class CoarseColumnsWarning(UserWarning):
     """Columns of few values, or of one value in many rows, which a density has no use for."""
 
 
-class SkewedColumnsWarning(UserWarning):
-    """Columns with a long tail that their logarithms have not; clusters here are symmetric."""
-
-
 class ColumnsNote(UserWarning):
     """Columns of a table that might be taken for something else than they were."""

@@ -36,7 +36,6 @@ from cavity.estimators.rehearsal import request_of
 from cavity.estimators.rows import FEW
 from cavity.estimators.shard_answers import ShardAnswers
 from cavity.estimators.sharded import check_client, is_in_shards, source_of
-from cavity.estimators.skewed_columns import warn_of_skewed_columns
 from cavity.estimators.spread_fits import MANY, PARALLEL, SpreadFits
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, block_names, factors_of, structured_problem
@@ -190,8 +189,6 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         -----
         CoarseColumnsWarning
             If columns have few values, or one value in many rows.
-        SkewedColumnsWarning
-            If columns have a long tail that their logarithms have not.
         NotConvergedWarning
             If the chains are not shown to agree.
         """
@@ -208,7 +205,6 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         given = getattr(self, "feature_names_in_", None)
         columns = tuple((f"x{j}" for j in range(X.shape[1])) if given is None else map(str, given))
         warn_of_coarse_columns(X, columns)
-        warn_of_skewed_columns(X, columns)
         tell_of_noise(self.noise, plan.noisy)
         if len(X) >= MANY and self.collapse == "collapsed" and client is None:
             say(

@@ -9,16 +9,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from cavity.core.notices import ColumnsNote
-from cavity.estimators.skewed_columns import warn_of_skewed_columns
-from cavity.reading.columns import (
-    CONTINUOUS,
-    EMPTY,
-    TWO_VALUES,
-    Cells,
-    Column,
-    check_types,
-    take_column,
-)
+from cavity.reading.columns import EMPTY, TWO_VALUES, Column, check_types, take_column
 from cavity.reading.frames import as_pandas, is_frame
 from cavity.reading.words import shell_word
 
@@ -64,12 +55,6 @@ class TableInput:
         if all(column.kind == EMPTY for column in columns):
             raise ValueError("No column of X has any value, so there is nothing to cluster by.")
         return columns
-
-    def _warn_of_tails(self, cells: Cells) -> None:
-        """Of the columns that nothing else is said of."""
-        taken = [column for column in self._columns if column.kind == CONTINUOUS]
-        silent = [j for j, column in enumerate(taken) if not column.note]
-        warn_of_skewed_columns(cells.continuous[:, silent], [taken[j].name for j in silent])
 
     def _warn_of_columns(self) -> None:
         notes = [column.note for column in self._columns if column.note]

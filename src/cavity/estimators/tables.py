@@ -244,7 +244,6 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         weight = check_weights(sample_weight, len(frame))
         plan, units, noise = self._plan(cells, self._columns, known, weight)
         self._warn_of_columns()
-        self._warn_of_tails(cells)
         tell_of_noise(self.noise, plan.noisy)
         run = run_plan(plan, self._run_settings(), client)
         posterior = plan.posterior(
