@@ -115,7 +115,9 @@ def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 20, "--seed", 4]
     ran = cavity(*FIT, *options, "--max-sweeps", 40)
     assert ran.code == 0, ran.err
-    assert "Let it go on: --max-sweeps 400 may do." in " ".join(ran.out.split())
+    told = " ".join(ran.out.split())
+    assert "first allow more, --clusters 4: the limit may be what keeps chains apart." in told
+    assert "Else let it go on: --max-sweeps 400 may do." in told
     assert "'cavity fit --out run --resume' with a larger --max-sweeps" in ran.out
     folder = tmp_path / "run"
     assert status(folder) == "limited"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -204,6 +206,11 @@ def test_chains_that_merely_need_longer_are_told_so():
     assert "modes" not in found.verdict
     assert found.advice.startswith("Let it go on: max_sweeps=")
     assert "came to its limit of 20,000 sweeps per chain" in found.verdict
+    # At the limit of the number of clusters that comes first.
+    full = replace(record, max_clusters=len(np.unique(FIRST)))
+    found = Posterior(labels, record=full).diagnostics()
+    assert f"first allow more, n_clusters={2 * full.max_clusters}:" in found.advice
+    assert "Else let it go on: max_sweeps=" in found.advice
 
 
 @pytest.mark.parametrize(

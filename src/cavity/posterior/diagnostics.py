@@ -11,7 +11,7 @@ import numpy as np
 from cavity.posterior.checks import RHAT_MAX, Checks, ess_needed, measure, problems_of
 from cavity.posterior.modes import Mode
 from cavity.posterior.moves import is_of_moves, moves_table
-from cavity.posterior.notes import column_advice, event_notes, run_notes
+from cavity.posterior.notes import at_the_limit, column_advice, event_notes, run_notes
 from cavity.posterior.provisional import provisional_words
 from cavity.posterior.quantities import label_free
 
@@ -172,6 +172,13 @@ def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
     factor = min(max(1.0 / share if share > 0 else 10.0, 2.0), 10.0)
     stopped = p.record.stopped
     if stopped == "max_sweeps":
+        most, share = at_the_limit(p)
+        if share:
+            return (
+                f"Unless you know the number of clusters, first allow more, n_clusters={2 * most}: "
+                "the limit may be what keeps chains apart. Else let it go on: "
+                f"max_sweeps={_round(factor * p.record.n_sweeps)} may do."
+            )
         return f"Let it go on: max_sweeps={_round(factor * p.record.n_sweeps)} may do."
     if stopped == "max_seconds":
         return "Give it more time: raise max_seconds, or leave it out."

@@ -16,6 +16,8 @@ INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
 # Mean total variation between EP's and exact probabilities of a label: good, and fair.
 DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
+# The limit of the number of clusters is told of if so many draws have come to it.
+AT_THE_LIMIT = 0.1
 
 
 def run_notes(p: Posterior) -> list[str]:
@@ -39,6 +41,16 @@ def run_notes(p: Posterior) -> list[str]:
             f"is lower by {least} nats (a factor of e to that power)."
         )
     return notes
+
+
+def at_the_limit(p: Posterior) -> tuple[int, float]:
+    """The most clusters there may be, and the share of draws that have so many; 0 if few have."""
+    record = p.record
+    if record.max_clusters is None:
+        return 0, 0.0
+    most = record.max_clusters - record.noise
+    share = float((p.n_proper == most).mean())
+    return most, share if share >= AT_THE_LIMIT and most >= 2 else 0.0
 
 
 def column_advice(p: Posterior) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.core.words import count
+from cavity.posterior.notes import at_the_limit
 from cavity.posterior.view import View
 
 if TYPE_CHECKING:
@@ -113,10 +114,6 @@ def unusual(tail: Any) -> np.ndarray:
     return chosen[np.argsort(tail[chosen], kind="stable")]
 
 
-# The limit is told of if so many draws have come to it.
-_AT_THE_LIMIT = 0.1
-
-
 def limit_words(view: View) -> str:
     """What to say where many draws have as many clusters as there may be; empty otherwise.
 
@@ -129,19 +126,15 @@ def limit_words(view: View) -> str:
     >>> limit_words(p.view())
     '3 is the most that n_clusters allows, and 25% of the draws have it: unless you know the \
 number, allow more. If the number then grows with the limit, clusters are pieces of groups of \
-another shape.'
+another shape: allow few, and take them for a coarse picture.'
     """
-    record = view.posterior.record
-    if record.max_clusters is None:
-        return ""
-    most = record.max_clusters - record.noise
-    share = float(view.number.get(most, 0.0))
-    if share < _AT_THE_LIMIT or most < 2:
+    most, share = at_the_limit(view.posterior)
+    if not share:
         return ""
     return (
         f"{most} is the most that n_clusters allows, and {_percent(share)} of the draws have it: "
         "unless you know the number, allow more. If the number then grows with the limit, clusters "
-        "are pieces of groups of another shape."
+        "are pieces of groups of another shape: allow few, and take them for a coarse picture."
     )
 
 
