@@ -190,7 +190,7 @@ def test_logarithms_are_taken_of_the_columns_named(cavity, table, tmp_path):
     logs = table.assign(weight=np.log(table["weight"])).rename(columns={"weight": "log weight"})
     logs.to_csv(tmp_path / "logs.csv", index=False)
     given = ("--id-column", "name", "--clusters", 2, "--seed", 3, *QUICK)
-    for name, more in (("raw", ("--log", "weight")), ("logs", ())):
+    for name, more in (("raw", ("--log", "weight,weight")), ("logs", ())):
         ran = cavity("fit", f"{name}.csv", *given, *more, "--out", name)
         assert ran.code == 0, ran.err
         ran = cavity("predict", name, f"{name}.csv", "--out", f"{name}-placed.csv")

@@ -102,7 +102,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     shaky = bool((presence[:MAX_CLUSTERS] < THRESHOLD).any())
     head = ["cluster", plural(noun, 2), "share", "certainty", *(["there in"] if shaky else [])]
     rows = [head + (["what sets it apart"] if features else [])]
-    texts = view.with_noise(features) if features else []
+    texts = [printable(text) for text in view.with_noise(features)] if features else []
     for k in range(min(len(size), MAX_CLUSTERS)):
         row = [
             view.cluster_name(k),

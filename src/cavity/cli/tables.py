@@ -179,7 +179,7 @@ def select(table: Table, choice: Choice) -> Selection:
 def _with_logs(chosen: pd.DataFrame, choice: Choice, path: Path) -> pd.DataFrame:
     """The columns, with the logarithms of those that --log names in their places."""
     new = {}
-    for name in choice.log:
+    for name in dict.fromkeys(choice.log):
         if name not in chosen.columns:
             raise UserError(
                 f"--log names {name!r}, which is not among the columns to cluster by: "
