@@ -133,7 +133,12 @@ LONG = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the long tests, before the markers that are asked for are looked at."""
+    """Mark the long tests, before the markers that are asked for are looked at.
+
+    Studies take minutes, on a machine with other work many; the limit of time is not for them.
+    """
     for item in items:
         if item.nodeid.removeprefix("tests/").startswith(LONG):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(7200))
