@@ -82,7 +82,7 @@ def test_a_wrong_ratio_of_proposals_is_noticed(away, monkeypatch):
     """Negative control: so many nats off, in splits and in merges."""
     right = SplitMerge._log_empty
     monkeypatch.setattr(SplitMerge, "_log_empty", lambda self, *told: away + right(self, *told))
-    assert p_value("gaussian", "dp", 12_000, 5, n_shards=2) < LEVEL
+    assert p_value("gaussian", "dp", 4_000, 5, n_shards=2) < LEVEL
 
 
 # --------------------------------------------------------------------------- joint distribution
