@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -174,6 +176,16 @@ def test_what_sets_a_cluster_of_series_apart(long_fit):
         assert (f"{against} of {(s.labels_ == k).sum()} the other way round" in words) == (
             against > 0
         )
+
+
+def test_numbers_that_name_series_stay_whole(fitted):
+    """Also where a small cluster leaves gaps in the table."""
+    uneven = copy.copy(fitted)
+    uneven.labels_ = np.where(np.arange(len(fitted.labels_)) < 4, 0, fitted.labels_)
+    typical = uneven.typical_series(len(fitted.labels_))
+    assert typical.isna().to_numpy().any()
+    assert {str(name) for name in typical.stack().dropna()} == {str(i) for i in fitted.series_.index}
+    assert ".0" not in " ".join(uneven.distinguishing(len(fitted.labels_)))
 
 
 def test_predictions_of_held_out_rows(long_fit):

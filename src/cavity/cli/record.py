@@ -223,9 +223,9 @@ def _checked(plain: dict[str, Any]) -> RunFile:
     data = _field(plain, "data", dict)
     choice: dict[str, Any] = {}
     for part in dataclasses.fields(Choice):
-        if part.name == "drop_missing":
+        if isinstance(part.default, bool):
             choice[part.name] = _field(data, part.name, bool)
-        elif part.name in ("columns", "exclude", "types", "log"):
+        elif isinstance(part.default, tuple):
             names = _field(data, part.name, list)
             if not all(isinstance(name, str) for name in names):
                 raise ValueError(f"its {part.name} are not all text")

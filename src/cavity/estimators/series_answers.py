@@ -153,7 +153,8 @@ class SeriesAnswers(SeriesPredictions):
             (k, rank, self._data.series[i]) for k, own in enumerate(members)
             for rank, i in enumerate(own)
         ]  # fmt: skip
-        table = pd.DataFrame(rows, columns=["cluster", "rank", "series"])
+        # As objects: numbers that name series would be no whole ones beside a gap.
+        table = pd.DataFrame(rows, columns=["cluster", "rank", "series"]).astype({"series": object})
         return table.pivot(index="cluster", columns="rank", values="series")
 
     def distinguishing(self, most: int = 3) -> list[str]:
@@ -162,17 +163,21 @@ class SeriesAnswers(SeriesPredictions):
         Trends are brought to mean zero and unit spread, without what a common factor moves in
         them, and turned over where a series moves against its cluster.
         """
-        picture = self._picture()
+        check_is_fitted(self)
+        return self._apart(self._picture(), self.typical_series(most))
+
+    def _apart(self, picture: SeriesPicture, typical: pd.DataFrame) -> list[str]:
+        """What sets each cluster apart, from what the report has at hand as well."""
         times, lines = picture.trends.mean.columns, picture.standardised
         out = []
-        for k, typical in enumerate(self.typical_series(most).to_numpy()):
+        for k, names in enumerate(typical.to_numpy()):
             members = np.flatnonzero(self.labels_ == k)
             mean = lines[members].mean(axis=0)
             words = [f"highest {times[mean.argmax()]}, lowest {times[mean.argmin()]}"]
             against = int(picture.turned[members].sum())
             if against:
                 words.append(f"{against} of {len(members)} the other way round")
-            named = [str(name) for name in typical if name == name]
+            named = [str(name) for name in names if name == name]
             words.append(f"like {', '.join(named)}" if len(members) > 1 else f"only {named[0]}")
             out.append("; ".join(words))
         return out
@@ -266,12 +271,12 @@ class SeriesAnswers(SeriesPredictions):
         from cavity.report.series import series_sections
 
         check_is_fitted(self)
-        picture = self._picture()
+        picture, typical = self._picture(), self.typical_series()
         view = self.posterior_.view(self.partition_)
         names = self._data.series
         sections = series_sections(
             picture,
-            typical=self.typical_series(1).to_numpy().ravel().tolist(),
+            typical=typical[0].tolist(),
             doubtful=[names[i] for i in view.in_doubt],
         )
         return write_report(
@@ -279,7 +284,7 @@ class SeriesAnswers(SeriesPredictions):
             self.posterior_,
             title=f"Clusters of {len(names)} series" if title is None else title,
             extra_sections=sections,
-            features=self.distinguishing(),
+            features=self._apart(picture, typical),
             settings=settings,
             partition=self.partition_,
         )

@@ -22,8 +22,6 @@ from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
 from cavity.models.scaled_gaussian import first_scales
-from cavity.posterior.losses import DEFAULT, as_loss
-from cavity.posterior.partition import find_partition, usual_clusters
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.stopping import judge_of
@@ -341,10 +339,8 @@ class _Chains:
         for sweep in range(SCOUT_SWEEPS):
             sampler.sweep(rng)
             if 3 * sweep >= 2 * SCOUT_SWEEPS:
-                draws.append(np.unique(sampler.z, return_inverse=True)[1])
-        usual = usual_clusters(np.array([z.max() + 1 for z in draws]))
-        loss = as_loss(DEFAULT)
-        return find_partition(np.array(draws), loss, n_restarts=0, max_clusters=usual).labels
+                draws.append(sampler.z.copy())
+        return Posterior.from_labels(np.array(draws)).partition(n_restarts=0).labels
 
     def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:
         """All chains, to their end or an interrupt."""

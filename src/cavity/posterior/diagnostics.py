@@ -172,14 +172,14 @@ def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
     factor = min(max(1.0 / share if share > 0 else 10.0, 2.0), 10.0)
     stopped = p.record.stopped
     if stopped == "max_sweeps":
-        most, share = at_the_limit(p)
-        if share:
-            return (
-                f"Unless you know the number of clusters, first allow more, n_clusters={2 * most}: "
-                "the limit may be what keeps chains apart. Else let it go on: "
-                f"max_sweeps={_round(factor * p.record.n_sweeps)} may do."
-            )
-        return f"Let it go on: max_sweeps={_round(factor * p.record.n_sweeps)} may do."
+        longer = f"et it go on: max_sweeps={_round(factor * p.record.n_sweeps)} may do."
+        most, full = at_the_limit(p)
+        if not full:
+            return f"L{longer}"
+        return (
+            f"Unless you know the number of clusters, first allow more, n_clusters={2 * most}: "
+            f"the limit may be what keeps chains apart. Else l{longer}"
+        )
     if stopped == "max_seconds":
         return "Give it more time: raise max_seconds, or leave it out."
     if stopped == "interrupted":
