@@ -184,7 +184,8 @@ def test_numbers_that_name_series_stay_whole(fitted):
     uneven.labels_ = np.where(np.arange(len(fitted.labels_)) < 4, 0, fitted.labels_)
     typical = uneven.typical_series(len(fitted.labels_))
     assert typical.isna().to_numpy().any()
-    assert {str(name) for name in typical.stack().dropna()} == {str(i) for i in fitted.series_.index}
+    named = {str(name) for name in typical.stack().dropna()}
+    assert named == {str(name) for name in fitted.series_.index}
     assert ".0" not in " ".join(uneven.distinguishing(len(fitted.labels_)))
 
 
