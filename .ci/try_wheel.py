@@ -1,17 +1,22 @@
 """Install the wheel of a folder into an empty environment and use it from there.
 
 ``python .ci/try_wheel.py dist``: makes a virtual environment of the Python that runs it, installs
-the one wheel found, and asks of it what a newcomer would: its version, the demo, a fit, a file
-written and read back.
+the wheel that fits it best, and asks of it what a newcomer would: its version, the demo, a fit, a
+file written and read back. From a wheel with kernels (see ``.ci/kernels.py``) all of this has to
+work without compiling any.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import venv
 from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 SMOKE = """
 import pathlib, numpy as np, cavity
@@ -28,18 +33,35 @@ print(cavity.__version__, m.diagnostics().sentences[0])
 """
 
 
+def best_wheel(python: str, dist: Path) -> Path:
+    """The wheel in a folder that pip would take for a Python."""
+    asked = [python, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--no-index"]
+    told = subprocess.run(
+        [*asked, "--find-links", str(dist), "--report", "-", "cavity"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (found,) = json.loads(told.stdout)["install"]
+    return Path(url2pathname(urlparse(found["download_info"]["url"]).path))
+
+
 def main(dist: Path) -> None:
     """Try the wheel in `dist`."""
-    (wheel,) = dist.glob("*.whl")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         venv.create(folder / "env", with_pip=True)
         bin_ = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
         python = str(bin_ / "python")
 
+        kept = folder / "cache"
+        environment = {**os.environ, "CAVITY_CACHE_DIR": str(kept)}
+
         def run(*command: str) -> None:
             print("$", *(c if "\n" not in c else "..." for c in command), flush=True)
-            subprocess.run(command, check=True, cwd=folder)
+            subprocess.run(command, check=True, cwd=folder, env=environment)
+
+        wheel = best_wheel(python, dist)
 
         run(python, "-m", "pip", "install", "-q", str(wheel.resolve()))
         run(python, "-m", "pip", "check")
@@ -47,6 +69,8 @@ def main(dist: Path) -> None:
         run(str(bin_ / "cavity"), "demo", "--out", "demo")
         assert (folder / "demo" / "report.html").stat().st_size > 10_000
         run(python, "-c", SMOKE)
+        compiled = sorted(path.name for path in kept.rglob("*.nbi"))
+        assert wheel.name.endswith("-none-any.whl") or not compiled, compiled
     print(f"{wheel.name} works on Python {sys.version.split()[0]}.")
 
 

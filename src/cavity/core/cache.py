@@ -8,6 +8,9 @@ them, and bytes that were cut or changed can end the process. Hence:
 * folders and files are read only if they belong to the user and nobody else can write to them;
 * whatever goes wrong with a file or a folder means that a kernel is compiled, not that a fit fails.
 
+Kernels that came with the package (`cavity.core.shipped`) are read if the user's folder has none;
+they are the installer's, as the package is, and have a checksum each like all others.
+
 Numba's own cache does not notice that a function called from another file has changed. The
 folder here is named by a stamp that hashes every kernel source of the package, and entries for
 modules outside it by a stamp of their text as well, so an edit anywhere invalidates them all.
@@ -35,6 +38,7 @@ from numba.core import caching
 from numba.core.serialize import dumps
 
 from cavity.core.files import replacing
+from cavity.core.shipped import shipped_kernels
 
 _PACKAGE = Path(__file__).parent.parent
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -75,7 +79,7 @@ def cache_directory() -> Path | None:
 
 
 def kernels_are_kept() -> bool:
-    """Whether an earlier process left compiled code of these sources.
+    """Whether an earlier process left compiled code of these sources, or it came with them.
 
     Examples
     --------
@@ -83,6 +87,8 @@ def kernels_are_kept() -> bool:
     >>> kernels_are_kept() in (True, False)
     True
     """
+    if shipped_kernels(package_stamp()) is not None:
+        return True
     folder = cache_directory()
     try:
         return folder is not None and any(folder.iterdir())
@@ -160,10 +166,14 @@ class DamagedError(Exception):
     """A file of the cache is not what was written."""
 
 
-def read_sealed(path: str) -> bytes:
-    """The bytes of a cache file after its digest, if they match it and only we could write them."""
+def read_sealed(path: str, own: bool = True) -> bytes:
+    """The bytes of a cache file after its digest, if they match it.
+
+    A file that is to be the user's `own` is read only if nobody else could write it.
+    """
     with open(path, "rb") as file:
-        _refuse_shared(os.fstat(file.fileno()), Path(path))
+        if own:
+            _refuse_shared(os.fstat(file.fileno()), Path(path))
         whole = file.read()
     digest, data = whole[:_DIGEST_BYTES], whole[_DIGEST_BYTES:]
     if hashlib.sha256(data).digest() != digest:
@@ -187,6 +197,8 @@ class _SealedFiles(caching.IndexDataCacheFile):
     under the other's key, which Numba's numbered names allow.
     """
 
+    own = True
+
     def save(self, key: Any, data: Any) -> None:
         """Write an entry, then the index that names it."""
         packed = dumps(data)
@@ -204,11 +216,11 @@ class _SealedFiles(caching.IndexDataCacheFile):
         name = self._load_index().get(key)
         if name is None:
             return None
-        return pickle.loads(read_sealed(self._data_path(name)))
+        return pickle.loads(read_sealed(self._data_path(name), self.own))
 
     def _load_index(self) -> dict[Any, str]:
         try:
-            stamp, entries = pickle.loads(read_sealed(self._index_path))
+            stamp, entries = pickle.loads(read_sealed(self._index_path, self.own))
         except FileNotFoundError:
             return {}
         except OSError:
@@ -221,6 +233,12 @@ class _SealedFiles(caching.IndexDataCacheFile):
 
     def _save_index(self, overloads: dict[Any, str]) -> None:
         write_sealed(self._index_path, dumps((self._source_stamp, overloads)))
+
+
+class _ShippedFiles(_SealedFiles):
+    """The same of a function whose code came with the package."""
+
+    own = False
 
 
 class _StampedLocator(caching._CacheLocator):
@@ -264,15 +282,44 @@ class _StampedCache(caching.FunctionCache):
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)
-        self._cache_file = _SealedFiles(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        # Numba's constructor has made a name of a folder even where there is none.
+        self._cache_path = str(cache_directory() or "")
+        self._cache_file = self._files(_SealedFiles, self._cache_path)
+
+    def _files(self, kind: type[_SealedFiles], folder: str) -> _SealedFiles:
+        stamp = self._impl.locator.get_source_stamp()
+        return kind(folder, self._impl.filename_base, stamp)
+
+    def _may_keep(self, sig: Any) -> bool:
+        return self.foreign or not any(map(_is_foreign, sig))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if any(map(_is_foreign, sig)) and not self.foreign:
+        if not self._may_keep(sig):
             return None
+        for load in (self._load_kept, self._load_shipped):
+            found = self._or_none(load, sig, target_context)
+            if found is not None:
+                return found
+        return None
+
+    def _load_kept(self, sig: Any, target_context: Any) -> Any:
+        return super().load_overload(sig, target_context) if self._cache_path else None
+
+    def _load_shipped(self, sig: Any, target_context: Any) -> Any:
+        """The code that came with the package, whose key names another processor."""
+        shipped = None if self.foreign else shipped_kernels(package_stamp())
+        if shipped is None:
+            return None
+        target_context.refresh()
+        types, (triple, _, _), hashes = self._index_key(sig, target_context.codegen())
+        files = self._files(_ShippedFiles, str(shipped.folder))
+        data = files.load((types, (triple, shipped.processor, ""), hashes))
+        return None if data is None else self._impl.rebuild(target_context, data)
+
+    @staticmethod
+    def _or_none(load: Any, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            return load(sig, target_context)
         except FileNotFoundError:
             return None  # removed by another process: its index is older than the folder
         except OSError as error:
@@ -284,7 +331,7 @@ class _StampedCache(caching.FunctionCache):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if any(map(_is_foreign, sig)) and not self.foreign:
+        if not (self._may_keep(sig) and self._cache_path):
             return
         try:
             super().save_overload(sig, data)
@@ -293,7 +340,7 @@ class _StampedCache(caching.FunctionCache):
 
 
 def enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
-    """Give a dispatcher a cache in our folder, if there is one.
+    """Give a dispatcher a cache in our folder, and what came with the package.
 
     Parameters
     ----------
@@ -302,7 +349,7 @@ def enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
     extra_stamp : str
         Stamp of the text outside the package that the function depends on; empty if none.
     """
-    if cache_directory() is None:
+    if cache_directory() is None and shipped_kernels(package_stamp()) is None:
         return
     locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
     impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
