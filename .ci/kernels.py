@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cavity.core.shipped import Level
 
-Note = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
+Kernel = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
+# What has to be imported so that all verbs have their implementations, and the kernels.
+Notes = tuple[list[str], list[Kernel]]
 
 
-def used_kernels() -> list[Note]:
+def used_kernels() -> Notes:
     """Do what newcomers do, and note every kernel that it takes."""
     from cavity.core.compile import _Kernel
 
@@ -48,7 +50,8 @@ def used_kernels() -> list[Note]:
             common_use(Path(folder))
     finally:
         _Kernel.compile = plain  # type: ignore[method-assign]
-    return [note for note in notes if "<locals>" not in note[1]]
+    modules = [name for name in sys.modules if name.startswith("cavity.")]
+    return modules, [note for note in notes if "<locals>" not in note[1]]
 
 
 def common_use(folder: Path) -> None:
@@ -92,11 +95,14 @@ def common_use(folder: Path) -> None:
         many.report(folder / "page.html")
 
 
-def compile_noted(notes: list[Note]) -> None:
+def compile_noted(notes: Notes) -> None:
     """Compile kernels for the processor that Numba was told of."""
     from cavity.core.compile import _Kernel, compiled
 
-    for module, name, types in notes:
+    modules, kernels = notes
+    for module in modules:
+        importlib.import_module(module)
+    for module, name, types in kernels:
         function: Any = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
@@ -105,7 +111,7 @@ def compile_noted(notes: list[Note]) -> None:
 
 
 def apart(*arguments: str, cache: str, **environment: str) -> subprocess.Popen[bytes]:
-    """This script in a process of its own, with a cache of its own."""
+    """Run the script in a process of its own, with a cache of its own."""
     return subprocess.Popen(
         [sys.executable, __file__, *arguments],
         env={**os.environ, "CAVITY_CACHE_DIR": cache, **environment},
@@ -118,7 +124,7 @@ def finished(process: subprocess.Popen[bytes]) -> None:
         sys.exit(f"kernels: {' '.join(map(str, process.args))} failed")
 
 
-def compile_levels(notes: list[Note], out: Path, levels: Sequence[Level]) -> None:
+def compile_levels(notes: Notes, out: Path, levels: Sequence[Level]) -> None:
     """Compile kernels for levels of processors, side by side, into `out`."""
     from cavity.core.cache import package_stamp
     from cavity.core.shipped import folder_name

@@ -3,20 +3,24 @@
     python benchmarks/first_fit.py                       # this checkout
     python benchmarks/first_fit.py --against ../old      # and another, turn about
     python benchmarks/first_fit.py --kinds student-t --repeats 5
+    python benchmarks/first_fit.py --kernels             # and as from a release's wheel
 
 Every figure is of a process of its own with an empty cache of kernels (the later process has the
 one that the first left): 30 rows in two columns, or 6 series of 10 times, one chain of three
 sweeps. "compile" is the first fit less the same fit in a later process; "to first sweep" is from
 the start of the later process to the end of its chain's first sweep, imports included. Processor
 seconds count the processes that a fit starts. The least of the repetitions is shown, since other
-work can only add to it.
+work can only add to it. A release's wheels have kernels in them (``.ci/kernels.py``, which takes
+some minutes, once for a state of the sources); such a wheel is a copy of the package with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -79,6 +83,23 @@ def first_and_later(checkout, kind):
         return one_process(checkout, kind, cache), one_process(checkout, kind, cache)
 
 
+@contextlib.contextmanager
+def with_kernels():
+    """A copy of this checkout's package with kernels, as a release's wheel installs it."""
+    from cavity.core.cache import package_stamp
+    from cavity.core.shipped import folder_name
+
+    kernels = HERE / "build" / "kernels"
+    name = folder_name(package_stamp())
+    if not (kernels / name).exists():
+        subprocess.run([sys.executable, HERE / ".ci" / "kernels.py", kernels], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "src", "cavity")
+        shutil.copytree(HERE / "src" / "cavity", package)
+        shutil.copytree(kernels / name, package / "kernels" / name)
+        yield Path(folder)
+
+
 def least(runs, which, name):
     """Smallest of a figure over the repetitions."""
     return min(pair[which][name] for pair in runs)
@@ -87,12 +108,21 @@ def least(runs, which, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", help="folder of another checkout to compare with")
+    parser.add_argument("--kernels", action="store_true", help="also with kernels, as in a wheel")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     checkouts = {"here": HERE}
     if options.against:
         checkouts["there"] = Path(options.against).resolve()
+    with with_kernels() if options.kernels else contextlib.nullcontext() as wheel:
+        if wheel:
+            checkouts["wheel"] = wheel
+        compare(checkouts, options)
+
+
+def compare(checkouts, options):
+    """Measure checkouts turn about."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("NUMBA_NUM_THREADS", "as many as processors")
     print(f"{cores} processors, NUMBA_NUM_THREADS: {threads}; seconds, least of {options.repeats}")

@@ -6,6 +6,9 @@ Each section yields rows of (case, method, measure, value, unit), and takes a mi
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,12 +25,27 @@ MAX_SWEEPS = 6_000
 
 def start() -> Iterator[Row]:
     """First fits on a new machine, and first sweeps of later processes."""
-    from benchmarks.first_fit import HERE, first_and_later
+    from benchmarks.first_fit import HERE, first_and_later, one_process, with_kernels
 
-    for kind in ("student-t", "gaussian", "series"):
-        first, later = first_and_later(HERE, kind)
-        yield kind, "cavity", "first fit", first["wall"], "s"
-        yield kind, "cavity", "later: to the first sweep", later["sweep"], "s"
+    with with_kernels() as wheel, tempfile.TemporaryDirectory() as empty:
+        for kind in ("student-t", "gaussian", "series"):
+            one_process(wheel, kind, empty)  # Python compiles the text of the copy
+            shipped = one_process(wheel, kind, empty)
+            first, later = first_and_later(HERE, kind)
+            yield kind, "cavity", "first fit, kernels in the wheel", shipped["wall"], "s"
+            yield kind, "cavity", "first fit, from the sources", first["wall"], "s"
+            yield kind, "cavity", "later: to the first sweep", later["sweep"], "s"
+    yield "imports", "scikit-learn", "alone", _import_seconds("sklearn.base"), "s"
+
+
+def _import_seconds(module: str) -> float:
+    """What a new process takes to import a module, less what it takes to import nothing."""
+    took = []
+    for code in ("", f"import {module}"):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        took.append(time.perf_counter() - began)
+    return took[1] - took[0]
 
 
 def speed() -> Iterator[Row]:

@@ -40,8 +40,8 @@ def made(tmp_path_factory):
     spec.loader.exec_module(script)
     from numba import float64
 
-    notes = [("cavity.core.numerics", "digamma", (float64,))]
-    script.compile_levels(notes, folder / "kernels", levels()[-1:])
+    kernel = ("cavity.core.numerics", "digamma", (float64,))
+    script.compile_levels(([], [kernel]), folder / "kernels", levels()[-1:])
     return folder / "kernels"
 
 

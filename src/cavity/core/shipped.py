@@ -31,7 +31,8 @@ class Level(NamedTuple):
 
 
 _V3 = frozenset(
-    "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave".split()
+    {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
+    | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
 )
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 _X86 = (Level("x86-64-v4", _V4), Level("x86-64-v3", _V3))
@@ -62,9 +63,9 @@ def folder_name(stamp: str) -> str:
 def best_level(among: tuple[Level, ...], folder: Path, features: dict[str, bool]) -> Level | None:
     """The most able level that a processor reaches and a folder has code for, if any."""
     for level in among:
-        if all(features.get(name, False) for name in level.features):
-            if (folder / level.name).is_dir():
-                return level
+        able = all(features.get(name, False) for name in level.features)
+        if able and (folder / level.name).is_dir():
+            return level
     return None
 
 
