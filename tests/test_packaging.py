@@ -30,7 +30,7 @@ def test_unsafe_releases_of_pyarrow_are_excluded():
         r for r in map(Requirement, PROJECT["project"]["dependencies"]) if r.name == "pyarrow"
     )
     assert not pyarrow.specifier.contains("14.0.0")
-    assert pyarrow.specifier.contains("15.0.0")
+    assert pyarrow.specifier.contains("16.0.0")
 
 
 def test_extras_that_messages_and_pages_name_exist():

@@ -127,7 +127,8 @@ def _related(
     shared = np.zeros((ours.max() + 1, theirs.max() + 1), np.int64)
     np.add.at(shared, (ours, theirs), 1)
     mostly = (2 * shared > shared.sum(axis=1, keepdims=True)) | (2 * shared > shared.sum(axis=0))
-    rows, columns = np.nonzero(mostly)
+    # Of 32 bits, as SciPy's search wants them: before 1.12 it does nothing with others.
+    rows, columns = (at.astype(np.int32) for at in np.nonzero(mostly))
     n, m = shared.shape
     graph = coo_array((np.ones(len(rows)), (rows, n + columns)), shape=(n + m, n + m))
     n_groups, group = connected_components(graph, directed=False)
