@@ -20,6 +20,11 @@ PUBLIC = {"numba", "numba.extending", "llvmlite"}
 # What these use beyond the documented interface, and what for.
 INTERNALS = {
     "numba.config.DISABLE_JIT": "refusing to run without the compiler",
+    "numba.config.CPU_NAME": "kernels that came with the package",
+    "numba.config.CPU_FEATURES": "kernels that came with the package",
+    "numba.core.codegen.JITCPUCodegen.magic_tuple": "kernels that came with the package",
+    "numba.core.caching.FunctionCache._index_key": "kernels that came with the package",
+    "numba.core.caching.CompileResultCacheImpl.rebuild": "kernels that came with the package",
     "numba._dynfunc.make_function": "functions that are only linked into kernels",
     "numba.core.types.void": "the type of wide_vectors",
     "numba.core.types.unliteral": "parts that are compiled once whatever constants they get",
