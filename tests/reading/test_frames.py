@@ -230,3 +230,13 @@ def test_a_vast_grid_is_refused_before_it_is_made():
     with pytest.raises(ValueError, match=r"Group the times more coarsely"):
         from_wide(wide, freq="s")
     assert from_rows(frame, "s", "t", "v", freq="D").axis.size == 7306
+
+
+def test_categories_of_polars_come_over_as_categories():
+    import polars
+
+    colours = pd.Categorical(["red", None, "blue"], ["blue", "red"])
+    table = polars.from_pandas(pd.DataFrame({"x": [1.0, 2.0, 3.0], "colour": colours}))
+    found = as_pandas(table)["colour"]
+    assert isinstance(found.dtype, pd.CategoricalDtype)
+    assert found.astype(object).where(found.notna(), None).tolist() == ["red", None, "blue"]

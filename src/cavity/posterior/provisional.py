@@ -57,14 +57,19 @@ def provisional_words(p: Posterior) -> str:
     if least >= SAME:
         return (
             "Until then the clusters may be reported as provisional, and no probability with them: "
-            f"taken alone, every chain gives the same ones (adjusted Rand {least:.2f} or more)."
+            f"taken alone, every chain gives the same ones (adjusted Rand {_at_least(least)})."
         )
     if least >= NEARLY:
         return (
             "Until then report the clusters as provisional at most, and no probability with them: "
-            f"taken alone, the chains give nearly the same (adjusted Rand {least:.2f} or more)."
+            f"taken alone, the chains give nearly the same (adjusted Rand {_at_least(least)})."
         )
     return (
         "Until then report none of this: taken alone, two of the chains give different clusters "
         f"(adjusted Rand {least:.2f})."
     )
+
+
+def _at_least(index: float) -> str:
+    words = f"{index:.2f}"
+    return words if words == "1.00" else f"{words} or more"

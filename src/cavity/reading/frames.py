@@ -43,7 +43,7 @@ def as_pandas(X: Any) -> Any:
     if hasattr(X, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_stream(X).read_all().to_pandas()
+        return _signed(pa.RecordBatchReader.from_stream(X).read_all()).to_pandas()
     if hasattr(X, "to_pandas"):
         return X.to_pandas()
     if hasattr(X, "__dataframe__"):
@@ -51,6 +51,28 @@ def as_pandas(X: Any) -> Any:
 
         return from_dataframe(X)
     return X
+
+
+def _signed(table: Any) -> Any:
+    """An Arrow table whose categories are numbered by signed integers, as pandas' are.
+
+    Those of polars are not, and before 20 pyarrow does not convert them.
+    """
+    import pyarrow as pa
+
+    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        kind = column.type
+        if not (pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type)):
+            continue
+        signed = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices.cast(pa.int64()), chunk.dictionary, ordered=kind.ordered
+            )
+            for chunk in column.chunks
+        ]
+        kind = pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
+        table = table.set_column(at, name, pa.chunked_array(signed, kind))
+    return table
 
 
 def frame_column(column: Any, what: str) -> np.ndarray:
