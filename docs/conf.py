@@ -74,7 +74,8 @@ def quiet(gallery_conf: dict, script: str) -> None:
     import matplotlib.pyplot as plt
 
     plt.close("all")
-    warnings.simplefilter("ignore", cavity.NotConvergedWarning)
+    for kind in (cavity.NotConvergedWarning, cavity.ColumnsNote):
+        warnings.simplefilter("ignore", kind)
 
 
 sphinx_gallery_conf = {

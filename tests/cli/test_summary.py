@@ -17,3 +17,29 @@ def test_clusters_that_few_draws_have_are_told():
     shown = [line.split()[-1] for line in lines[lines.index(head) + 1 :][:3]]
     assert shown == ["100%", "100%", "60%"]
     assert any("share of draws that have such a cluster" in line for line in lines)
+
+
+def test_a_row_that_is_a_cluster_of_its_own_is_pointed_out():
+    """One wrong value can found a cluster; the tail probability of that is one."""
+    three = [0, 0, 0, 1, 1, 1, 2]
+    p = Posterior.from_labels([three] * 20, names=["a", "b", "c", "d", "e", "f", "odd \x1b one"])
+    told = summarise(p, np.array(three))
+    assert "odd" in told
+    assert "\x1b" not in told
+    assert "is a cluster of its own, with nothing like it: check for errors" in told
+    both = [0, 0, 0, 1, 1, 2, 3]
+    assert "6 and 7 are clusters of their own" in summarise(
+        Posterior.from_labels([both] * 20), np.array(both)
+    )
+    for none in ([0, 0, 0, 1, 1, 1, 1], [0, 1, 2, 3, 4, 5, 6]):
+        assert "of its own" not in summarise(Posterior.from_labels([none] * 20), np.array(none))
+
+
+def test_suspects_are_told_with_the_column_to_look_at():
+    labels = [0, 0, 0, 1, 1, 1, 2]
+    p = Posterior.from_labels([labels] * 20)
+    furthest = [f"width {i}.0" for i in range(7)]
+    tail = np.array([1.0, 1, 1, 1, 1e-6, 1, 1])
+    told = " ".join(summarise(p, np.array(labels), tail=tail, furthest=furthest).split())
+    assert "Check for errors of measurement: 5 (cluster 1, width 4.0)." in told
+    assert "7 (width 6.0) is a cluster of its own" in told

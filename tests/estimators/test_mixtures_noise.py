@@ -184,3 +184,21 @@ def test_what_is_refused():
         GaussianMixture(2, noise="yes", **SMALL).check(X)
     with pytest.raises(ValueError, match="missing values, sample_weight or noise"):
         StudentTMixture(2, noise=True, collapse="ep", **SMALL).check(X)
+
+
+def test_the_column_that_a_suspected_row_is_suspected_for():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    X[40:, 0] += 12.0
+    X[5, 2], X[50, 1], X[60] = 9.0, -7.0, np.nan
+    X[60, 0] = 12.5
+    m = GaussianMixture(2, n_chains=2, n_warmup=30, n_draws=40, random_state=0).fit(X)
+    told = m.furthest_columns(X)
+    # The centre of a row's own cluster counts: the first column's value is usual in its group.
+    assert told[5].split()[0] == "x2"
+    assert float(told[5].split()[1]) > 3
+    assert told[50].split()[0] == "x1"
+    assert float(told[50].split()[1]) < -3
+    assert told[60].split()[0] == "x0"
+    with pytest.raises(ValueError, match="the data of the fit, which had 80 rows"):
+        m.furthest_columns(X[:10])

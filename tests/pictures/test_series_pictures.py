@@ -178,14 +178,16 @@ def test_report_sections_hold_what_was_asked_for():
     titles = [title for title, _, _ in sections]
     assert titles == [
         "Series by cluster",
-        "Series by cluster",
+        f"Series by cluster, as {example().value_name} is measured",
         "Factors",
         "Typical series",
-        "Doubtful series",
-        "Doubtful series",
+        "Doubtful series, drawn",
+        "Doubtful series, drawn",
     ]
     assert sections[-1][1].axes[0].get_title(loc="left").startswith(r"shop \$ 5")
     assert "Dashed" in sections[0][2]
+    told = series_sections(example(), preface="Nothing was taken out.")[0][2]
+    assert told.startswith("Nothing was taken out. Thin: ")
     upright = dataclasses.replace(example(), signs=np.ones(9))
     assert "Dashed" not in series_sections(upright)[0][2]
     assert plt.get_fignums() == []

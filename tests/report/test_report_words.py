@@ -80,3 +80,28 @@ def test_one_that_is_in_none_of_the_clusters_is_told():
 def test_names_of_the_doubtful():
     p = posterior(np.arange(12) % 2, doubtful=(5,), names=[f"site {i}" for i in range(12)])
     assert "1 row (8%) is in doubt, its cluster less probable than 0.8: site 5 (cluster" in said(p)
+
+
+def test_who_is_a_cluster_of_its_own_is_told():
+    labels = [0] * 6 + [1, 2, 3, 4, 5, 6]
+    p = Posterior.from_labels([labels] * 10)
+    text = words.alone_sentence(p.view())
+    assert text.startswith("6, 7, 8, 9, 10 and 1 more are clusters of their own")
+    assert words.alone_sentence(Posterior.from_labels([[0, 0, 1, 1]] * 10).view()) == ""
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "told"),
+    [
+        (0.5, 0.3, 0.7, "0.5 (0.3 to 0.7)"),
+        (1.0303, 1.0299, 1.0307, "1.03030 (1.02990 to 1.03070)"),
+        (-102.33, -102.35, -102.31, "−102.330 (−102.350 to −102.310)"),
+        (1e7, 1e7 - 1e3, 1e7 + 1e3, "10,000,000 (9,999,000 to 10,001,000)"),
+        (3.0, 3.0, 3.0, "3 (3 to 3)"),
+        (1e-3, 1e-30, 2e-3, "0.001 (0 to 0.002)"),
+    ],
+)
+def test_the_ends_of_an_interval_can_be_told_apart(mean, low, high, told):
+    from cavity.report.tables import _with_interval
+
+    assert _with_interval(mean, low, high) == told

@@ -78,6 +78,10 @@ class Model:
         """What to say before the summary."""
         return ""
 
+    def furthest(self, estimator: Any, table: Any) -> list[str] | None:
+        """In which column each observation lies furthest out, where that is known."""
+        return None
+
     def open(self, data: Path, choice: Choice) -> Any:
         """What of a file is meant."""
         return self.read(read_table(data, choice), choice)  # type: ignore[attr-defined]

@@ -66,6 +66,10 @@ class RowsModel(Model):
         """How far out each row of the fit lies; None where the rows are not at hand."""
         return None if table is None else estimator.tail_probabilities(table)
 
+    def furthest(self, estimator: Any, table: Any) -> list[str] | None:
+        """In which column each row lies furthest out, where the data is at hand."""
+        return None if table is None else estimator.furthest_columns(table)
+
     def features(self, estimator: Any) -> list[str] | None:
         """What sets each cluster apart."""
         return estimator.distinguishing()
@@ -133,6 +137,10 @@ class TableModel(RowsModel):
 
     def tail(self, estimator: Any, table: Any) -> np.ndarray | None:
         """Rows of mixed columns have no distance from their cluster."""
+        return None
+
+    def furthest(self, estimator: Any, table: Any) -> list[str] | None:
+        """Nor do they lie far out in one."""
         return None
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:

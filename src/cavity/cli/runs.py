@@ -321,7 +321,12 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     finally:
         plt.close("all")
     text = summarise(
-        posterior, labels, noun=kind.noun, features=kind.features(estimator), tail=tail
+        posterior,
+        labels,
+        noun=kind.noun,
+        features=kind.features(estimator),
+        tail=tail,
+        furthest=kind.furthest(estimator, table),
     )
     heading = kind.heading(estimator)
     return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text

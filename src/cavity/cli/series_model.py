@@ -84,15 +84,12 @@ class SeriesModel(Model):
     def heading(self, estimator: Any) -> str:
         """What clusters are without."""
         parts = []
-        if "common_factor" in estimator.posterior_.drawn:
+        if words := estimator.common_factor_words():
+            parts.append(words)
             parts.append(
-                "All series share a movement (a common factor, the last of factors.csv), and "
-                "clusters are of what it does not explain; --no-common-factor leaves it out."
-            )
-        elif estimator.common_factor == "auto":
-            parts.append(
-                "No movement that all series share stands out, so none was taken out; "
-                "--common-factor takes one out."
+                "(Its course is the last of factors.csv; --no-common-factor leaves it in.)"
+                if "common_factor" in estimator.posterior_.drawn
+                else "--common-factor takes one out; clusters may then be others."
             )
         if estimator.season is not None:
             parts.append("Trends, factors and clusters are without the season.")
@@ -130,7 +127,9 @@ class SeriesModel(Model):
 
     def draw(self, path: Path, estimator: Any, table: Any) -> None:
         """Write the picture."""
-        files.save_picture(path, estimator.plot_clusters(standardised=False))
+        # In the data's units, unless that would show again what clusters are without.
+        shared = "common_factor" in estimator.posterior_.drawn
+        files.save_picture(path, estimator.plot_clusters(standardised=shared))
 
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
         """What is expected at new rows, and how far out their values lie; clusters of new series.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,7 @@ def summarise(
     noun: str = "row",
     features: list[str] | None = None,
     tail: Any = None,
+    furthest: Sequence[str] | None = None,
 ) -> str:
     """What the draws say, in words and small tables.
 
@@ -76,13 +78,16 @@ def summarise(
         For each cluster, what sets it apart.
     tail : array, shape (n,), optional
         How far out each observation lies; see ``tail_probabilities`` of the mixtures.
+    furthest : sequence of str, optional
+        In which column; see ``furthest_columns`` of the mixtures.
     """
     found = posterior.diagnostics()
     parts = [
         _clusters(posterior, labels, noun, features),
         _doubtful(posterior, labels, noun, found.converged),
-        _outside(posterior, labels, noun),
-        _unusual(posterior, labels, noun, tail),
+        _outside(posterior, labels, noun, furthest),
+        _alone(posterior, labels, furthest),
+        _unusual(posterior, labels, noun, tail, furthest),
         _trust(posterior, labels, found),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -192,7 +197,14 @@ def _doubtful(p: Posterior, labels: Any, noun: str, converged: bool) -> str:
     return "\n".join(lines)
 
 
-def _outside(p: Posterior, labels: Any, noun: str) -> str:
+def _suspect(p: Posterior, position: int, *told: str, furthest: Sequence[str] | None) -> str:
+    """The name of one to look at, what else is to be told, and in which column it is far out."""
+    if furthest is not None:
+        told = (*told, printable(furthest[position]))
+    return name_of(p, position) + (f" ({', '.join(told)})" if told else "")
+
+
+def _outside(p: Posterior, labels: Any, noun: str, furthest: Sequence[str] | None) -> str:
     """Who is noise, in the order of the data."""
     outside = np.flatnonzero(p.view(labels).looks < 0)
     if not len(outside):
@@ -202,12 +214,22 @@ def _outside(p: Posterior, labels: Any, noun: str) -> str:
         f"{len(outside):,} {plural(noun, len(outside))} {verb} outside every cluster. Check for "
         "errors of measurement: "
     )
-    named = ", ".join(name_of(p, int(i)) for i in outside[:MAX_ROWS])
+    named = ", ".join(_suspect(p, int(i), furthest=furthest) for i in outside[:MAX_ROWS])
     more = f" and {len(outside) - MAX_ROWS:,} more, by noise_probability in labels.csv"
     return wrap(text + named + (more if len(outside) > MAX_ROWS else "") + ".", "  ", "")
 
 
-def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
+def _alone(p: Posterior, labels: Any, furthest: Sequence[str] | None) -> str:
+    from cavity.posterior.summary import alone, alone_words
+
+    view = p.view(labels)
+    named = [_suspect(p, int(i), furthest=furthest) for i in alone(view)[:MAX_ROWS]]
+    return wrap(alone_words(view, named), "  ", "")
+
+
+def _unusual(
+    p: Posterior, labels: Any, noun: str, tail: Any, furthest: Sequence[str] | None
+) -> str:
     if tail is None:
         return ""
     # Under the model about one row of a data set lies this far out. Noise has been told of.
@@ -222,7 +244,9 @@ def _unusual(p: Posterior, labels: Any, noun: str, tail: Any) -> str:
         f"{'its' if len(chosen) == 1 else 'their'} cluster, where the model expects about one. "
         "Check for errors of measurement: "
     )
-    named = ", ".join(f"{name_of(p, i)} (cluster {labels[i]})" for i in order[:MAX_ROWS])
+    named = ", ".join(
+        _suspect(p, int(i), f"cluster {labels[i]}", furthest=furthest) for i in order[:MAX_ROWS]
+    )
     more = f" and {len(order) - MAX_ROWS:,} more, by tail_probability in labels.csv"
     return wrap(text + named + (more if len(order) > MAX_ROWS else "") + ".", "  ", "")
 

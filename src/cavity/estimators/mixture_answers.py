@@ -92,6 +92,44 @@ class MixtureAnswers(GapAnswers):
             out.append(", ".join(words) or "near the median in all columns")
         return out
 
+    def furthest_columns(self, X: Any) -> list[str]:
+        """For each row of the fit, the column in which it lies furthest out, and how far.
+
+        In standard deviations from its cluster's centre; where a row is outside every cluster, or
+        the only one of its own, in robust ones from the median of all rows. The cell to look at
+        first if the row is suspected.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+            The data of the fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import StudentTMixture
+        >>> X = np.random.default_rng(0).standard_normal((60, 2))
+        >>> X[7, 1] = -40.0
+        >>> m = StudentTMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
+        >>> m.furthest_columns(X)[7].split()[0]
+        'x1'
+        """
+        check_is_fitted(self)
+        standard = self._standard_units(self._check_data(X, reset=False))
+        labels = self.labels_
+        if len(standard) != len(labels):
+            raise ValueError(f"X must be the data of the fit, which had {len(labels)} rows.")
+        far = standard.copy()
+        means, covariances = self._standard
+        for k, size in enumerate(np.bincount(labels[labels >= 0], minlength=len(means))):
+            if size > 1:
+                its = labels == k
+                far[its] = (standard[its] - means[k]) / np.sqrt(np.diagonal(covariances[k]))
+        far = np.where(np.isnan(far), 0.0, far)
+        columns = self.posterior_.record.columns
+        worst = np.abs(far).argmax(axis=1)
+        return [f"{columns[j]} {row[j]:+.1f}" for j, row in zip(worst, far, strict=True)]
+
     def report(
         self,
         path: str | os.PathLike[str],
@@ -132,6 +170,7 @@ class MixtureAnswers(GapAnswers):
             partition=self.partition_,
             features=self.distinguishing(),
             tail=None if X is None else self.tail_probabilities(X),
+            furthest=None if X is None else self.furthest_columns(X),
             count_from=count_from,
         )
 

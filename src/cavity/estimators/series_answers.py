@@ -38,6 +38,7 @@ class SeriesAnswers(SeriesPredictions):
     _moments: TrendMoments
     _aligned: AlignedFactors | None = None
     _units: SeriesUnits
+    common_factor: bool | str
 
     def _restore(self, posterior: Posterior) -> None:
         """Set what a fit would have set from the data."""
@@ -196,6 +197,13 @@ class SeriesAnswers(SeriesPredictions):
 
         return plot_factors(self._picture(), **options)
 
+    def common_factor_words(self) -> str:
+        """Whether a movement of all series was taken out, and why; empty if it was not to be."""
+        from cavity.estimators.series_common import common_factor_words
+
+        check_is_fitted(self)
+        return common_factor_words(self.common_factor, self._shares, self._data.y.shape[1])
+
     def plot_common_factor(self, **options: Any) -> Any:
         """Draw the factor that all series share; see `cavity.pictures.series`."""
         from cavity.pictures.series import plot_common_factor
@@ -278,6 +286,7 @@ class SeriesAnswers(SeriesPredictions):
             picture,
             typical=typical[0].tolist(),
             doubtful=[names[i] for i in view.in_doubt],
+            preface=self.common_factor_words(),
         )
         return write_report(
             path,

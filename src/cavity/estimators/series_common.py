@@ -20,6 +20,40 @@ _MOST_SERIES, _FEWEST_TIMES = 400, 20
 _STRONGER, _EVEN = 2.0, 0.9
 
 
+def common_factor_words(asked: bool | str, has_one: bool, n_times: int) -> str:
+    """Whether a movement of all series was taken out, and why; empty where it was not to be.
+
+    Parameters
+    ----------
+    asked : bool or "auto"
+        The estimator's `common_factor`.
+    has_one : bool
+    n_times : int
+
+    Examples
+    --------
+    >>> print(common_factor_words("auto", False, 17))
+    Whether all series share a movement cannot be told from 17 times (21 are needed), so none was
+    taken out.
+    """
+    apart = "was taken out: clusters are of what it does not explain."
+    if has_one:
+        if asked == "auto":
+            return f"All series share a movement. It {apart}"
+        return f"As asked, a movement that all series share {apart}"
+    if asked != "auto":
+        return ""
+    if n_times <= _FEWEST_TIMES:
+        return (
+            f"Whether all series share a movement cannot be told from {n_times} times "
+            f"({_FEWEST_TIMES + 1} are needed), so none was taken out."
+        )
+    return (
+        "No movement that all series share stands out, or too few of their times are the same to "
+        "tell, so none was taken out."
+    )
+
+
 def move_together(data: SeriesData, units: SeriesUnits) -> bool:
     """Whether one movement shared by nearly all series stands out.
 

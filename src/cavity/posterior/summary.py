@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.words import count
+from cavity.core.words import count, enumerate_words
 from cavity.posterior.notes import at_the_limit
 from cavity.posterior.view import View
 
@@ -112,6 +113,39 @@ def unusual(tail: Any) -> np.ndarray:
     tail = np.asarray(tail, float)
     chosen = np.flatnonzero(tail < 1.0 / len(tail))
     return chosen[np.argsort(tail[chosen], kind="stable")]
+
+
+def alone_words(view: View, names: Sequence[str]) -> str:
+    """What to say of observations that are clusters of their own; empty where there are none.
+
+    Parameters
+    ----------
+    view : View
+    names : sequence of str
+        Of those in `alone(view)`, as far as they are to be told.
+    """
+    number = len(alone(view))
+    if not number:
+        return ""
+    more = number - len(names)
+    told = [*names, f"{more:,} more"] if more else list(names)
+    one = number == 1
+    return (
+        f"{enumerate_words(told)} {'is a cluster' if one else 'are clusters'} of "
+        f"{'its' if one else 'their'} own, with nothing like {'it' if one else 'them'}: "
+        "check for errors of measurement."
+    )
+
+
+def alone(view: View) -> np.ndarray:
+    """Positions of the observations that are the only one of their cluster.
+
+    Noise is no cluster, and where each is on its own none stands out.
+    """
+    single = (view.sizes == 1) & (view.n_clusters < view.n)
+    if view.noise is not None:
+        single[view.noise] = False
+    return np.flatnonzero(single[view.labels])
 
 
 def limit_words(view: View) -> str:

@@ -43,6 +43,7 @@ def write_report(
     threshold: float = THRESHOLD,
     features: Sequence[str] | None = None,
     tail: Any = None,
+    furthest: Sequence[str] | None = None,
     count_from: int = 0,
 ) -> Path:
     """Write a self-contained HTML page on a posterior.
@@ -72,6 +73,8 @@ def write_report(
     tail : array, shape (n,), optional
         Tail probability of each observation in its own cluster, NaN where it is not known: those
         that lie unusually far out are listed.
+    furthest : sequence of str, optional
+        In which column each observation lies furthest out, in words; told of those listed.
     count_from : int
         Number of the first observation, where observations have no names.
 
@@ -102,7 +105,7 @@ def write_report(
         if X is not None:
             data = as_table(X, posterior.n_observations, feature_names)
         view = replace(posterior.view(partition, threshold), count_from=count_from)
-        own = _Own(list(extra_sections), settings, *_check_own(view, features, tail))
+        own = _Own(list(extra_sections), settings, *_check_own(view, features, tail), furthest)
         page = _page(view, data, feature_names, title, own)
         file.write(page)
     return target
@@ -115,6 +118,7 @@ class _Own(NamedTuple):
     settings: Mapping[str, Any] | None
     features: Sequence[str] | None
     tail: np.ndarray | None
+    furthest: Sequence[str] | None
 
 
 def _check_own(
@@ -183,7 +187,11 @@ def _page(
     ]
     if own.tail is not None:
         sections.append(
-            ("unusual-section", f"Unusual {plural(view.noun)}", _unusual(view, own.tail))
+            (
+                "unusual-section",
+                f"Unusual {plural(view.noun)}",
+                _unusual(view, own.tail, own.furthest),
+            )
         )
     sections += [
         ("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
@@ -237,6 +245,7 @@ def _subtitle(view: View) -> str:
 
 def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> str:
     *answers, trust = words.summary_sentences(view, diagnostics)
+    answers += filter(None, [words.alone_sentence(view)])
     if tail is not None:
         answers.append(words.unusual_sentence(view, tail))
     items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in answers)
@@ -290,9 +299,9 @@ def _doubtful(view: View) -> str:
     return tables.doubtful_table(view)
 
 
-def _unusual(view: View, tail: np.ndarray) -> str:
+def _unusual(view: View, tail: np.ndarray, furthest: Sequence[str] | None) -> str:
     sentence = f"<p>{escape(words.unusual_sentence(view, tail))}</p>\n"
-    return sentence + (tables.unusual_table(view, tail) if len(unusual(tail)) else "")
+    return sentence + (tables.unusual_table(view, tail, furthest) if len(unusual(tail)) else "")
 
 
 def _diagnostics(view: View, diagnostics: Diagnostics) -> str:

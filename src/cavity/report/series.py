@@ -16,7 +16,11 @@ DOUBTFUL_MAX = 3
 
 
 def series_sections(
-    picture: SeriesPicture, *, typical: Sequence[Any] = (), doubtful: Sequence[Any] = ()
+    picture: SeriesPicture,
+    *,
+    typical: Sequence[Any] = (),
+    doubtful: Sequence[Any] = (),
+    preface: str = "",
 ) -> list[tuple[str, Any, str]]:
     """Make the sections that a report on series has beside the common ones.
 
@@ -27,6 +31,8 @@ def series_sections(
         Names of the series most typical of each cluster; the first six are drawn.
     doubtful : sequence
         Names of the series in doubt; the first three are drawn.
+    preface : str
+        What is to be known before the pictures are looked at.
 
     Returns
     -------
@@ -37,7 +43,8 @@ def series_sections(
         (
             "Series by cluster",
             pictures.plot_clusters(picture, page=True)[0].figure,
-            "Thin: the trends of a cluster's series, "
+            (preface + " " if preface else "")
+            + "Thin: the trends of a cluster's series, "
             + ("without what all series share, " if picture.apart is not None else "")
             + "each brought to mean zero and unit spread. Dark: their mean."
             + (
@@ -47,9 +54,10 @@ def series_sections(
             ),
         ),
         (
-            "Series by cluster",
+            f"Series by cluster, as {picture.value_name} is measured",
             pictures.plot_clusters(picture, standardised=False, page=True)[0].figure,
-            f"The same in the units of {picture.value_name}.",
+            f"The same in the units of {picture.value_name}"
+            + (", with what all series share." if picture.apart is not None else "."),
         ),
     ]
     if picture.factors is not None:
@@ -76,7 +84,7 @@ def series_sections(
             "The series most often found with the rest of its cluster.",
         ),
         (
-            "Doubtful series",
+            "Doubtful series, drawn",
             list(doubtful)[:DOUBTFUL_MAX],
             "A series that the draws put into different clusters.",
         ),

@@ -151,15 +151,23 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
 
 
 def _interval_column(head: str, found: Mapping[str, np.ndarray]) -> Column:
-    def end(value: float, mean: float, other: float) -> str:
-        # A share of 1e-26 is none: ends of no size beside the interval are nought.
-        return short(0.0 if abs(value) < 1e-6 * max(abs(mean), abs(other)) else value)
-
     cells = [
-        f"{short(m)} ({end(low, m, high)} to {end(high, m, low)})" if math.isfinite(m) else "–"
+        _with_interval(m, low, high) if math.isfinite(m) else "–"
         for m, low, high in zip(found["mean"], found["lower"], found["upper"], strict=True)
     ]
     return Column(shorten(head, 40), cells, found["mean"].tolist(), head)
+
+
+def _with_interval(mean: float, low: float, high: float) -> str:
+    """A mean and its interval, in as many digits as it takes to tell the ends apart."""
+    size = max(abs(low), abs(mean), abs(high))
+    # A share of 1e-26 is none: ends of no size beside the interval are nought.
+    low, high = (0.0 if abs(end) < 1e-6 * size else end for end in (low, high))
+    told = [short(value) for value in (mean, low, high)]
+    if low < high and told[1] == told[2]:
+        decimals = min(max(1 - math.floor(math.log10(high - low)), 0), 8)
+        told = [f"{value:,.{decimals}f}".replace("-", "−") for value in (mean, low, high)]
+    return f"{told[0]} ({told[1]} to {told[2]})"
 
 
 def _medians(values: np.ndarray) -> np.ndarray:
@@ -242,7 +250,7 @@ def doubtful_table(view: View) -> str:
     return table("doubtful", caption, columns)
 
 
-def unusual_table(view: View, tail: np.ndarray) -> str:
+def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None = None) -> str:
     """The observations far out of their cluster, the furthest first."""
     every = summary.unusual(tail)
     chosen = every[:ROWS_MAX]
@@ -261,6 +269,14 @@ def unusual_table(view: View, tail: np.ndarray) -> str:
         ),
         numeric("probability", view.probability[chosen], "of its cluster", form=probability),
     ]
+    if furthest is not None:
+        columns.append(
+            Column(
+                "furthest out in",
+                [furthest[i] for i in chosen],
+                explained="in standard deviations of its cluster from the centre",
+            )
+        )
     caption = (
         "The furthest first. Tail probability: that a draw from the cluster lies at least as far "
         f"out; listed are those below 1 in {view.n:,}."
@@ -295,8 +311,9 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
     ]
     caption = (
         f"Quantities that do not depend on labels. R-hat should be below {RHAT_MAX}; "
-        f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set; a "
-        "few may exceed the bound by chance."
+        f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set, "
+        f"whose R-hat should be below {PAIR_RHAT_MAX} (a few may exceed it by chance); of a single "
+        "pair no number of effective draws is asked."
     )
     return table("diagnostics-table", caption, columns)
 

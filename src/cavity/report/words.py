@@ -125,6 +125,13 @@ def doubt_sentence(view: View) -> str:
     return text + lead + enumerate_words(named) + "."
 
 
+def alone_sentence(view: View) -> str:
+    """Tell who is a cluster of its own; empty where nobody is."""
+    from cavity.posterior.summary import alone, alone_words
+
+    return alone_words(view, [view.name(i) for i in alone(view)[:_LISTED].tolist()])
+
+
 def unusual_sentence(view: View, tail: np.ndarray) -> str:
     """Tell how many lie far out of their cluster, where the model expects about one."""
     from cavity.posterior.summary import unusual

@@ -1,0 +1,22 @@
+"""Whether a movement of all series was taken out is told for what it is."""
+
+import pytest
+
+from cavity.estimators.series_common import common_factor_words
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_one", "n_times", "words"),
+    [
+        ("auto", True, 50, "All series share a movement."),
+        (True, True, 10, "As asked, a movement that all series share was taken out"),
+        ("auto", False, 20, "cannot be told from 20 times (21 are needed), so none was taken out"),
+        ("auto", False, 21, "No movement that all series share stands out, or too few"),
+    ],
+)
+def test_what_was_taken_out_and_why(asked, has_one, n_times, words):
+    assert words in common_factor_words(asked, has_one, n_times)
+
+
+def test_where_it_was_not_to_be_nothing_is_said():
+    assert common_factor_words(False, False, 50) == ""
