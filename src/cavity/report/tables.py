@@ -412,8 +412,17 @@ def run_facts(view: View) -> dict[str, str]:
         rows["chains set aside"] = f"{len(p.record.set_aside)}"
     if p.record.stopped:
         rows["it ended because"] = _STOPPED.get(p.record.stopped, p.record.stopped)
-    shown = ("model", "columns", "max_clusters", "n_warmup", "thin", "seed")
-    known = {k: v for k in shown if (v := getattr(p.record, k)) not in (None, (), "")}
+    # What the run came to, in other words than the settings that are listed beside it.
+    most = p.record.max_clusters
+    told = {
+        "model": p.record.model,
+        "columns": p.record.columns,
+        "clusters at most": most if most is None else most - bool(p.record.noise),
+        "warm-up left out, in sweeps": p.record.n_warmup,
+        "sweeps per kept draw": p.record.thin,
+        "seed": p.record.seed,
+    }
+    known = {name: value for name, value in told.items() if value not in (None, (), "")}
     details = {k: v for k, v in p.record.details.items() if k not in _SHOWN_ELSEWHERE}
     return {**rows, **_flatten({**known, **details})}
 
