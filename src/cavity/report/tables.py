@@ -164,9 +164,10 @@ def _with_interval(mean: float, low: float, high: float) -> str:
     # A share of 1e-26 is none: ends of no size beside the interval are nought.
     low, high = (0.0 if abs(end) < 1e-6 * size else end for end in (low, high))
     told = [short(value) for value in (mean, low, high)]
-    if low < high and told[1] == told[2]:
-        decimals = min(max(1 - math.floor(math.log10(high - low)), 0), 8)
-        told = [f"{value:,.{decimals}f}".replace("-", "−") for value in (mean, low, high)]
+    if low < high and told[1] == told[2] and size < 1e9:
+        decimals = max(1 - math.floor(math.log10(high - low)), 0)
+        if decimals <= 8:  # beyond that there is more to read than to learn
+            told = [f"{value:,.{decimals}f}".replace("-", "−") for value in (mean, low, high)]
     return f"{told[0]} ({told[1]} to {told[2]})"
 
 
