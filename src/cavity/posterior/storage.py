@@ -9,8 +9,9 @@ which ``units`` tells; ``summaries`` is what else an estimator needs.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
 
 FORMAT = "cavity.posterior"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _GROUPS = (
     "posterior",
     "sample_stats",
@@ -90,23 +92,13 @@ def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
     return groups
 
 
-def _checksum(groups: dict[str, xr.Dataset], attrs: Mapping[str, Any]) -> str:
-    """Digest of all values and attributes but the digest itself."""
-    digest = hashlib.sha256()
-    digest.update(repr(sorted((k, str(v)) for k, v in attrs.items() if k != "checksum")).encode())
-    for group in sorted(groups):
-        for name in sorted(map(str, groups[group].data_vars)):
-            values = groups[group][name].values
-            digest.update(f"{group}/{name}{values.shape}".encode())
-            if values.dtype.kind in "OUT":
-                digest.update("\0".join(map(str, values.tolist())).encode())
-            else:
-                digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
-    return digest.hexdigest()
-
-
 def save(p: Posterior, path: str | Path) -> Path:
-    """Write `p` to one file: beside it first, then renamed, so an earlier file is never harmed."""
+    """Write `p` to one file.
+
+    The bytes are assembled in memory and written through a temporary file: HDF5 itself cannot
+    recover from a disk that fills up while it writes. A failure raises `OSError` and leaves an
+    earlier file as it was.
+    """
     from cavity import __version__
 
     target = Path(path)
@@ -116,85 +108,99 @@ def save(p: Posterior, path: str | Path) -> Path:
         raise IsADirectoryError(f"cannot save {target}: it is a folder; name a file such as run.nc")
     groups = to_datasets(p)
     groups[""].attrs = {
-        "cavity_format": FORMAT,
-        "cavity_format_version": FORMAT_VERSION,
         "cavity_version": __version__,
         "cluster_parameters": json.dumps(list(p.cluster_parameters)),
         "record": p.record.to_json(),
         "units_kind": "" if p.units is None else to_arrays(p.units)[0],
         "names_kind": "" if p.names is None else p.names.dtype.kind,
     }
-    groups[""].attrs["checksum"] = _checksum(groups, groups[""].attrs)
-    with replacing(target) as part:
-        for position, (group, dataset) in enumerate(groups.items()):
-            dataset.to_netcdf(
-                part,
-                mode="w" if position == 0 else "a",
-                group=group or None,
-                engine="h5netcdf",
-                encoding={
-                    variable: {"zlib": True, "complevel": 1, "shuffle": True}
-                    for variable in dataset.data_vars
-                    if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
-                },
-            )
+    buffer = io.BytesIO()
+    for position, (group, dataset) in enumerate(groups.items()):
+        dataset.to_netcdf(
+            buffer,
+            mode="w" if position == 0 else "a",
+            group=group or None,
+            engine="h5netcdf",
+            encoding={
+                variable: {"zlib": True, "complevel": 1, "shuffle": True}
+                for variable in dataset.data_vars
+                if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
+            },
+        )
+    content = buffer.getvalue()
+    with replacing(target) as part, open(part, "wb") as file:
+        file.write(content)
+        file.write(_trailer(content, FORMAT_VERSION))
     return target
 
 
-def _read(path: Path, foreign: str) -> dict[str, xr.Dataset]:
-    """All groups of a file, in memory."""
+def _trailer(content: bytes, version: int) -> bytes:
+    """Format, version and digest, appended to the HDF5 bytes; HDF5 ignores what follows its end."""
+    return f"\n{FORMAT} {version:6d} {hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+_TRAILER_BYTES = len(_trailer(b"", 0))
+_TRAILER = re.compile(rf"\n{re.escape(FORMAT)} +(\d+) [0-9a-f]{{64}}\n".encode())
+
+
+def _read(content: bytes) -> dict[str, xr.Dataset]:
+    """Read all groups into memory."""
     import h5py  # type: ignore[import-untyped]
     import xarray as xr
 
-    with h5py.File(path, "r") as file:
-        if file.attrs.get("cavity_format") != FORMAT:
-            raise _ForeignError(foreign)
+    with h5py.File(io.BytesIO(content), "r") as file:
         present = [group for group in _GROUPS if group in file]
     groups = {}
     for group in ("", *present):
         with xr.open_dataset(
-            path, group=group or None, engine="h5netcdf", mask_and_scale=False, decode_times=False
+            io.BytesIO(content),
+            group=group or None,
+            engine="h5netcdf",
+            mask_and_scale=False,
+            decode_times=False,
         ) as dataset:
             groups[group] = dataset.load()
     return groups
 
 
-class _ForeignError(ValueError):
-    """The file is sound HDF5 but not ours."""
-
-
 def load(path: str | Path) -> Posterior:
-    """Read a file of `save`."""
+    """Read a file written by `save`.
+
+    The digest of the raw bytes is compared before HDF5 parses any of them, because damaged
+    files can make HDF5 loop forever.
+    """
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"there is no file {source}")
-    foreign = f"{source} is not a posterior saved by cavity"
-    damaged = f"{source} is damaged (cut short or altered); use another copy or run again"
     with source.open("rb") as stream:
-        if stream.read(8) != b"\x89HDF\r\n\x1a\n":
-            raise ValueError(foreign)
+        if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
+            raise ValueError(f"{source} is not a posterior saved by cavity")
+        stream.seek(0)
+        content = stream.read()
+    content, trailer = content[:-_TRAILER_BYTES], content[-_TRAILER_BYTES:]
+    found = _TRAILER.fullmatch(trailer)
+    if found is None:
+        raise ValueError(
+            f"{source} is not a posterior saved by this version of cavity, or it is damaged "
+            "(cut short or altered). Use another copy or fit again."
+        )
+    version = int(found[1])
+    if version != FORMAT_VERSION:
+        age, remedy = (
+            ("a newer", "Update cavity") if version > FORMAT_VERSION else ("an older", "Fit again")
+        )
+        raise ValueError(
+            f"{source} was written by {age} version of cavity. {remedy}, or read it with that "
+            "version."
+        )
+    damaged = f"{source} is damaged (cut short or altered). Use another copy or fit again."
+    if trailer != _trailer(content, version):
+        raise ValueError(damaged)
     try:
-        groups = _read(source, foreign)
-        attrs = groups[""].attrs
-        version = int(attrs["cavity_format_version"])
-        sound = version > FORMAT_VERSION or _checksum(groups, attrs) == attrs["checksum"]
-    except _ForeignError:
-        raise
-    # What a spoilt byte makes the HDF5 libraries raise depends on where it is.
+        groups = _read(content)
+    # A file crafted with a matching digest: HDF5's exceptions depend on the damage.
     except Exception as error:
         raise ValueError(damaged) from error
-    if version > FORMAT_VERSION:
-        raise ValueError(
-            f"{source} was written by cavity {attrs.get('cavity_version')}, in a newer format; "
-            "update cavity to read it"
-        )
-    if version < FORMAT_VERSION:
-        raise ValueError(
-            f"{source} was written by cavity {attrs.get('cavity_version')}, in an older format "
-            "that this version does not read; fit again, or read it with that version"
-        )
-    if not sound:
-        raise ValueError(damaged)
     return _from_groups(groups)
 
 
