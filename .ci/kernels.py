@@ -2,8 +2,8 @@
 
 ``python .ci/kernels.py FOLDER`` fits small tables and series with the defaults, notes which
 kernels that took and for which types, and compiles these for every level of processors that
-machines of this kind may have (``cavity.core.shipped``). Nothing compiled for a level is run here:
-this machine may not have its instructions. Then
+machines of this kind may have (``cavity._numba.prebuilt``). Nothing compiled for a level is run
+here: this machine may not have its instructions. Then
 
     CAVITY_KERNELS=FOLDER python -m build --wheel
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cavity.core.shipped import Level
+    from cavity._numba.prebuilt import Level
 
 Kernel = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
 # What has to be imported so that all verbs have their implementations, and the kernels.
@@ -34,7 +34,7 @@ Notes = tuple[list[str], list[Kernel]]
 
 def used_kernels() -> Notes:
     """Do what newcomers do, and note every kernel that it takes."""
-    from cavity.core.compile import _Kernel
+    from cavity._numba.jit import _Kernel
 
     notes: dict[tuple[str, str, tuple[Any, ...]], None] = {}
     plain = _Kernel.compile
@@ -97,7 +97,7 @@ def common_use(folder: Path) -> None:
 
 def compile_noted(notes: Notes) -> None:
     """Compile kernels for the processor that Numba was told of."""
-    from cavity.core.compile import _Kernel, compiled
+    from cavity._numba.jit import _Kernel, compiled
 
     modules, kernels = notes
     for module in modules:
@@ -126,8 +126,8 @@ def finished(process: subprocess.Popen[bytes]) -> None:
 
 def compile_levels(notes: Notes, out: Path, levels: Sequence[Level]) -> None:
     """Compile kernels for levels of processors, side by side, into `out`."""
-    from cavity.core.cache import package_stamp
-    from cavity.core.shipped import folder_name
+    from cavity._numba.cache import package_stamp
+    from cavity._numba.prebuilt import folder_name
 
     with tempfile.TemporaryDirectory() as name:
         noted = Path(name, "notes")
@@ -153,7 +153,7 @@ def compile_levels(notes: Notes, out: Path, levels: Sequence[Level]) -> None:
 
 def main(out: Path) -> None:
     """Find out which kernels are used, and compile them into `out`."""
-    from cavity.core.shipped import levels
+    from cavity._numba.prebuilt import levels
 
     with tempfile.TemporaryDirectory() as name:
         finished(apart("--note", f"{name}/notes", cache=f"{name}/cache"))

@@ -40,7 +40,7 @@ import cavity
 make = getattr(cavity, name)
 imported = time.time() - float(sys.argv[2])
 ends = []
-from cavity.sampling.sampler import PartitionSampler
+from cavity.mcmc.chain import PartitionSampler
 plain = PartitionSampler.sweep
 
 def sweep(self, rng):
@@ -86,8 +86,8 @@ def first_and_later(checkout, kind):
 @contextlib.contextmanager
 def with_kernels():
     """A copy of this checkout's package with kernels, as a release's wheel installs it."""
-    from cavity.core.cache import package_stamp
-    from cavity.core.shipped import folder_name
+    from cavity._numba.cache import package_stamp
+    from cavity._numba.prebuilt import folder_name
 
     kernels = HERE / "build" / "kernels"
     name = folder_name(package_stamp())

@@ -24,10 +24,10 @@ from sklearn.mixture import GaussianMixture as ScikitGaussianMixture
 from threadpoolctl import threadpool_limits
 
 from cavity import GaussianMixture, StudentTMixture
-from cavity.core.compile import compiled
+from cavity._numba.jit import compiled
 from cavity.datasets import make_student_t
 from cavity.estimators.fitting import moves_for
-from cavity.sampling.sweep import sweep
+from cavity.mcmc.sweep import sweep
 
 # Sweeps before any is timed: EP finds its pace in them, as in a default fit.
 WARM_UP = 200

@@ -27,11 +27,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cavity.scale.blocks import SWEEP
-from cavity.scale.engines import ThreadEngine
-from cavity.scale.kernel import RUNGS, atoms_of
-from cavity.scale.passes import Order
-from cavity.scale.sources import ArraySource
+from cavity.distributed.blocks import SWEEP
+from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.kernel import RUNGS, atoms_of
+from cavity.distributed.passes import Order
+from cavity.distributed.sources import ArraySource
 
 TURNS = 5
 OPTIONS = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
@@ -103,10 +103,10 @@ def em_seconds(X, k, centres, n_iterations=4):
 
 
 def sweep(n=10**6, d=3, k=10):
-    from distributed import Client, LocalCluster
     from threadpoolctl import threadpool_limits
 
-    from cavity.scale.dask_engine import DaskEngine
+    from cavity.distributed.dask_engine import DaskEngine
+    from distributed import Client, LocalCluster
 
     X, _, centres = clusters(n, d, k, 1)
     source = ArraySource(X, tuple("abc"[:d]))
@@ -139,9 +139,8 @@ def sweep(n=10**6, d=3, k=10):
 
 
 def overhead(n=10**5, d=3, k=10):
+    from cavity.distributed.dask_engine import DaskEngine
     from distributed import Client, LocalCluster
-
-    from cavity.scale.dask_engine import DaskEngine
 
     X, _, centres = clusters(n, d, k, 1)
     source, order = ArraySource(X, tuple("abc"[:d])), order_of(centres)
@@ -162,10 +161,10 @@ def overhead(n=10**5, d=3, k=10):
 def ep(n=10**6, d=3, k=10, n_sweeps=16):
     """Expectation propagation over the shards of one worker and of two: time, staleness, ARI."""
     n = int(n)
-    from distributed import Client, LocalCluster
     from sklearn.metrics import adjusted_rand_score
 
     from cavity import StudentTMixture
+    from distributed import Client, LocalCluster
 
     X, truth, _ = clusters(n, d, k, 2, spread=3.0)
     out = {"rows": n, "load": os.getloadavg()[0]}
@@ -263,10 +262,10 @@ def large(n=10**7, d=3, k=10, n_files=10):
     n = int(n)
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from distributed import Client, LocalCluster
     from sklearn.metrics import adjusted_rand_score
 
     from cavity import StudentTMixture
+    from distributed import Client, LocalCluster
 
     with tempfile.TemporaryDirectory(dir=os.environ.get("CAVITY_BENCH_DIR")) as name:
         folder = Path(name) / "rows"
@@ -310,14 +309,14 @@ def series(n=10**5, n_times=200, k=20, n_files=8, n_sweeps=6):
     """Series from Parquet files with Student-t noise to be learned, on one worker and on two."""
     n, n_times, k, n_files, n_sweeps = map(int, (n, n_times, k, n_files, n_sweeps))
     import pandas as pd
-    from distributed import Client, LocalCluster
     from sklearn.metrics import adjusted_rand_score
 
     from cavity.datasets import make_series
-    from cavity.estimators import series_shards
-    from cavity.estimators.series_sources import series_source
     from cavity.priors.series import SeriesPrior
     from cavity.priors.specifications import specification
+    from cavity.series import shards as series_shards
+    from cavity.series.sources import series_source
+    from distributed import Client, LocalCluster
 
     Y, truth = make_series(n, n_times, n_clusters=k, missing=0.1, random_state=3)
     out = {"series": n, "times": n_times, "clusters": k, "load": os.getloadavg()[0]}
@@ -373,10 +372,9 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     """Processor ms of a pass over shards of 64 rows, by their number; bytes that it moves."""
     import pickle
 
+    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.passes import make_shard, run_pass
     from distributed import Client, LocalCluster
-
-    from cavity.scale.dask_engine import DaskEngine
-    from cavity.scale.passes import make_shard, run_pass
 
     block = 64
     X, _, centres = clusters(block * max(counts), d, k, 1)
@@ -393,7 +391,7 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     working = np.polyfit(numbers, [1e3 * each for _, each in spent.values()], 1)[0]
     # A shard of 10^6 rows, as it would be: its answer is a few nodes of the tree.
     n = 10**6
-    from cavity.scale.blocks import layouts
+    from cavity.distributed.blocks import layouts
 
     (layout,) = layouts([n], 1)
     still = np.zeros(d)

@@ -78,10 +78,10 @@ def together(chain, rng, case):
 def exact(y, z, case, seed):
     from cavity.collapse.mixtures import StudentTProblem
     from cavity.collapse.registry import assemble
+    from cavity.mcmc.chain import PartitionSampler
     from cavity.moves.anchors import nearest_anchors
     from cavity.moves.standard import StandardMoves
     from cavity.priors.partition import finite
-    from cavity.sampling.sampler import PartitionSampler
 
     rng = np.random.default_rng(seed)
     parts = assemble(StudentTProblem(y, prior(case.d), df=DF), "collapsed", case.k, {})
@@ -91,14 +91,14 @@ def exact(y, z, case, seed):
 
 
 def over_shards(y, z, case, seed, n_shards, **pace):
-    from cavity.core.lanes import whole_vectors
+    from cavity._numba.simd import whole_vectors
+    from cavity.distributed.clusters import Makeup
+    from cavity.distributed.df_grid import Tails
+    from cavity.distributed.engines import ThreadEngine
+    from cavity.distributed.ep_sampler import Pace, StaleEPSampler
+    from cavity.distributed.pilot import Scouts
+    from cavity.distributed.sources import ArraySource
     from cavity.priors.partition import finite
-    from cavity.scale.clusters import Makeup
-    from cavity.scale.engines import ThreadEngine
-    from cavity.scale.ep_sampler import Pace, StaleEPSampler
-    from cavity.scale.scouts import Scouts
-    from cavity.scale.sources import ArraySource
-    from cavity.scale.tails import Tails
 
     rng = np.random.default_rng(seed)
     d = case.d

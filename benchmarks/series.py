@@ -18,19 +18,19 @@ import tracemalloc
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from cavity._numba.jit import compiled, jit
 from cavity.collapse.ep import full_pass, insert_members
 from cavity.collapse.registry import assemble
-from cavity.collapse.series_evidence import cheapest_route, evidence_room, group_evidence
-from cavity.collapse.series_exact import gather_clusters
-from cavity.core.compile import compiled, jit
 from cavity.datasets import make_series
-from cavity.models.series import information, kalman
-from cavity.models.series.draws import EVERYTHING, NOTHING, SeriesPriors
-from cavity.models.series.problem import SeriesProblem
-from cavity.models.series.state import factor_series
+from cavity.mcmc.chain import PartitionSampler
+from cavity.mcmc.sweep import sweep
 from cavity.priors.partition import dirichlet
-from cavity.sampling.sampler import PartitionSampler
-from cavity.sampling.sweep import sweep
+from cavity.series import information, kalman
+from cavity.series.draws import EVERYTHING, NOTHING, SeriesPriors
+from cavity.series.evidence import cheapest_route, evidence_room, group_evidence
+from cavity.series.exact import gather_clusters
+from cavity.series.problem import SeriesProblem
+from cavity.series.state import factor_series
 
 NONE = np.zeros(0)
 POPULATION = (0.9, 100.0, 0.0, 0.1)

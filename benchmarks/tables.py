@@ -356,7 +356,7 @@ def speed(seeds, first=FIRST):
 
 
 def _speed_of_fits(d):
-    from cavity.reading.columns import cells_of
+    from cavity.io.columns import cells_of
 
     rng = np.random.default_rng(0)
     n, k = 1000, 10
@@ -392,9 +392,9 @@ def _speed(d):
     from cavity.collapse.mixtures import StudentTProblem
     from cavity.collapse.registry import assemble
     from cavity.collapse.tables import CategoricalProblem, TableProblem
+    from cavity.mcmc.chain import PartitionSampler
     from cavity.priors.cluster import NIWPrior
     from cavity.priors.partition import dirichlet
-    from cavity.sampling.sampler import PartitionSampler
 
     rng = np.random.default_rng(0)
     n, k = 1000, 10

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cavity.datasets import make_scale_mixture
-from cavity.verbs import choose, insert, prior_weights, remove
+from cavity.interface import choose, insert, prior_weights, remove
 from reproduction.harness import Experiment, Settings, Tables, Unit, Verdict
 from reproduction.style import PALETTE, figure, markdown_table, save
 
@@ -59,8 +59,8 @@ class Study:
 
     def __init__(self, r: float, C: float, delta: float, start: str, seed: list[int]) -> None:
         from cavity.collapse.ep import ep_state
-        from cavity.families.diagonal_normal import diagonal_normal
-        from cavity.models.scale_mixture import ScaleMixture
+        from cavity.conjugate.diagonal_normal import diagonal_normal
+        from cavity.likelihoods.scale_mixture import ScaleMixture
         from cavity.priors.partition import dirichlet
 
         self.rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ class Study:
 
     def advance(self, step: int) -> None:
         """Walk on to the given step; a new random order for each pass."""
-        from cavity.core.compile import compiled
+        from cavity._numba.jit import compiled
 
         kernel = compiled(walk, self.state)
         while self.step < step:
@@ -99,8 +99,8 @@ class Study:
 
     def compare(self) -> _Moment:
         """Hold the running approximation against the converged one; NaN if there is none."""
+        from cavity._numba.jit import compiled
         from cavity.collapse.ep import divergences
-        from cavity.core.compile import compiled
 
         converged = self._converge()
         each = np.empty(N_CLUSTERS)
@@ -112,8 +112,8 @@ class Study:
         return _Moment(float(kl), *(np.where(empty, np.nan, m) for m in moments))
 
     def _converge(self) -> bool:
+        from cavity._numba.jit import compiled
         from cavity.collapse.ep import full_pass
-        from cavity.core.compile import compiled
 
         _copy(self.state, self.shadow)
         kernel = compiled(full_pass, self.shadow)

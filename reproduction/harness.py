@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cavity.core.files import write_text
-from cavity.core.notices import NotConvergedWarning
-from cavity.core.progress import track
 from cavity.datasets._files import FOLDER_VARIABLE
+from cavity.utils.files import write_text
+from cavity.utils.notices import NotConvergedWarning
+from cavity.utils.progress import track
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.files import replacing
-from cavity.core.progress import track
+from cavity.utils.files import replacing
+from cavity.utils.progress import track
 
 
 class VaeSettings(NamedTuple):

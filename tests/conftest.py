@@ -56,27 +56,27 @@ LONG = (
     "geweke/test_geweke.py::test_hyperparameters_given_wrong_covariances_fail[naive]",
     "geweke/test_geweke.py::test_joint_distribution[student-t-blocked-dp-each]",
     "hedonic/test_regression.py::test_draws_are_calibrated",
-    "models/series/test_series_corrected.py::"
+    "series/test_series_corrected.py::"
     "test_partitions_are_visited_with_their_probabilities[moves-dirichlet]",
-    "models/series/test_series_corrected.py::test_the_distance_of_a_long_chain_is_noise",
-    "models/series/test_series_geweke.py::test_a_wrong_sampler_is_noticed",
-    "models/series/test_series_sampler.py::test_ep_is_near_the_exact_posterior",
-    "models/series/test_series_signs.py::"
+    "series/test_series_corrected.py::test_the_distance_of_a_long_chain_is_noise",
+    "series/test_series_geweke.py::test_a_wrong_sampler_is_noticed",
+    "series/test_series_sampler.py::test_ep_is_near_the_exact_posterior",
+    "series/test_series_signs.py::"
     "test_labels_and_signs_are_visited_with_their_probabilities[naive ",
     "report/test_report_html.py::test_extreme_posteriors_are_reported[all singletons]",
     "report/test_report_html.py::test_many_observations_and_clusters_are_cut_with_a_word",
     "reproduction/test_convergence.py::test_quick_run",
     "reproduction/test_experiment_series.py::test_quick_scaling",
-    "sampling/test_checkpoint.py::test_killed_at_random_times[automatic-3]",
-    "sampling/test_checkpoint.py::test_the_kill_test_can_fail[plain]",
-    "scale/test_scale_chains.py::test_a_mixture",
-    "scale/test_scale_dask.py::test_a_dask_dataframe_and_an_array",
-    "scale/test_scale_ep.py::test_one_shard_is_the_collapse_draw_for_draw",
-    "scale/test_scale_series.py::test_a_cluster_draws_what_threads_draw",
-    "scale/test_scale_tables.py::test_frequencies_of_partitions[names0-dp-options0]",
+    "mcmc/test_checkpoint.py::test_killed_at_random_times[automatic-3]",
+    "mcmc/test_checkpoint.py::test_the_kill_test_can_fail[plain]",
+    "distributed/test_scale_chains.py::test_a_mixture",
+    "distributed/test_scale_dask.py::test_a_dask_dataframe_and_an_array",
+    "distributed/test_scale_ep.py::test_one_shard_is_the_collapse_draw_for_draw",
+    "distributed/test_scale_series.py::test_a_cluster_draws_what_threads_draw",
+    "distributed/test_scale_tables.py::test_frequencies_of_partitions[names0-dp-options0]",
     "test_pages.py::test_the_examples_run[README.md]",
-    "scale/test_scale_tables.py::test_files_and_arrays_give_the_clusters_of_a_fit_in_memory",
-    "sampling/test_checkpoint.py::test_killed_at_random_times[automatic-2]",
+    "distributed/test_scale_tables.py::test_files_and_arrays_give_the_clusters_of_a_fit_in_memory",
+    "mcmc/test_checkpoint.py::test_killed_at_random_times[automatic-2]",
     "exact/test_moves.py::test_all_moves_together[student-t",
     "exact/test_limits.py::test_distance_of_student_t_ep_from_exact",
     "exact/test_gaps.py::test_the_two_ways_to_integrate_agree",
@@ -120,15 +120,15 @@ LONG = (
     "estimators/test_mixtures_bad_input.py::test_fewer_rows_than_clusters[GaussianMixture]",
     "estimators/test_mixtures_gaps.py::test_leave_one_out_with_gaps[StudentTMixture]",
     "test_pages.py::test_the_examples_run[docs/index.md]",
-    "scale/test_scale_exact.py::test_frequencies_of_partitions[student-t-finite-1000-options1]",
+    "distributed/test_scale_exact.py::test_frequencies_of_partitions[student-t-finite-1000-options1]",
     "report/test_report_html.py::test_extreme_posteriors_are_reported[one draw]",
     "cli/test_cli_runs.py::test_draws_are_safe_before_anything_is_drawn[error1]",
-    "models/series/test_series_information.py::"
+    "series/test_series_information.py::"
     "test_the_route_by_columns_equals_the_dense_evidence[options1]",
-    "models/series/test_series_geweke.py::test_prior_and_chain_agree[naive alternating]",
+    "series/test_series_geweke.py::test_prior_and_chain_agree[naive alternating]",
     "oracle/test_oracle_student_t.py::test_projection_over_the_whole_grid[0.5]",
     "posterior/test_posterior_partition.py::test_thousand_by_thousand_within_ten_seconds",
-    "core/test_survival.py::test_series_whose_room_has_grown_resume_bit_for_bit[dp-ep]",
+    "_numba/test_survival.py::test_series_whose_room_has_grown_resume_bit_for_bit[dp-ep]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[vi-1.5]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[vi-0.6]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[binder-0.5]",
@@ -136,8 +136,7 @@ LONG = (
     "test_room_grows_and_the_number_of_clusters_is_right[student-t-naive]",
     "exact/test_enumeration.py::"
     "test_room_grows_and_the_number_of_clusters_is_right[student-t-blocked]",
-    "models/series/test_series_information.py::"
-    "test_both_routes_equal_the_dense_evidence[long-members2]",
+    "series/test_series_information.py::test_both_routes_equal_the_dense_evidence[long-members2]",
 )
 
 

@@ -75,7 +75,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from cavity import GaussianMixture
-from cavity.estimators.recording import within_steps
+from cavity.estimators.dequantize import within_steps
 
 X = np.array([[0.02], [0.31], [0.83], [2.04], [2.57], [4.11]])
 KAPPA, NU, SCALE, MOST = 0.2, 4.0, 0.15, 4

@@ -9,24 +9,24 @@ __version__ = "0.2.0"
 
 # Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
 _HOME = {
-    "CoarseColumnsWarning": "cavity.core.notices",
-    "ColumnsNote": "cavity.core.notices",
+    "CoarseColumnsWarning": "cavity.utils.notices",
+    "ColumnsNote": "cavity.utils.notices",
     "GaussianMixture": "cavity.estimators.mixtures",
-    "NotConvergedWarning": "cavity.core.notices",
+    "NotConvergedWarning": "cavity.utils.notices",
     "Posterior": "cavity.posterior.posterior",
-    "SeriesMixture": "cavity.estimators.series",
+    "SeriesMixture": "cavity.series.mixture",
     "StudentTMixture": "cavity.estimators.mixtures",
     "TableMixture": "cavity.estimators.tables",
     "load": "cavity.estimators.base",
 }
 
 if TYPE_CHECKING:
-    from cavity.core.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning
     from cavity.estimators.base import load
     from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
-    from cavity.estimators.series import SeriesMixture
     from cavity.estimators.tables import TableMixture
     from cavity.posterior.posterior import Posterior
+    from cavity.series.mixture import SeriesMixture
+    from cavity.utils.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning
 
 __all__ = [
     "CoarseColumnsWarning",

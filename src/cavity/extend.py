@@ -9,8 +9,8 @@ A model is a NamedTuple that holds the data. Register for its class
 
 and `sample` runs expectation propagation inside Gibbs sampling over partitions, compiled. A model
 that is conjugate to its family registers ``evidence``, ``observe`` and ``accumulate`` instead and
-asks for ``collapse="collapsed"``. `cavity.verbs` describes every function; ``docs/extending.md``
-has a whole example. Helpers are compiled by `jit`.
+asks for ``collapse="collapsed"``. `cavity.interface` describes every function;
+``docs/extending.md`` has a whole example. Helpers are compiled by `jit`.
 """
 
 from __future__ import annotations
@@ -20,35 +20,29 @@ from typing import Any
 
 import numpy as np
 
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
 from cavity.collapse.driver import Parts
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import OwnProblem, TableProblem
-from cavity.core.arrays import declare
-from cavity.core.compile import jit
-from cavity.estimators.fitting import Plan, RunSettings, run_plan
-from cavity.estimators.table_model import Describer
-from cavity.estimators.tables import table_parts
-from cavity.estimators.validation import check_choice, check_count
-from cavity.families.diagonal_normal import (
+from cavity.conjugate.diagonal_normal import (
     DiagonalNormal,
     VectorParameters,
     diagonal_normal,
     set_moments,
     vector_parameters,
 )
-from cavity.families.normal_inverse_wishart import (
+from cavity.conjugate.niw import (
     GaussianParameters,
     NormalInverseWishart,
     gaussian_parameters,
     normal_inverse_wishart,
 )
-from cavity.models.predictive import CLUSTER_PRIOR
-from cavity.models.selection import draw_by_bounds
-from cavity.posterior.posterior import Posterior
-from cavity.priors.specifications import specification
-from cavity.sampling.fingerprint import data_digest
-from cavity.sampling.length import AUTO
-from cavity.verbs import (
+from cavity.estimators.fitting import Plan, RunSettings, run_plan
+from cavity.estimators.table_model import Describer
+from cavity.estimators.tables import table_parts
+from cavity.estimators.validation import check_choice, check_count
+from cavity.interface import (
     accumulate,
     bounds,
     divergence,
@@ -61,6 +55,12 @@ from cavity.verbs import (
     pick,
     project,
 )
+from cavity.likelihoods.predictive import CLUSTER_PRIOR
+from cavity.likelihoods.selection import draw_by_bounds
+from cavity.mcmc.fingerprint import data_digest
+from cavity.mcmc.schedule import AUTO
+from cavity.posterior.posterior import Posterior
+from cavity.priors.specifications import specification
 
 _COLLAPSES = ("ep", "collapsed")
 

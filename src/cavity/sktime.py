@@ -16,7 +16,7 @@ except ImportError as error:
         "cavity.sktime needs sktime, which is not installed: pip install 'cavity[sktime]'."
     ) from error
 
-from cavity.estimators.series import SeriesMixture
+from cavity.series.mixture import SeriesMixture
 
 
 class SeriesMixtureClusterer(BaseClusterer):

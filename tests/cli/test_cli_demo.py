@@ -8,7 +8,7 @@ import pytest
 from picture_files import shape_of, share_of_hue
 
 from cavity.cli import runs
-from cavity.pictures.style import cluster_colour
+from cavity.plotting.style import cluster_colour
 
 
 @pytest.fixture

@@ -308,7 +308,7 @@ def test_help_comes_within_a_second():
 
 def test_tracebacks_are_shown_to_those_who_ask(monkeypatch):
     from cavity.cli import main
-    from cavity.reading.words import ReadingError
+    from cavity.io.words import ReadingError
 
     with pytest.raises(ReadingError, match="There is no file"):
         main(["--traceback", "fit", "none.csv"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cavity.estimators.cluster_prior import cluster_prior, starting_scale
-from cavity.estimators.recording import LEAST_STEP, recording_steps, within_steps
+from cavity.estimators.dequantize import LEAST_STEP, recording_steps, within_steps
 
 
 @pytest.mark.parametrize("df", [5.0, 8.0])

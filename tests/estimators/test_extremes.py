@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from cavity import GaussianMixture, SeriesMixture, StudentTMixture
-from cavity.models.series.densities import log_mass
-from cavity.models.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
 from cavity.posterior import Posterior
 from cavity.priors import SeriesPrior
+from cavity.series.densities import log_mass
+from cavity.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
 
 SHORT = {"n_chains": 2, "n_warmup": 5, "n_draws": 10, "random_state": 0, "progress": False}
 

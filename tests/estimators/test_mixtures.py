@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from cavity import CoarseColumnsWarning, GaussianMixture, NotConvergedWarning, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.base import load
-from cavity.models.predictive import spread_draws
+from cavity.likelihoods.predictive import spread_draws
 from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.priors import FixedWeights
 

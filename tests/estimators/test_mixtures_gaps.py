@@ -10,10 +10,10 @@ import cavity
 from cavity import GaussianMixture, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.coarse_columns import coarse_columns
+from cavity.estimators.dequantize import recording_steps, within_steps
 from cavity.estimators.gaps import filled
-from cavity.estimators.recording import recording_steps, within_steps
 from cavity.estimators.validation import robust_standardiser
-from cavity.models.predictive import predict
+from cavity.likelihoods.predictive import predict
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 

@@ -14,12 +14,12 @@ import pytest
 from scipy import stats
 
 from cavity import SeriesMixture
-from cavity.estimators import series as estimator
-from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
-from cavity.models.series.tails import RATE, SHAPE
+from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.posterior.units import SeriesUnits
 from cavity.priors import SeriesPrior
 from cavity.priors.specifications import FiniteMixture
+from cavity.series import mixture as estimator
+from cavity.series.tails import RATE, SHAPE
 
 N, T, K = 8, 15, 3
 DRAWS, THIN = 99, 6

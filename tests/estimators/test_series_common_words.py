@@ -2,7 +2,7 @@
 
 import pytest
 
-from cavity.estimators.series_common import common_factor_words
+from cavity.series.common_factor import common_factor_words
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cavity.estimators.series_data import from_rows, from_wide, locate_rows
-from cavity.estimators.series_model import build_model, find_units
-from cavity.estimators.series_time import time_axis
 from cavity.priors.series import SeriesPrior
+from cavity.series.data import from_rows, from_wide, locate_rows
+from cavity.series.model import build_model, find_units
+from cavity.series.time_axis import time_axis
 
 
 def rows(**changes):

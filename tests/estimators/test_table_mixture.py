@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import cavity
 from cavity import CoarseColumnsWarning, ColumnsNote, TableMixture
 from cavity.datasets import make_table
-from cavity.reading.columns import cells_of
+from cavity.io.columns import cells_of
 
 RUN = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 TYPES = {"count_0": "count"}
@@ -74,7 +74,7 @@ def test_the_density_by_hand(fitted, data):
     """One draw's mixture of t, categorical and Poisson densities, written out with SciPy."""
     from scipy import stats
 
-    from cavity.models.table_predictive import entry_densities
+    from cavity.likelihoods.table_predictive import entry_densities
 
     rows = fitted._rows(data[0].iloc[:5])
     draws = fitted._table_draws()
@@ -97,7 +97,7 @@ def test_the_density_by_hand(fitted, data):
     new = int(np.argmax(draws.slot < 0))
     y = rows.counts[0, 0] if np.isfinite(rows.counts[0, 0]) else 2.0
     size, mean = draws.size[new, 0], draws.rate[new, 0]
-    from cavity.models.table_predictive import log_count
+    from cavity.likelihoods.table_predictive import log_count
 
     expected = stats.nbinom.logpmf(y, size, size / (size + mean))
     assert log_count(np.array([y]), mean, size)[0] == pytest.approx(expected)
@@ -226,7 +226,7 @@ def test_chains_start_from_measurements_alone_as_well():
 
 
 def taken(values, kind=None):
-    from cavity.reading.columns import take_column
+    from cavity.io.columns import take_column
 
     return take_column(pd.Series(values), "a", kind)
 

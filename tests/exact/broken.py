@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.arrays import declare
-from cavity.verbs import log_prior, prior_weights
+from cavity._numba.arrays import declare
+from cavity.interface import log_prior, prior_weights
 
 
 class Careless(NamedTuple):

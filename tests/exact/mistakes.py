@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 
 
 class MostlyMoves:

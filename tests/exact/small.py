@@ -9,6 +9,7 @@ import numpy as np
 from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import (
@@ -19,7 +20,6 @@ from cavity.priors.partition import (
     pitman_yor,
 )
 from cavity.priors.partition import padded as padded_slots
-from cavity.sampling.sampler import PartitionSampler
 
 Y = np.array([[-1.9], [-1.2], [-0.9], [0.4], [1.0], [6.0]])
 N = len(Y)

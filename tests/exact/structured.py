@@ -16,10 +16,10 @@ from scipy import special, stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.priors.structured import StructuredPrior
-from cavity.sampling.sampler import PartitionSampler
 
 Y = small.PLANE
 N, D = Y.shape

@@ -8,11 +8,11 @@ import pytest
 import small
 from scipy import special, stats
 
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.specifications import FiniteMixture, specification
-from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4  # of each of three tests
 POWER = 0.7

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import small
 
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.partition import dirichlet_process
-from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
 N_SWEEPS = 8000

@@ -77,7 +77,7 @@ def test_gaps_that_stay_where_they_start_fail(monkeypatch):
     def stay(rows, parameters, z, rng):
         return None
 
-    monkeypatch.setattr("cavity.models.gaps.fill_all_gaps", stay)
+    monkeypatch.setattr("cavity.likelihoods.missing.fill_all_gaps", stay)
     rng = np.random.default_rng(13)
     exact = uneven.exact(marginals("gaussian-naive"), LOG_PRIOR)
     chain = uneven.chain("gaussian-naive", uneven.traits(), small.partition_prior("dp"), rng)

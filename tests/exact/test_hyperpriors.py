@@ -12,20 +12,20 @@ import pytest
 import small
 from scipy import special, stats
 
-from cavity.core.compile import compiled
-from cavity.families.common import draw_from, load_from
-from cavity.families.normal_inverse_wishart import (
+from cavity._numba.jit import compiled
+from cavity.conjugate.common import draw_from, load_from
+from cavity.conjugate.niw import (
     gaussian_parameters,
     normal_inverse_wishart,
     pack,
     unpack,
 )
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.cluster import common_of
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.covariance_scale import DIAGONAL, FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
-from cavity.sampling.sampler import PartitionSampler
 from cavity.updates import CLUSTER_PRIOR, Update
 
 LEVEL = 1e-4

@@ -15,7 +15,7 @@ import uneven
 from scipy import special
 
 from cavity import GaussianMixture
-from cavity.estimators.recording import within_steps
+from cavity.estimators.dequantize import within_steps
 
 X = np.array([[0.1, 0.3], [0.9, np.nan], [1.3, 1.1], [4.8, 3.1], [np.nan, 4.4], [6.2, 3.9]])
 CELLS = [(1, 1), (4, 0)]

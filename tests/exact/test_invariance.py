@@ -8,12 +8,12 @@ import small
 from builders import student_t_collapse
 from enumeration import canonical
 
+from cavity._numba.jit import compiled
 from cavity.collapse.ep import insert_members
-from cavity.core.compile import compiled
 from cavity.datasets import make_student_t
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
-from cavity.sampling.sampler import PartitionSampler
 
 K = small.SLOTS
 

@@ -14,8 +14,8 @@ import pytest
 from scipy import integrate, special, stats
 
 from cavity import GaussianMixture, StudentTMixture
-from cavity.estimators.recording import within_steps
-from cavity.models.predictive import _spreads, predict
+from cavity.estimators.dequantize import within_steps
+from cavity.likelihoods.predictive import _spreads, predict
 from cavity.priors import PitmanYor
 
 X = np.array([[-1.6], [-1.1], [-0.9], [-0.2], [0.3], [0.8], [1.1], [9.0]])

@@ -8,10 +8,10 @@ import pytest
 import small
 from builders import scale_mixture_collapse
 
-from cavity.core.compile import compiled
+from cavity._numba.jit import compiled
+from cavity.interface import evidences
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.standard import WholeClusterMoves
-from cavity.sampling.sampler import PartitionSampler
-from cavity.verbs import evidences
 
 LEVEL = 1e-4
 

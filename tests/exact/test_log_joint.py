@@ -8,10 +8,9 @@ import small
 from builders import gaussian_collapse, series_chain, student_t_collapse
 from scipy import stats
 
-from cavity.families.normal_inverse_wishart import unpack
-from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
-from cavity.models.series.draws import SeriesPriors
-from cavity.models.series.state import factor_series
+from cavity.conjugate.niw import unpack
+from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.covariance_df import LEAST, MOST
@@ -19,7 +18,8 @@ from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
-from cavity.sampling.sampler import PartitionSampler
+from cavity.series.draws import SeriesPriors
+from cavity.series.state import factor_series
 
 D = 2
 NIW = NIWPrior(np.array([0.3, -0.2]), 0.4, 5.0, np.array([[1.0, 0.0], [0.0, 0.6]]))

@@ -11,18 +11,19 @@ import small
 from builders import gaussian_collapse
 from mistakes import MostlyMoves, rewritten, with_mistake
 
-from cavity.moves import allocation, pinch, reshuffle, split_merge
+from cavity.interface import evidence, observe
+from cavity.mcmc.chain import PartitionSampler
+from cavity.moves import allocation, reshuffle, split_merge
+from cavity.moves import local_split_merge as pinch
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
 from cavity.moves.exchange import Exchange
+from cavity.moves.local_split_merge import Pinch
 from cavity.moves.move import Move
-from cavity.moves.pinch import Pinch
 from cavity.moves.reshuffle import Reshuffle
 from cavity.moves.split_merge import SplitMerge
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
-from cavity.sampling.sampler import PartitionSampler
-from cavity.verbs import evidence, observe
 
 LEVEL = 1e-4  # of each test; some forty of them
 MOVES = {

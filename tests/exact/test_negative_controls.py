@@ -10,15 +10,11 @@ import pytest
 import small
 from broken import careless
 
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
-from cavity.core.arrays import declare
-from cavity.core.compile import jit
-from cavity.models import degrees_of_freedom
-from cavity.models.sampled_student_t import SampledStudentT
-from cavity.models.scaled_gaussian import draw_scales
-from cavity.sampling.sampler import PartitionSampler
-from cavity.verbs import (
+from cavity.interface import (
     accumulate,
     bounds,
     evidence,
@@ -26,6 +22,10 @@ from cavity.verbs import (
     observe,
     pick,
 )
+from cavity.likelihoods import degrees_of_freedom
+from cavity.likelihoods.sampled_student_t import SampledStudentT
+from cavity.likelihoods.scaled_gaussian import draw_scales
+from cavity.mcmc.chain import PartitionSampler
 
 N_SWEEPS = 7000
 FAILS = 1e-8

@@ -16,13 +16,13 @@ from mistakes import MostlyMoves, rewritten, with_mistake
 
 from cavity import StudentTMixture
 from cavity.estimators import fitting
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves import noise
 from cavity.moves.anchors import all_anchors
 from cavity.moves.noise import NoiseMoves
 from cavity.priors.partition import finite, padded
 from cavity.priors.rows import RowPlaces
-from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
 BOX = np.array([[-4.0], [12.0]])

@@ -14,13 +14,13 @@ import repeated
 import small
 from scipy import special
 
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves
 from cavity.priors.partition import finite, padded
 from cavity.priors.rows import RowPlaces
-from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
 N_SWEEPS = 8000

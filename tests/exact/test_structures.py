@@ -106,7 +106,7 @@ def test_another_structure_is_found_out(structure):
 def test_a_covariance_that_stays_is_found_out(monkeypatch):
     """Negative control: a shared covariance that is never drawn anew."""
     monkeypatch.setattr(
-        "cavity.models.shared_covariance.TiedCovarianceUpdate.draw", lambda *given: None
+        "cavity.likelihoods.shared_covariance.TiedCovarianceUpdate.draw", lambda *given: None
     )
     result, _ = run("tied", None, False, False)
     assert result.p_value < 1e-8

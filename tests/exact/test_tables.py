@@ -13,19 +13,19 @@ import pytest
 import small
 import table_cases
 
+from cavity._numba.arrays import declare
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
 from cavity.collapse.mixtures import GaussianProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import TableProblem
-from cavity.core.arrays import declare
-from cavity.models.categorical import Categorical
-from cavity.models.rows import RowTraits
+from cavity.interface import accumulate, evidence, evidences, observe
+from cavity.likelihoods.categorical import Categorical
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
-from cavity.sampling.sampler import PartitionSampler
-from cavity.verbs import accumulate, evidence, evidences, observe
 
 LEVEL = 1e-4
 N_SWEEPS = 6000

@@ -14,12 +14,12 @@ import repeated
 import small
 import table_cases
 
-from cavity.models.rows import RowTraits
-from cavity.models.uneven_cells import CellTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.uneven_cells import CellTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.rows import RowPlaces
-from cavity.sampling.sampler import PartitionSampler
 
 LEVEL = 1e-4
 N_SWEEPS = 6000

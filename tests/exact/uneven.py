@@ -14,9 +14,9 @@ import small
 from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
-from cavity.sampling.sampler import PartitionSampler
 
 Y = small.PLANE
 NIW = small.PLANE_NIW

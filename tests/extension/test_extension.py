@@ -16,8 +16,8 @@ from scipy import special, stats
 from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.extend import diagonal_normal, sample, vector_parameters
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.partition import dirichlet
-from cavity.sampling.sampler import PartitionSampler
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "exact"))

@@ -14,7 +14,7 @@ from fuzz_inputs import KINDS, case
 from fuzz_many import run_many, words
 from fuzz_properties import Surprise, check_band, check_refusal, quietly
 
-from cavity.estimators.series_results import Band
+from cavity.series.results import Band
 
 SAMPLE = {"student-t": range(2), "gaussian": range(2), "series": range(2)}
 N_SLOW = {"student-t": 3000, "gaussian": 3000, "series": 4000, "table": 400}

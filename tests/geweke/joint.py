@@ -21,9 +21,10 @@ from builders import gaussian_collapse, student_t_collapse
 from scipy import stats
 
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.families.normal_inverse_wishart import unpack
-from cavity.models.degrees_of_freedom import HIGHEST, LOWEST
-from cavity.models.rows import RowTraits, UnevenRows
+from cavity.conjugate.niw import unpack
+from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.likelihoods.rows import RowTraits, UnevenRows
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
@@ -33,7 +34,6 @@ from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process, pitman_yor
-from cavity.sampling.sampler import PartitionSampler
 
 N, D = 5, 1
 SLOTS = 8

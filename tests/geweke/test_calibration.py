@@ -23,7 +23,7 @@ from cavity.estimators.cluster_prior import (
     TYPICAL_SHARE,
     TYPICAL_SPARE,
 )
-from cavity.models.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.specifications import FiniteMixture
 

@@ -13,9 +13,9 @@ import pytest
 from joint import Case, z_scores
 from scipy import stats
 
-from cavity.core.compile import jit
-from cavity.models import degrees_of_freedom
-from cavity.models.scaled_gaussian import draw_scales
+from cavity._numba.jit import jit
+from cavity.likelihoods import degrees_of_freedom
+from cavity.likelihoods.scaled_gaussian import draw_scales
 from cavity.priors.hyperpriors import ClusterHyperpriors
 
 N_SWEEPS = 6000

@@ -26,14 +26,14 @@ from test_geweke_tables import (
 from cavity.collapse.mixtures import GaussianProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
-from cavity.models import count_rates
-from cavity.models.rows import RowTraits
+from cavity.likelihoods import count_rates
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.priors.rows import RowPlaces
-from cavity.sampling.sampler import PartitionSampler
 
 NIW = NIWPrior(np.array([0.5, -0.3]), 0.4, 6.0, np.array([[2.0, 0.8], [0.8, 1.5]]))
 MISSING = np.zeros((N, 2), dtype=bool)

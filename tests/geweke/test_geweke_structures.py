@@ -16,8 +16,9 @@ from scipy import stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.models import factor_loadings, own_tails, shared_covariance
-from cavity.models.rows import RowTraits
+from cavity.likelihoods import factor_loadings, own_tails, shared_covariance
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors import structured as hyper
@@ -26,7 +27,6 @@ from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.priors.structured import StructuredPrior
-from cavity.sampling.sampler import PartitionSampler
 
 N, D = 5, 2
 SLOTS = 8

@@ -13,11 +13,11 @@ from scipy import special, stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
-from cavity.models import category_shares, count_rates
+from cavity.likelihoods import category_shares, count_rates
+from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.partition import dirichlet_process
-from cavity.sampling.sampler import PartitionSampler
 
 N, SLOTS, CONCENTRATION = 5, 8, 1.0
 LEVELS = (2, 3)

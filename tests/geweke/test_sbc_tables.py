@@ -13,9 +13,9 @@ from test_geweke_tables import dirichlet_draw, prior_concentration
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
-from cavity.models import count_rates
+from cavity.likelihoods import count_rates
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.partition import dirichlet_process
-from cavity.sampling.sampler import PartitionSampler
 
 N, SLOTS, LEVELS, CENTRE = 20, 16, 3, 2.0
 N_TABLES, N_DRAWS, THIN, WARMUP = 200, 49, 6, 60

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cavity.core.compile import compiled
-from cavity.families.normal_inverse_wishart import add_row as _add_row_of
-from cavity.families.normal_inverse_wishart import log_gamma_ratio as _log_gamma_ratio
-from cavity.families.normal_inverse_wishart import rank_one as _rank_one
-from cavity.verbs import (
+from cavity._numba.jit import compiled
+from cavity.conjugate.niw import add_row as _add_row_of
+from cavity.conjugate.niw import log_gamma_ratio as _log_gamma_ratio
+from cavity.conjugate.niw import rank_one as _rank_one
+from cavity.interface import (
     bounds,
     divergence,
     draw,

@@ -6,7 +6,7 @@ import numpy as np
 from entries import _divergence, _load, _log_partition, _vector_draws, call
 from scipy import stats
 
-from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
+from cavity.conjugate.diagonal_normal import diagonal_normal, vector_parameters
 
 MEAN, VARIANCE = np.array([0.3, -2.0, 5.0]), np.array([0.5, 2.0, 1e-3])
 

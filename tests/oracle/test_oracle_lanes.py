@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cavity.core.compile import jit
-from cavity.core.lanes import (
+from cavity._numba.jit import jit
+from cavity._numba.simd import (
     WIDTH,
     first8,
     load8,
@@ -19,7 +19,7 @@ from cavity.core.lanes import (
     store8,
     sum8,
 )
-from cavity.models.selection import largest_of
+from cavity.likelihoods.selection import largest_of
 
 
 @jit

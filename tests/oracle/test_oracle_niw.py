@@ -18,7 +18,7 @@ from entries import (
 from niw import NIW, divergence, expected_statistics, log_partition, random_niw
 from scipy import stats
 
-from cavity.families.normal_inverse_wishart import (
+from cavity.conjugate.niw import (
     covariances,
     gaussian_parameters,
     normal_inverse_wishart,

@@ -10,8 +10,8 @@ import pytest
 from entries import _ratios, call
 from scipy import special
 
-from cavity.core.compile import jit
-from cavity.core.numerics import ROUGH, digamma, fast_exp, fast_log, rough_log, trigamma
+from cavity._numba.jit import jit
+from cavity._numba.numerics import ROUGH, digamma, fast_exp, fast_log, rough_log, trigamma
 
 
 @jit

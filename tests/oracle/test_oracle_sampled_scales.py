@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from cavity.core.compile import jit
-from cavity.families.normal_inverse_wishart import gaussian_parameters
-from cavity.models.sampled_student_t import (
+from cavity._numba.jit import jit
+from cavity.conjugate.niw import gaussian_parameters
+from cavity.interface import log_densities, log_density
+from cavity.likelihoods.sampled_student_t import (
     draw_scale,
     draw_scale_of_shape,
     marginal_student_t,
     set_log_norm,
 )
-from cavity.verbs import log_densities, log_density
 
 LEVEL = 1e-5  # of each test; 37 cases
 

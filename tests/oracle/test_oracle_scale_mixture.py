@@ -7,8 +7,8 @@ import pytest
 from entries import _evidence, _project, call
 from scipy import special, stats
 
-from cavity.families.diagonal_normal import diagonal_normal
-from cavity.models.scale_mixture import ScaleMixture
+from cavity.conjugate.diagonal_normal import diagonal_normal
+from cavity.likelihoods.scale_mixture import ScaleMixture
 
 CASES = [
     (mean, variance, y, r, inflation)

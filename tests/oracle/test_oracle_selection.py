@@ -8,9 +8,9 @@ from entries import _evidences, call
 from scipy import special
 from test_oracle_student_t import many_slots
 
-from cavity.core.compile import compiled
-from cavity.models import selection
-from cavity.models.student_t import student_t
+from cavity._numba.jit import compiled
+from cavity.likelihoods import selection
+from cavity.likelihoods.student_t import student_t
 
 
 def lazy_shares(model, q, i, weights, scores, mass, visited, rng, out):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from cavity.core.compile import compiled
-from cavity.models.degrees_of_freedom import HIGHEST, LOWEST, slice_df
+from cavity._numba.jit import compiled
+from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST, slice_df
 from cavity.priors.concentration import update_concentration
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, pitman_yor
 

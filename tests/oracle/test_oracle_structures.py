@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from cavity._numba.jit import compiled
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.core.compile import compiled
-from cavity.families.normal_means import set_factors, set_tied
-from cavity.models.own_scales import distance_of_row, log_scale
-from cavity.models.rows import RowTraits
+from cavity.conjugate.normal import set_factors, set_tied
+from cavity.interface import complete, evidence, evidences, integrated_evidence, load, observe
+from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.scale_mixture_rows import distance_of_row, log_scale
 from cavity.priors.structured import StructuredPrior, precisions
-from cavity.verbs import complete, evidence, evidences, integrated_evidence, load, observe
 
 N, D, SLOTS = 6, 3, 8
 STRUCTURES = ("diag", "tied", "factor")

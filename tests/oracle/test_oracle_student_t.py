@@ -16,10 +16,10 @@ from student_t_quadrature import (
     tilted_statistics_by_grid,
 )
 
-from cavity.core.lanes import WIDTH
-from cavity.families.normal_inverse_wishart import normal_inverse_wishart, unpack
-from cavity.models.scale_integral import FEW, MORE
-from cavity.models.student_t import student_t
+from cavity._numba.simd import WIDTH
+from cavity.conjugate.niw import normal_inverse_wishart, unpack
+from cavity.likelihoods.scale_integral import FEW, MORE
+from cavity.likelihoods.student_t import student_t
 
 
 def grid(seed: int):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from cavity.core.compile import compiled
-from cavity.families.dirichlets import dirichlets, shares
-from cavity.families.gammas import gammas, rates, shape_of_gap
-from cavity.models.categorical import categorical
-from cavity.models.negative_binomial import negative_binomial
-from cavity.models.poisson import poisson
-from cavity.verbs import divergence, draw, evidence, evidences, load, log_partition, project
+from cavity._numba.jit import compiled
+from cavity.conjugate.dirichlet import dirichlets, shares
+from cavity.conjugate.gamma import gammas, rates, shape_of_gap
+from cavity.interface import divergence, draw, evidence, evidences, load, log_partition, project
+from cavity.likelihoods.categorical import categorical
+from cavity.likelihoods.negative_binomial import negative_binomial
+from cavity.likelihoods.poisson import poisson
 
 SLOTS = 8
 

@@ -113,7 +113,7 @@ def test_losses_of_all_cuts_of_a_tree(loss, a):
 @pytest.mark.parametrize(("loss", "a"), LOSSES)
 def test_scores_and_merges_equal_the_change_of_loss(loss, a):
     """The kernels' incremental costs against the loss recomputed from nothing."""
-    from cavity.core.compile import jit
+    from cavity._numba.jit import jit
     from cavity.posterior import _search
 
     @jit

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from report_cases import blobs, posterior
 
-from cavity.pictures import style
+from cavity.plotting import style
 from cavity.report.html import write_report
 
 pytestmark = pytest.mark.browser

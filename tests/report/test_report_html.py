@@ -15,7 +15,7 @@ import pytest
 from page_parts import Page
 from report_cases import blobs, posterior
 
-from cavity.pictures import style
+from cavity.plotting import style
 from cavity.posterior import Posterior
 from cavity.posterior.record import RunRecord
 from cavity.report import tables

@@ -11,7 +11,7 @@ from cavity.cli.errors import UserError, say
 from cavity.cli.record import RUN, read_record
 from cavity.cli.summary import wrap
 from cavity.cli.tables import Choice
-from cavity.core.files import write_text
+from cavity.utils.files import write_text
 
 
 def _prepare(out: Path) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cavity.core.notices import NotConvergedWarning
-from cavity.reading.words import printable
+from cavity.io.words import printable
+from cavity.utils.notices import NotConvergedWarning
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
 

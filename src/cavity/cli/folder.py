@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cavity.cli.errors import UserError
-from cavity.core.files import remove_leftovers, replacing, write_text
-from cavity.reading.words import spreadsheet_safe
+from cavity.io.words import spreadsheet_safe
+from cavity.utils.files import remove_leftovers, replacing, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

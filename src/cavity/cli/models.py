@@ -20,8 +20,8 @@ from cavity.cli.tables import (
     select_table,
     types_of,
 )
-from cavity.reading.files import Table
-from cavity.reading.words import printable
+from cavity.io.files import Table
+from cavity.io.words import printable
 
 if TYPE_CHECKING:
     import pandas as pd

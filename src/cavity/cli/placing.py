@@ -16,7 +16,7 @@ from cavity.cli.record import read_record
 from cavity.cli.runs import load_run
 from cavity.cli.summary import plural
 from cavity.cli.tables import read_table
-from cavity.reading.words import listed, printable
+from cavity.io.words import listed, printable
 
 
 def predict(

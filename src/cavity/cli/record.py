@@ -13,7 +13,7 @@ from typing import Any
 from cavity import __version__
 from cavity.cli.errors import UserError
 from cavity.cli.tables import Choice
-from cavity.core.files import write_text
+from cavity.utils.files import write_text
 
 RUN = "run.json"
 FORMAT = "cavity run"

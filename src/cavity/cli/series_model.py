@@ -23,8 +23,8 @@ from cavity.cli.wide_series import (
     new_rows,
     select_wide,
 )
-from cavity.reading.files import Table
-from cavity.reading.names import column_names
+from cavity.io.files import Table
+from cavity.io.names import column_names
 
 if TYPE_CHECKING:
     import pandas as pd

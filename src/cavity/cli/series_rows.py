@@ -8,9 +8,9 @@ import numpy as np
 
 from cavity.cli.errors import UserError, note
 from cavity.cli.tables import Choice, Selection, numbers_of
-from cavity.reading.files import Table
-from cavity.reading.names import column_names
-from cavity.reading.times import column_times
+from cavity.io.files import Table
+from cavity.io.names import column_names
+from cavity.io.times import column_times
 
 
 def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Selection:

@@ -20,7 +20,7 @@ from cavity.cli.tables import Choice, types_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.scale.sources import ParquetSource
+    from cavity.distributed.sources import ParquetSource
 
 ROWS = "rows"  # folder of a run with a file of results for each file of the data
 PARALLEL = "parallel"
@@ -39,7 +39,7 @@ def is_in_shards(data: Path, settings: Any, client: Any) -> bool:
 
 def model_of(data: Path, choice: Choice) -> str:
     """The model of files, where none is asked for: by whether they have columns of text."""
-    from cavity.scale.sources import is_of_numbers, parquet_source
+    from cavity.distributed.sources import is_of_numbers, parquet_source
 
     if choice.types:
         return "table"
@@ -65,6 +65,7 @@ def cluster(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         )
     try:
         import dask
+
         from distributed import Client, LocalCluster
     except ImportError:
         raise UserError(f"{option} needs Dask: pip install 'cavity[dask]'.") from None
@@ -137,7 +138,7 @@ class ShardModel(RowsModel):
 
     def open(self, data: Path, choice: Choice) -> Any:
         """Look at the files' footers."""
-        from cavity.scale.sources import parquet_source
+        from cavity.distributed.sources import parquet_source
 
         refuse_written(choice, "id_column")
         source = parquet_source(data, choice.columns or None, choice.exclude, self.of_numbers)
@@ -208,7 +209,7 @@ class ShardSeriesModel(SeriesModel):
 
     def open(self, data: Path, choice: Choice) -> Any:
         """Look at the files' footers."""
-        from cavity.scale.sources import parquet_source
+        from cavity.distributed.sources import parquet_source
 
         refuse_written(choice, "id_column", "time", "value", "date_format", "columns")
         named = () if choice.series is None else (choice.series,)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.cli.record import in_options
-from cavity.reading.words import printable
+from cavity.io.words import printable
 from cavity.report.words import apart_words
 
 if TYPE_CHECKING:

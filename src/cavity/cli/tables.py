@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.cli.errors import UserError, note
-from cavity.reading.columns import CATEGORICAL, KINDS
-from cavity.reading.files import Table, read_file
-from cavity.reading.names import column_categories, column_names
-from cavity.reading.numbers import (
+from cavity.io.columns import CATEGORICAL, KINDS
+from cavity.io.files import Table, read_file
+from cavity.io.names import column_categories, column_names
+from cavity.io.numbers import (
     NumberFormat,
     column_numbers,
     is_text,
@@ -22,7 +22,7 @@ from cavity.reading.numbers import (
     remedy,
     type_refusal,
 )
-from cavity.reading.words import listed, shell_word
+from cavity.io.words import listed, shell_word
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ import numpy as np
 from cavity.cli.errors import UserError, note
 from cavity.cli.series_rows import note_dates_as_numbers, select_rows
 from cavity.cli.tables import Choice, Selection, numbers_of
-from cavity.reading.files import Table
-from cavity.reading.names import column_names
-from cavity.reading.times import header_times, looks_like_time
-from cavity.reading.words import listed, shell_word
+from cavity.io.files import Table
+from cavity.io.names import column_names
+from cavity.io.times import header_times, looks_like_time
+from cavity.io.words import listed, shell_word
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
 """Ways of dealing with cluster parameters: naive, conjugate, EP, exact for series."""
 
 # The default of the verb `pick`, which the collapses call, is registered where it is written.
-import cavity.models.selection  # noqa: F401
+import cavity.likelihoods.selection  # noqa: F401

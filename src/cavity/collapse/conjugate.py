@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
 from cavity.collapse.driver import Driver
 from cavity.collapse.statistics import gather_statistics
-from cavity.core.arrays import declare
-from cavity.core.compile import jit
-from cavity.families.common import load_slot, to_prior
-from cavity.verbs import (
+from cavity.conjugate.common import load_slot, to_prior
+from cavity.interface import (
     accumulate,
     auxiliary,
     choose,

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cavity.core.arrays import flatten, grown, rebuilt
-from cavity.core.compile import Kernels
-from cavity.families.common import draw_from, load_from
+from cavity._numba.arrays import flatten, grown, rebuilt
+from cavity._numba.jit import Kernels
+from cavity.conjugate.common import draw_from, load_from
 from cavity.updates import Update
 
 

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity._numba.arrays import copied, declare, fitting, saved_array
+from cavity._numba.jit import jit
 from cavity.collapse.driver import Driver
-from cavity.core.arrays import copied, declare, fitting, saved_array
-from cavity.core.compile import jit
-from cavity.families.common import load_slot, to_prior
-from cavity.updates import CLUSTER_PRIOR
-from cavity.verbs import (
+from cavity.conjugate.common import load_slot, to_prior
+from cavity.interface import (
     choose,
     divergence,
     evidence,
@@ -41,6 +40,7 @@ from cavity.verbs import (
     recall,
     remove,
 )
+from cavity.updates import CLUSTER_PRIOR
 
 # Places in the array of counters.
 UPDATES, INVALID, REFITTED, LIMITED = 0, 1, 2, 3

@@ -16,15 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.compile import compiled, wide_vectors
-from cavity.models.degrees_of_freedom import TailUpdate
-from cavity.models.own_scales import OwnScaleRows, draw_given
-from cavity.models.product import Product
-from cavity.models.row_scores import fill_all_gaps
-from cavity.models.rows import UnevenRows
-from cavity.priors.partition import padded
-from cavity.priors.rows import RowPrior, renew_rows, row_sizes
-from cavity.verbs import (
+from cavity._numba.jit import compiled, wide_vectors
+from cavity.interface import (
     insert,
     integrated_evidence,
     join,
@@ -33,6 +26,13 @@ from cavity.verbs import (
     row_weights,
     seat_power,
 )
+from cavity.likelihoods.degrees_of_freedom import TailUpdate
+from cavity.likelihoods.product import Product
+from cavity.likelihoods.row_scores import fill_all_gaps
+from cavity.likelihoods.rows import UnevenRows
+from cavity.likelihoods.scale_mixture_rows import OwnScaleRows, draw_given
+from cavity.priors.partition import padded
+from cavity.priors.rows import RowPrior, renew_rows, row_sizes
 
 
 def log_normalisers(state, prior, z, counts, weights, out):

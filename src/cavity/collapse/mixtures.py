@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Driver, Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
-from cavity.core.lanes import whole_vectors
-from cavity.families.diagonal_normal import diagonal_normal, vector_parameters
-from cavity.families.normal_inverse_wishart import gaussian_parameters, normal_inverse_wishart
-from cavity.models.degrees_of_freedom import DF_PRIOR, TailUpdate
-from cavity.models.gaps import GapUpdate
-from cavity.models.row_scores import uneven_rows
-from cavity.models.rows import (
+from cavity.conjugate.diagonal_normal import diagonal_normal, vector_parameters
+from cavity.conjugate.niw import gaussian_parameters, normal_inverse_wishart
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
+from cavity.likelihoods.missing import GapUpdate
+from cavity.likelihoods.row_scores import uneven_rows
+from cavity.likelihoods.rows import (
     NO_NOISE,
     NOISE_SLOT,
     RowKinds,
@@ -28,10 +28,10 @@ from cavity.models.rows import (
     UnevenRows,
     row_kinds,
 )
-from cavity.models.sampled_student_t import marginal_student_t, sampled_student_t
-from cavity.models.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
-from cavity.models.scaled_gaussian import scaled_gaussian
-from cavity.models.student_t import student_t
+from cavity.likelihoods.sampled_student_t import marginal_student_t, sampled_student_t
+from cavity.likelihoods.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
+from cavity.likelihoods.scaled_gaussian import scaled_gaussian
+from cavity.likelihoods.student_t import student_t
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.collapsed_df import with_collapsed_df
 from cavity.updates import Update

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity._numba.arrays import declare
 from cavity.collapse.driver import Driver
 from cavity.collapse.statistics import gather_statistics
-from cavity.core.arrays import declare
-from cavity.families.common import draw_empty
+from cavity.conjugate.common import draw_empty
+from cavity.interface import choose, insert, pick_given, remove
 from cavity.updates import CLUSTER_PRIOR
-from cavity.verbs import choose, insert, pick_given, remove
 
 
 class Naive(NamedTuple):

@@ -30,7 +30,7 @@ HOMES = {
     "student-t": "cavity.collapse.mixtures",
     "scale-mixture": "cavity.collapse.mixtures",
     "structured": "cavity.collapse.structures",
-    "series": "cavity.collapse.series",
+    "series": "cavity.series.collapses",
     "categorical": "cavity.collapse.tables",
     "poisson": "cavity.collapse.tables",
     "negative-binomial": "cavity.collapse.tables",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.families.common import load_slot
-from cavity.verbs import accumulate
+from cavity.conjugate.common import load_slot
+from cavity.interface import accumulate
 
 
 def gather_statistics(model, q, z):

@@ -10,21 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 # The verbs of each form of covariance are registered when these are imported.
-import cavity.models.diagonal_rows
-import cavity.models.mean_rows  # noqa: F401
+import cavity.likelihoods.diagonal_rows
+import cavity.likelihoods.mean_rows  # noqa: F401
+from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
 from cavity.collapse.registry import supports
-from cavity.core.lanes import whole_vectors
-from cavity.families.normal_inverse_gammas import diagonal_parameters, normal_inverse_gammas
-from cavity.families.normal_means import MeanParameters, factors, normal_means, tied_covariance
-from cavity.models.degrees_of_freedom import DF_PRIOR
-from cavity.models.factor_loadings import FactorUpdate
-from cavity.models.gaps import GapUpdate
-from cavity.models.own_scales import RowMarks, own_scale_rows, row_marks
-from cavity.models.own_tails import OwnTailUpdate
-from cavity.models.rows import NO_NOISE, NOISE_SLOT, RowTraits
-from cavity.models.shared_covariance import TiedCovarianceUpdate
+from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
+from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR
+from cavity.likelihoods.factor_loadings import FactorUpdate
+from cavity.likelihoods.missing import GapUpdate
+from cavity.likelihoods.own_tails import OwnTailUpdate
+from cavity.likelihoods.rows import NO_NOISE, NOISE_SLOT, RowTraits
+from cavity.likelihoods.scale_mixture_rows import RowMarks, own_scale_rows, row_marks
+from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.structured import (
     CollapsedSpareUpdate,
     DiagonalHyperpriors,

@@ -10,33 +10,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cavity._numba.arrays import copied, grown
+from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.parts import OfPart, paths_of
 from cavity.collapse.registry import assemble, collapses_of, supports
-from cavity.core.arrays import copied, grown
-from cavity.core.lanes import whole_vectors
-from cavity.families.dirichlets import dirichlets, shares
-from cavity.families.gammas import gammas, rates
-from cavity.families.product import ProductParameters, product_family
-from cavity.models.categorical import Categorical, places_of
-from cavity.models.category_shares import ShareHyperpriors
-from cavity.models.count_rates import (
+from cavity.conjugate.dirichlet import dirichlets, shares
+from cavity.conjugate.gamma import gammas, rates
+from cavity.conjugate.product import ProductParameters, product_family
+from cavity.likelihoods.categorical import Categorical, places_of
+from cavity.likelihoods.category_shares import ShareHyperpriors
+from cavity.likelihoods.count_rates import (
     TYPICAL_DISPERSION,
     TYPICAL_SHAPE,
     DispersionUpdate,
     RateHyperpriors,
 )
-from cavity.models.gaps import GapUpdate
-from cavity.models.negative_binomial import negative_binomial
-from cavity.models.poisson import Poisson, whole_counts
-from cavity.models.product import product_model
-from cavity.models.row_scores import uneven_rows
-from cavity.models.rows import NOISE_SLOT, RowTraits, UnevenRows, row_kinds
-from cavity.models.scaled_gaussian import scaled_gaussian
-from cavity.models.uneven_cells import CellTraits, uneven_cells
+from cavity.likelihoods.missing import GapUpdate
+from cavity.likelihoods.negative_binomial import negative_binomial
+from cavity.likelihoods.poisson import Poisson, whole_counts
+from cavity.likelihoods.product import product_model
+from cavity.likelihoods.row_scores import uneven_rows
+from cavity.likelihoods.rows import NOISE_SLOT, RowTraits, UnevenRows, row_kinds
+from cavity.likelihoods.scaled_gaussian import scaled_gaussian
+from cavity.likelihoods.uneven_cells import CellTraits, uneven_cells
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 

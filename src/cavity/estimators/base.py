@@ -13,23 +13,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.collapse.registry import assemble, collapses_of
-from cavity.core.notices import NotConvergedWarning
 from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
+from cavity.mcmc.runner import check_seed, count_jobs
+from cavity.mcmc.schedule import AUTO, unsettled
 from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
 from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification
-from cavity.sampling.chains import check_seed, count_jobs
-from cavity.sampling.length import AUTO, unsettled
+from cavity.utils.notices import NotConvergedWarning
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
 
 # Name under which a saved run keeps its point estimate.
 ESTIMATE = "estimate"
-_ESTIMATORS: dict[str, type[Estimator]] = {}
 
 EP_OPTIONS = {
     # Nodes of the quadrature rules grow as the fraction falls.
@@ -85,11 +84,6 @@ class Estimator(Fitted, BaseEstimator):
     def _units(self) -> Any:
         """The units of the draws."""
         return self.posterior_.units
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "_model" in vars(cls):
-            _ESTIMATORS[cls.__name__] = cls
 
     # ------------------------------------------------------------------ settings
 
@@ -331,13 +325,14 @@ def load(path: str | os.PathLike[str]) -> Estimator:
     >>> load(path)
     GaussianMixture(n_chains=2, n_clusters=1, n_draws=20, n_warmup=5, random_state=0)
     """
-    from cavity.estimators import mixtures, series, tables  # noqa: F401  (each registers its own)
+    import cavity
 
     posterior = Posterior.load(Path(path))
     name = posterior.record.model
-    if name not in _ESTIMATORS:
+    estimator = getattr(cavity, name, None) if name in cavity.__all__ else None
+    if not (isinstance(estimator, type) and issubclass(estimator, Estimator)):
         raise ValueError(
             f"{path} holds draws of {name or 'an unknown model'}, which no estimator of cavity "
             "answers for; read it with cavity.Posterior.load."
         )
-    return _ESTIMATORS[name]._from_posterior(posterior, str(path))
+    return estimator._from_posterior(posterior, str(path))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.models.predictive import MixtureDraws, replicate
-from cavity.sampling.chains import seed_entropy
+from cavity.likelihoods.predictive import MixtureDraws, replicate
+from cavity.mcmc.runner import seed_entropy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.notices import CoarseColumnsWarning
-from cavity.reading.words import shell_word
+from cavity.io.words import shell_word
+from cavity.utils.notices import CoarseColumnsWarning
 
 # With fewer rows nothing can be told from repeated values.
 ROWS_NEEDED = 20

@@ -6,12 +6,12 @@ from collections import defaultdict
 
 import numpy as np
 
-from cavity.core.compile import Kernels
+from cavity._numba.jit import Kernels
 from cavity.estimators.structures import describe_block, describe_prior
-from cavity.models.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.interface import seat_weight
+from cavity.likelihoods.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.rows import RowPrior, plain, prior_is_open
-from cavity.sampling.sampler import PartitionSampler
-from cavity.verbs import seat_weight
 
 # By the types of a prior and of sizes: looking them up takes longer than the kernel does.
 _kernels: defaultdict[tuple[type, str], Kernels] = defaultdict(Kernels)

@@ -13,12 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from cavity._numba.beside import compiled_beside
+from cavity._numba.cache import kernels_are_kept
 from cavity.collapse.driver import Parts
 from cavity.collapse.ep import EPCollapse
-from cavity.core.beside import compiled_beside
-from cavity.core.cache import kernels_are_kept
-from cavity.core.progress import say
 from cavity.estimators.start import chosen_run
+from cavity.mcmc.chain import (
+    Describe,
+    PartitionSampler,
+    slots_for,
+)
+from cavity.mcmc.run import ChainRun
+from cavity.mcmc.runner import count_jobs, run_chains
+from cavity.mcmc.schedule import (
+    AUTO,
+    LEAST_WARMUP,
+    AutomaticLength,
+    FixedLength,
+    Judge,
+    Length,
+)
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.noise import NoiseMoves
@@ -30,21 +44,7 @@ from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
 from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import count_jobs, run_chains
-from cavity.sampling.length import (
-    AUTO,
-    LEAST_WARMUP,
-    AutomaticLength,
-    FixedLength,
-    Judge,
-    Length,
-)
-from cavity.sampling.run import ChainRun
-from cavity.sampling.sampler import (
-    Describe,
-    PartitionSampler,
-    slots_for,
-)
+from cavity.utils.progress import say
 
 # Of more observations a sweep takes so long, and tells so much, that chains are looked at sooner.
 MANY = 20_000
@@ -112,7 +112,7 @@ class Plan:
     fingerprint : mapping
         What identifies the run, for its checkpoint.
     describe, cluster_parameters, marginal, from_slots
-        See `cavity.sampling.sampler.PartitionSampler`.
+        See `cavity.mcmc.chain.PartitionSampler`.
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
     places : RowPlaces, optional
@@ -377,7 +377,7 @@ def on_workers(client: Any, make_sampler: Any) -> Any:
     """What sends chains to a cluster, as a context; of None where there is no client."""
     if client is None:
         return nullcontext()
-    from cavity.scale.dask_chains import ChainsAway
+    from cavity.distributed.dask_chains import ChainsAway
 
     say(f"Dask's dashboard: {client.dashboard_link}")
     return ChainsAway(client, make_sampler)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cavity.models.table_predictive import Filled, Rows, TableDraws
+from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
+from cavity.likelihoods.table_predictive import Filled, Rows, TableDraws
 from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
 
 if TYPE_CHECKING:
     import pandas as pd

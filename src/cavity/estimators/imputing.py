@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.estimators.kept import DATA
 from cavity.estimators.placing import PlacingAnswers
 from cavity.estimators.validation import check_number
-from cavity.models.imputation import impute
-from cavity.models.predictive import MixtureDraws
-from cavity.sampling.fingerprint import data_digest
+from cavity.likelihoods.imputation import impute
+from cavity.likelihoods.predictive import MixtureDraws
+from cavity.mcmc.fingerprint import data_digest
 
 
 class Imputed(NamedTuple):
@@ -106,7 +106,7 @@ class GapAnswers(PlacingAnswers):
 
 def _like(table: Any, X: np.ndarray, values: np.ndarray) -> Any:
     """Values as a DataFrame where the table was one."""
-    from cavity.reading.frames import as_pandas, is_frame
+    from cavity.io.frames import as_pandas, is_frame
 
     if not is_frame(table):
         return values

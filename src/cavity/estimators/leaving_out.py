@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.collapse.leave_one_out import leave_one_out
 from cavity.collapse.registry import assemble
+from cavity.conjugate.product import ProductFamily
 from cavity.estimators.base import Fitted
 from cavity.estimators.kept import FOLLOWED
 from cavity.estimators.structures import flat, prior_width, set_block, structure_of
-from cavity.families.product import ProductFamily
-from cavity.models.degrees_of_freedom import DF_PRIOR, draw_df
-from cavity.models.predictive import CLUSTER_PRIOR, MAX_DRAWS, spread_draws
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, draw_df
+from cavity.likelihoods.predictive import CLUSTER_PRIOR, MAX_DRAWS, spread_draws
 from cavity.posterior.posterior import Posterior
 
 

@@ -23,7 +23,7 @@ from cavity.estimators.structures import (
     most_draws,
 )
 from cavity.estimators.validation import check_count
-from cavity.models.predictive import (
+from cavity.likelihoods.predictive import (
     MAX_DRAWS,
     NOISE_WEIGHT,
     MixtureDraws,
@@ -34,8 +34,8 @@ from cavity.models.predictive import (
     replicate,
     spread_draws,
 )
+from cavity.mcmc.runner import seed_entropy
 from cavity.posterior.partition import Partition
-from cavity.sampling.chains import seed_entropy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.progress import say
 from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.kept import NOISE
 from cavity.estimators.start import neighbour_distances
-from cavity.models.table_predictive import Rows
+from cavity.likelihoods.table_predictive import Rows
 from cavity.posterior.partition import Partition
 from cavity.posterior.view import outside_probability
+from cavity.utils.progress import say
 
 # How much wider than the data what noise is uniform over is.
 WIDER = 1.2

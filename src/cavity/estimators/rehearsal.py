@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.claims import sharing_with_parent
+from cavity._numba.claims import sharing_with_parent
 from cavity.estimators.fitting import compile_beside_labels
 from cavity.posterior.record import decode, encode
 from cavity.posterior.rehearsal import rehearse as rehearse_answer
@@ -64,15 +64,15 @@ def rehearse(request: str = "") -> None:
 
 
 def _rehearse_mixture(model: str, n_columns: int, settings: dict[str, Any]) -> None:
-    from cavity.estimators import mixtures, series
+    import cavity
 
     given = {name: decode(value) for name, value in settings.items()}
     rng = np.random.default_rng(0)
     if n_columns:
-        mixture = getattr(mixtures, model)(**given)
+        mixture = getattr(cavity, model)(**given)
         plan, *_ = mixture._plan(rng.standard_normal((mixture.n_clusters + 2, n_columns)))
     else:
-        mixture = getattr(series, model)(**given)
+        mixture = getattr(cavity, model)(**given)
         walks = rng.standard_normal((mixture.n_clusters + 2, _TIMES)).cumsum(axis=1)
         plan, *_ = mixture._plan(mixture._read(walks))
     compile_beside_labels(plan)

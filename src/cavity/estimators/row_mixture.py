@@ -13,9 +13,9 @@ from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import validate_data
 
 from cavity.collapse.mixtures import refuse_uneven
-from cavity.core.progress import say
 from cavity.estimators.cluster_prior import ClusterPrior, cluster_prior
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
+from cavity.estimators.dequantize import within_steps
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
@@ -31,7 +31,6 @@ from cavity.estimators.known import (
     weighted_rows,
 )
 from cavity.estimators.noise import AUTO, is_noisy, noise_box, tell_of_noise
-from cavity.estimators.recording import within_steps
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.rows import FEW
 from cavity.estimators.shard_answers import ShardAnswers
@@ -40,11 +39,12 @@ from cavity.estimators.spread_fits import MANY, PARALLEL, SpreadFits
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, block_names, factors_of, structured_problem
 from cavity.estimators.validation import check_finite, check_numeric, robust_standardiser
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.rows import RowTraits
+from cavity.mcmc.fingerprint import data_digest
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
-from cavity.sampling.fingerprint import data_digest
+from cavity.utils.progress import say
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.distributed.results import N_DRAWS, Placement, place_all
 from cavity.estimators.mixture_answers import MixtureAnswers
 from cavity.estimators.sharded import check_client, is_in_shards, source_of
-from cavity.models.predictive import spread_draws
-from cavity.scale.results import N_DRAWS, Placement, place_all
+from cavity.likelihoods.predictive import spread_draws
 
 
 class ShardAnswers(MixtureAnswers):

@@ -8,12 +8,12 @@ import numpy as np
 
 from cavity.collapse.mixtures import StudentTProblem
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
-from cavity.models.category_shares import ShareHyperpriors
-from cavity.models.count_rates import TYPICAL_SHAPE, RateHyperpriors
+from cavity.distributed.clusters import RATES, SHARES, Makeup
+from cavity.distributed.df_grid import Tails
+from cavity.distributed.parts import OfShards
+from cavity.likelihoods.category_shares import ShareHyperpriors
+from cavity.likelihoods.count_rates import TYPICAL_SHAPE, RateHyperpriors
 from cavity.priors.collapsed_df import with_collapsed_df
-from cavity.scale.clusters import RATES, SHARES, Makeup
-from cavity.scale.parts import OfShards
-from cavity.scale.tails import Tails
 from cavity.updates import Update
 
 

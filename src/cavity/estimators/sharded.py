@@ -12,29 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.lanes import whole_vectors
-from cavity.core.progress import say
+from cavity._numba.simd import whole_vectors
+from cavity.distributed.engines import Engine, ThreadEngine
+from cavity.distributed.ep_sampler import Pace, StaleEPSampler
+from cavity.distributed.mixture_weights import is_supported
+from cavity.distributed.pilot import Scouts
+from cavity.distributed.sampler import SPARE, ShardedSampler
+from cavity.distributed.sources import ArraySource, Source, parquet_source
+from cavity.estimators.dequantize import LEAST_STEP, recording_steps
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
-from cavity.estimators.recording import LEAST_STEP, recording_steps
 from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
-from cavity.models.scaled_gaussian import first_scales
+from cavity.likelihoods.scaled_gaussian import first_scales
+from cavity.mcmc.run import ChainRun
+from cavity.mcmc.runner import count_jobs, run_chains
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.specifications import PartitionSpecification
-from cavity.sampling.chains import count_jobs, run_chains
-from cavity.sampling.run import ChainRun
-from cavity.scale.atoms import is_supported
-from cavity.scale.engines import Engine, ThreadEngine
-from cavity.scale.ep_sampler import Pace, StaleEPSampler
-from cavity.scale.sampler import SPARE, ShardedSampler
-from cavity.scale.scouts import Scouts
-from cavity.scale.sources import ArraySource, Source, parquet_source
+from cavity.utils.progress import say
 
 N_FOLLOWED = 5_000
 # Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
@@ -88,7 +88,7 @@ def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool)
     if isinstance(X, str | os.PathLike):
         return parquet_source(X, columns)
     if is_dask_frame(X):
-        from cavity.scale.dask_frames import frame_source
+        from cavity.distributed.dask_frames import frame_source
 
         if client is None:
             raise ValueError(
@@ -103,8 +103,8 @@ def make_engine(source: Source, client: Any, n_jobs: int | None, by_ep: bool) ->
     if client is None:
         n_threads = count_jobs(n_jobs, 10**6)
         return ThreadEngine(source, n_threads, n_threads if by_ep else 1)
-    from cavity.scale.dask_engine import DaskEngine
-    from cavity.scale.dask_workers import workers_of
+    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.dask_workers import workers_of
 
     return DaskEngine(source, client, sum(workers_of(client).values()) if by_ep else None)
 

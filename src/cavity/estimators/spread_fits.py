@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cavity.distributed.ep_sampler import REFRESHED_EVERY, Pace
 from cavity.estimators.gaps import refuse_gaps
 from cavity.estimators.known import UNKNOWN
 from cavity.estimators.noise import asks_for_noise
@@ -15,7 +16,6 @@ from cavity.estimators.sharded import check_prior, fit_rows, is_in_shards, sourc
 from cavity.estimators.start import STARTS
 from cavity.estimators.structures import FULL
 from cavity.estimators.validation import check_labels
-from cavity.scale.ep_sampler import REFRESHED_EVERY, Pace
 
 # The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
 PARALLEL = "parallel"

@@ -19,7 +19,7 @@ import numpy as np
 from cavity.posterior.modes import log_mass
 
 if TYPE_CHECKING:
-    from cavity.sampling.sampler import PartitionSampler
+    from cavity.mcmc.chain import PartitionSampler
 
 # k-means is fitted to at most so many rows, less the loneliest tenth of them; the others go to
 # their nearest centre. Outliers would each draw a centre to themselves, and a chain that starts

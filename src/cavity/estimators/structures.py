@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from cavity._numba.arrays import copied
 from cavity.collapse.structures import DIAGONAL, FACTOR, TIED, StructuredProblem
-from cavity.core.arrays import copied
+from cavity.conjugate.nig import unpack_diagonal
+from cavity.conjugate.niw import covariances
+from cavity.conjugate.normal import factors, set_factors, set_tied
 from cavity.estimators.cluster_prior import (
     CENTRE_SPREAD,
     DIAGONAL_SHAPE,
@@ -26,12 +29,9 @@ from cavity.estimators.cluster_prior import (
     starting_scale,
 )
 from cavity.estimators.validation import check_choice, check_count
-from cavity.families.normal_inverse_gammas import unpack_diagonal
-from cavity.families.normal_inverse_wishart import covariances
-from cavity.families.normal_means import factors, set_factors, set_tied
-from cavity.models.factor_loadings import draw_from_prior
-from cavity.models.predictive import CLUSTER_PRIOR, FreshClusters, cholesky, fresh_niw
-from cavity.models.rows import RowTraits
+from cavity.likelihoods.factor_loadings import draw_from_prior
+from cavity.likelihoods.predictive import CLUSTER_PRIOR, FreshClusters, cholesky, fresh_niw
+from cavity.likelihoods.rows import RowTraits
 from cavity.posterior.posterior import Posterior
 from cavity.priors.column_hyperpriors import VariancePrior
 from cavity.priors.mean_spread import SpreadPrior

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.core.notices import ColumnsNote
 from cavity.estimators.imputed_tables import ImputedTable, imputed_table
 from cavity.estimators.kept import DATA, NOISE, NOISE_BOX
 from cavity.estimators.noise import TableNoise
@@ -25,21 +24,7 @@ from cavity.estimators.table_draws import pack_draws
 from cavity.estimators.table_input import TableInput
 from cavity.estimators.table_words import ClusterWords
 from cavity.estimators.validation import check_count, check_number
-from cavity.models.predictive import (
-    MAX_DRAWS,
-    NOISE_WEIGHT,
-    spread_draws,
-)
-from cavity.models.rows import NOISE_SLOT
-from cavity.models.table_predictive import (
-    Rows,
-    TableDraws,
-    fill_rows,
-    predict_rows,
-)
-from cavity.posterior.partition import Partition
-from cavity.posterior.posterior import Posterior
-from cavity.reading.columns import (
+from cavity.io.columns import (
     CATEGORICAL,
     CONTINUOUS,
     COUNT,
@@ -48,8 +33,23 @@ from cavity.reading.columns import (
     Column,
     cells_of,
 )
-from cavity.sampling.chains import seed_entropy
-from cavity.sampling.fingerprint import data_digest
+from cavity.likelihoods.predictive import (
+    MAX_DRAWS,
+    NOISE_WEIGHT,
+    spread_draws,
+)
+from cavity.likelihoods.rows import NOISE_SLOT
+from cavity.likelihoods.table_predictive import (
+    Rows,
+    TableDraws,
+    fill_rows,
+    predict_rows,
+)
+from cavity.mcmc.fingerprint import data_digest
+from cavity.mcmc.runner import seed_entropy
+from cavity.posterior.partition import Partition
+from cavity.posterior.posterior import Posterior
+from cavity.utils.notices import ColumnsNote
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ import numpy as np
 
 from cavity.estimators.leaving_out import df_of_all_slots
 from cavity.estimators.structures import flat, fresh_clusters, matrices, prior_width, structure_of
-from cavity.models.predictive import CLUSTER_PRIOR, NOISE_WEIGHT, mixture_draws
-from cavity.models.table_predictive import TableDraws, covariances_of
+from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
+from cavity.likelihoods.predictive import CLUSTER_PRIOR, NOISE_WEIGHT, mixture_draws
+from cavity.likelihoods.table_predictive import TableDraws, covariances_of
 from cavity.posterior.posterior import Posterior
-from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
 
 
 def pack_draws(

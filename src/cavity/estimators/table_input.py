@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from cavity.core.notices import ColumnsNote
-from cavity.reading.columns import EMPTY, TWO_VALUES, Column, check_types, take_column
-from cavity.reading.frames import as_pandas, is_frame
-from cavity.reading.words import shell_word
+from cavity.io.columns import EMPTY, TWO_VALUES, Column, check_types, take_column
+from cavity.io.frames import as_pandas, is_frame
+from cavity.io.words import shell_word
+from cavity.utils.notices import ColumnsNote
 
 
 class TableInput:

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from cavity._numba.arrays import by_slot
 from cavity.collapse.parts import part_at, paths_of
 from cavity.collapse.tables import TableProblem
-from cavity.core.arrays import by_slot
 from cavity.estimators.description import describe_sizes
 from cavity.estimators.gaps import filled
 from cavity.estimators.structures import FULL, block_names, describe_block, describe_prior
-from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
+from cavity.likelihoods.predictive import CLUSTER_PRIOR
+from cavity.mcmc.chain import PartitionSampler
 from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
-from cavity.sampling.sampler import PartitionSampler
 
 
 def levels_of(columns: list[Column]) -> tuple[int, ...]:

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.distributed.results import N_DRAWS, TablePlacement, place_all
+from cavity.distributed.sources import ArraySource, ParquetSource, Source, parquet_source
+from cavity.distributed.tables import (
+    as_taken,
+    cells_from,
+    frame_from,
+    names_in_order,
+    numbers_of,
+    shape_of,
+    table_source,
+)
 from cavity.estimators.kept import VALUES
 from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.sharded import (
@@ -23,19 +34,8 @@ from cavity.estimators.structures import FULL
 from cavity.estimators.table_answers import TableAnswers
 from cavity.estimators.table_model import Describer, components, features_of
 from cavity.estimators.validation import check_labels
-from cavity.models.predictive import spread_draws
-from cavity.reading.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column, cells_of
-from cavity.scale.results import N_DRAWS, TablePlacement, place_all
-from cavity.scale.sources import ArraySource, ParquetSource, Source, parquet_source
-from cavity.scale.tables import (
-    as_taken,
-    cells_from,
-    frame_from,
-    names_in_order,
-    numbers_of,
-    shape_of,
-    table_source,
-)
+from cavity.io.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column, cells_of
+from cavity.likelihoods.predictive import spread_draws
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.posterior import Posterior
-from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import (
+from cavity.io.columns import (
     CATEGORICAL,
     CONTINUOUS,
     COUNT,
@@ -17,6 +15,8 @@ from cavity.reading.columns import (
     Cells,
     Column,
 )
+from cavity.posterior.posterior import Posterior
+from cavity.posterior.units import ColumnUnits
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,6 +17,7 @@ from cavity.collapse.tables import (
     first_rows,
 )
 from cavity.estimators.cluster_prior import cluster_prior
+from cavity.estimators.dequantize import within_steps
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.gaps import filled
 from cavity.estimators.kept import WEIGHTS
@@ -31,7 +32,6 @@ from cavity.estimators.known import (
     weighted_rows,
 )
 from cavity.estimators.noise import AUTO, TableNoise, asks_for_noise, is_noisy, tell_of_noise
-from cavity.estimators.recording import within_steps
 from cavity.estimators.rows import FEW, RowEstimator
 from cavity.estimators.sharded import check_client, is_in_shards
 from cavity.estimators.start import runs_of
@@ -47,19 +47,19 @@ from cavity.estimators.table_model import (
 from cavity.estimators.table_shards import PARALLEL, TableShards
 from cavity.estimators.table_words import OVERALL, overall_of
 from cavity.estimators.validation import check_choice, robust_standardiser
-from cavity.models.rows import RowTraits
-from cavity.models.uneven_cells import CellTraits
-from cavity.moves.anchors import nearest_anchors
-from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
-from cavity.posterior.units import ColumnUnits
-from cavity.reading.columns import (
+from cavity.io.columns import (
     CONTINUOUS,
     OVERDISPERSED,
     Cells,
     Column,
     cells_of,
 )
-from cavity.sampling.fingerprint import data_digest
+from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.uneven_cells import CellTraits
+from cavity.mcmc.fingerprint import data_digest
+from cavity.moves.anchors import nearest_anchors
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
+from cavity.posterior.units import ColumnUnits
 
 AUTO_COLLAPSE = "auto"
 

@@ -68,8 +68,8 @@ def check_numeric(X: Any) -> Any:
     >>> check_numeric(pd.DataFrame({"a": pd.array([1, 2], dtype="Int64")}))["a"].tolist()
     [1.0, 2.0]
     """
-    from cavity.reading.frames import as_pandas, frame_column, is_frame, without_mask
-    from cavity.reading.words import listed
+    from cavity.io.frames import as_pandas, frame_column, is_frame, without_mask
+    from cavity.io.words import listed
 
     X = without_mask(X)
     if isinstance(X, np.ndarray):

@@ -15,7 +15,7 @@ from cavity.hedonic.clusters import ClusteredTrends
 from cavity.hedonic.design import LogQuartileSplines, SeasonalTrend, month_labels, month_numbers
 from cavity.hedonic.local import LocalFit, NoLocal, RegionRegressions
 from cavity.hedonic.sales import Rows, check_prices, check_table, known_months, region_positions
-from cavity.sampling.length import AUTO
+from cavity.mcmc.schedule import AUTO
 
 if TYPE_CHECKING:
     import pandas as pd

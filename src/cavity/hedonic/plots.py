@@ -25,7 +25,7 @@ def draw_index(index: pd.DataFrame, last_month: Any, *, ax: Any = None) -> Axes:
         The last month of the fit.
     ax : axes, optional
     """
-    from cavity.pictures import style
+    from cavity.plotting import style
 
     regions = list(dict.fromkeys(index["region"]))
     if len(regions) > _MOST_REGIONS:
@@ -61,7 +61,7 @@ def draw_clusters(index: pd.DataFrame, labels: np.ndarray, *, ax: Any = None) ->
     ax : axes or list of axes, optional
         One per cluster; the largest twelve are drawn.
     """
-    from cavity.pictures import style
+    from cavity.plotting import style
 
     wide = index.pivot(index="region", columns="month", values="price")
     change = 100 * wide.div(wide.iloc[:, 0], axis=0).to_numpy()
@@ -81,7 +81,7 @@ def draw_clusters(index: pd.DataFrame, labels: np.ndarray, *, ax: Any = None) ->
 
 
 def _panels(n: int) -> list[Axes]:
-    from cavity.pictures import style
+    from cavity.plotting import style
 
     columns = min(n, 3)
     rows = -(-n // columns)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.progress import track
+from cavity.utils.progress import track
 
 
 class RegressionPrior(NamedTuple):

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.families.common import load_slot, to_prior
-from cavity.verbs import (
+from cavity._numba.jit import jit
+from cavity.conjugate.common import load_slot, to_prior
+from cavity.interface import (
     complete,
     confirm,
     evidence,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 
 NEIGHBOURS, ANYWHERE = 60, 20
 # More observations than these are not asked for their neighbours; moves start from some of them.

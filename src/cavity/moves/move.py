@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import Kernels
+from cavity._numba.arrays import fitting, saved_array
+from cavity._numba.jit import Kernels
 from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
 

@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.families.common import to_prior
+from cavity._numba.jit import jit
+from cavity.conjugate.common import to_prior
+from cavity.interface import complete, evidence, insert, join, leave, log_prior, recall
 from cavity.moves.allocation import (
     ACCEPTED,
     NEW,
@@ -28,7 +29,6 @@ from cavity.moves.allocation import (
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
 from cavity.moves.split_merge import free_slot, log_chance
-from cavity.verbs import complete, evidence, insert, join, leave, log_prior, recall
 
 # A cluster that is larger is not looked at: an anchor with all its neighbours has so many rows.
 LARGEST = NEIGHBOURS + 1

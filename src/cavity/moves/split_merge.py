@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
+from cavity.interface import is_cluster, named_slots, seat_weight
 from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
-from cavity.verbs import is_cluster, named_slots, seat_weight
 
 
 @jit(internal=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cavity.moves.exchange import exchanges
+from cavity.moves.local_split_merge import pinches
 from cavity.moves.move import Move
-from cavity.moves.pinch import pinches
 from cavity.moves.reshuffle import reshuffles
 from cavity.moves.split_merge import splits_and_merges
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 
 _CHUNK_CELLS = 4_000_000
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit, verb
+from cavity._numba.jit import jit, verb
 from cavity.posterior.losses import omari_value
 
 

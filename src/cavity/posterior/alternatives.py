@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.core.words import count, enumerate_words, plural
 from cavity.posterior.modes import evenly
 from cavity.posterior.partition import Partition, find_partition
+from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
     from cavity.posterior.view import View

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.models.predictive import CLUSTER_PRIOR
+from cavity.likelihoods.predictive import CLUSTER_PRIOR
 from cavity.posterior.effective import ess
 from cavity.posterior.quantities import scalar_parameters
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 from cavity.posterior._draws import iter_canonical
 
 _BLOCK = 4_096

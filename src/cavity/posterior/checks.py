@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.core.words import enumerate_words, plural
 from cavity.posterior.effective import ess, rhat
 from cavity.posterior.modes import Mode, chain_disagreement, find_modes
 from cavity.posterior.quantities import LOG_MARGINAL
+from cavity.utils.text import enumerate_words, plural
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 from cavity.posterior._draws import as_labels, canonical, iter_canonical, smallest_unsigned
 
 LOSSES = ("vi", "binder", "omari")

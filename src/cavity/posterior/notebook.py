@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from cavity.core.words import count
+from cavity.utils.text import count
 
 if TYPE_CHECKING:
     import pandas as pd

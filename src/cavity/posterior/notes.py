@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.core.words import count
+from cavity.utils.text import count
 
 if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior

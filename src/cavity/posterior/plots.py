@@ -41,8 +41,8 @@ class Plots:
         >>> p.plot_similarity().get_xlabel()
         'observation, by cluster'
         """
-        from cavity.pictures import style
-        from cavity.pictures.partition import draw_similarity
+        from cavity.plotting import style
+        from cavity.plotting.partition import draw_similarity
 
         view = cast("Posterior", self).view(partition)
         ax = style.one_axes(ax, 5.4, 4.8)
@@ -70,8 +70,8 @@ class Plots:
         >>> p.plot_dendrogram().get_ylabel()
         'probability of different clusters'
         """
-        from cavity.pictures import style
-        from cavity.pictures.dendrogram import choose_leaves, draw_dendrogram
+        from cavity.plotting import style
+        from cavity.plotting.dendrogram import choose_leaves, draw_dendrogram
         from cavity.posterior.similarity import similarity
 
         posterior = cast("Posterior", self)
@@ -102,8 +102,8 @@ class Plots:
         >>> [ax.get_ylabel() for ax in p.plot_trace()]
         ['number of clusters', 'largest cluster']
         """
-        from cavity.pictures import style
-        from cavity.pictures.partition import draw_trace
+        from cavity.plotting import style
+        from cavity.plotting.partition import draw_trace
 
         known = shown(cast("Posterior", self))
         if quantities is None:
@@ -145,8 +145,8 @@ class Plots:
         >>> [float(bar.get_height()) for bar in p.plot_n_clusters().patches]
         [0.5, 0.5]
         """
-        from cavity.pictures import style
-        from cavity.pictures.partition import draw_n_clusters
+        from cavity.plotting import style
+        from cavity.plotting.partition import draw_n_clusters
 
         posterior = cast("Posterior", self)
         view = posterior.view(partition)
@@ -173,8 +173,8 @@ class Plots:
         >>> p.plot_certainty().get_ylabel()
         'certainty'
         """
-        from cavity.pictures import style
-        from cavity.pictures.partition import draw_certainty
+        from cavity.plotting import style
+        from cavity.plotting.partition import draw_certainty
 
         view = cast("Posterior", self).view(partition, threshold)
         return draw_certainty(view, style.one_axes(ax, 7.0, 3.2))
@@ -228,8 +228,8 @@ class Plots:
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('length', 'width')
         """
-        from cavity.pictures import scatter
-        from cavity.pictures.frame import as_table
+        from cavity.plotting import scatter
+        from cavity.plotting.frame import as_table
 
         posterior = cast("Posterior", self)
         table = as_table(X, posterior.n_observations, feature_names)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.words import count
 from cavity.posterior import _draws
 from cavity.posterior.kept import KeptDraws
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
@@ -17,6 +16,7 @@ from cavity.posterior.partition import Partition, find_partition, usual_clusters
 from cavity.posterior.plots import Plots
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.view import THRESHOLD, View
+from cavity.utils.text import count
 
 if TYPE_CHECKING:
     import pandas as pd

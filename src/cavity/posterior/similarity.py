@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 from cavity.posterior._draws import Draws, distinct
 
 if TYPE_CHECKING:

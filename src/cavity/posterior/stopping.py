@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from cavity.mcmc.draws import stack_parameter
+from cavity.mcmc.schedule import Judge, Judgement
 from cavity.posterior._draws import size_summaries
 from cavity.posterior.checks import Checks, ess_needed, measure, problems_of
 from cavity.posterior.effective import LEAST_DRAWS
 from cavity.posterior.quantities import LOG_MARGINAL, named, scalars
-from cavity.sampling.draws import stack_parameter
-from cavity.sampling.length import Judge, Judgement
 
 # What each chain has drawn, by name.
 Chains = Sequence[Mapping[str, np.ndarray]]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.files import replacing
 from cavity.posterior.record import RunRecord
 from cavity.posterior.units import from_arrays, to_arrays
+from cavity.utils.files import replacing
 
 if TYPE_CHECKING:
     import xarray as xr

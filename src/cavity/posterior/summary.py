@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.words import count, enumerate_words
 from cavity.posterior.notes import at_the_limit
 from cavity.posterior.view import View
+from cavity.utils.text import count, enumerate_words
 
 if TYPE_CHECKING:
     import pandas as pd

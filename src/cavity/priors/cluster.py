@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.families.normal_inverse_wishart import unpack
+from cavity._numba.jit import jit
+from cavity.conjugate.niw import unpack
 
 
 class NIWPrior(NamedTuple):

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import Kernels, jit
-from cavity.core.linear_algebra import cholesky_in_place
-from cavity.core.slices import height_at, log_target, slice_step
-from cavity.families.common import load_slot
-from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity._numba.jit import Kernels, jit
+from cavity._numba.linalg import cholesky_in_place
+from cavity._numba.slice_sampler import height_at, log_target, slice_step
+from cavity.conjugate.common import load_slot
+from cavity.conjugate.niw import log_multigamma
 from cavity.priors.cluster import read_psi
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.hyperpriors import ClusterHyperpriors

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from cavity.core.compile import jit
-from cavity.core.slices import log_target, slice_step
+from cavity._numba.jit import jit
+from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.priors.column_widths import draw_widths, widths_log_density
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.mean_spread import SpreadPrior

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln
 
-from cavity.core.compile import jit
+from cavity._numba.jit import jit
 
 
 @jit

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import Kernels
-from cavity.core.slices import log_target, slice_step
+from cavity._numba.jit import Kernels
+from cavity._numba.slice_sampler import log_target, slice_step
+from cavity.interface import log_prior
 from cavity.updates import Chain, Update
-from cavity.verbs import log_prior
 
 
 class LogConcentration(NamedTuple):

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.core.linear_algebra import cholesky_in_place
-from cavity.core.slices import height_at, log_target, slice_step
-from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity._numba.jit import jit
+from cavity._numba.linalg import cholesky_in_place
+from cavity._numba.slice_sampler import height_at, log_target, slice_step
+from cavity.conjugate.niw import log_multigamma
 from cavity.priors.covariance_scale import (
     DIAGONAL,
     FIXED,

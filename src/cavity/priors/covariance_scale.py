@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.core.linear_algebra import cholesky_in_place
-from cavity.families.normal_inverse_wishart import log_multigamma
+from cavity._numba.jit import jit
+from cavity._numba.linalg import cholesky_in_place
+from cavity.conjugate.niw import log_multigamma
 from cavity.priors.cluster import solve_transposed
 
 FIXED, DIAGONAL, FULL = 0, 1, 2

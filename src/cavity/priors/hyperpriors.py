@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from cavity.core.arrays import fitting, saved_array
-from cavity.core.compile import Kernels
+from cavity._numba.arrays import fitting, saved_array
+from cavity._numba.jit import Kernels
 from cavity.priors.cluster import Common, common_of, read_common, write_common
 from cavity.priors.column_widths import draw_widths, widths_log_density
 from cavity.priors.covariance_df import draw_df, spare_log_density

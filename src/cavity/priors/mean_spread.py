@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.compile import jit
-from cavity.core.linear_algebra import cholesky_in_place
+from cavity._numba.jit import jit
+from cavity._numba.linalg import cholesky_in_place
 from cavity.priors.cluster import solve_transposed
 
 

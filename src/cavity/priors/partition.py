@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.core.arrays import declare
-from cavity.core.compile import jit
-from cavity.verbs import log_prior, named_slots, prior_weights, seat_weight
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
+from cavity.interface import log_prior, named_slots, prior_weights, seat_weight
 
 
 class FixedWeightsState(NamedTuple):

@@ -15,21 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.core.arrays import declare
-from cavity.core.compile import jit, verb
-from cavity.priors.partition import (
-    DirichletProcessState,
-    DirichletState,
-    FiniteState,
-    FixedWeightsState,
-    PartitionPrior,
-    PitmanYorState,
-    is_open,
-    log_finite,
-    padded,
-    renew,
-)
-from cavity.verbs import (
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit, verb
+from cavity.interface import (
     is_cluster,
     join,
     leave,
@@ -41,6 +29,18 @@ from cavity.verbs import (
     row_weights,
     seat_power,
     seat_weight,
+)
+from cavity.priors.partition import (
+    DirichletProcessState,
+    DirichletState,
+    FiniteState,
+    FixedWeightsState,
+    PartitionPrior,
+    PitmanYorState,
+    is_open,
+    log_finite,
+    padded,
+    renew,
 )
 
 NO_SLOT = -1

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cavity.core.arrays import fitting, saved_array
-from cavity.families.normal_inverse_gammas import pack_diagonal, unpack_diagonal
-from cavity.families.normal_means import Tied
+from cavity._numba.arrays import fitting, saved_array
+from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
+from cavity.conjugate.normal import Tied
 from cavity.priors.column_hyperpriors import (
     LogSpareOfMembers,
     VariancePrior,

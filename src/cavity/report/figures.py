@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cavity.core.words import count, enumerate_words, plural
-from cavity.pictures import style
+from cavity.plotting import style
 from cavity.report.markup import picture
+from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cavity.pictures.frame import Table
+    from cavity.plotting.frame import Table
     from cavity.posterior.view import View
 
 DESK, PHONE = 8.0, 4.4
@@ -22,7 +22,7 @@ DESK, PHONE = 8.0, 4.4
 
 def data(view: View, table: Table) -> str:
     """The observations themselves."""
-    from cavity.pictures import scatter
+    from cavity.plotting import scatter
 
     d = table.values.shape[1]
     kind = scatter.choose_kind("auto", d)
@@ -59,7 +59,7 @@ def data(view: View, table: Table) -> str:
 
 def certainty(view: View) -> str:
     """How sure each place is."""
-    from cavity.pictures.partition import draw_certainty
+    from cavity.plotting.partition import draw_certainty
 
     def _draw(width: float) -> Figure:
         figure = style.page_figure(width, 3.2)
@@ -79,7 +79,7 @@ def certainty(view: View) -> str:
 
 def similarity(view: View) -> str:
     """Who belongs together."""
-    from cavity.pictures.partition import draw_similarity
+    from cavity.plotting.partition import draw_similarity
 
     figure = style.page_figure(5.0, 4.5)
     draw_similarity(view, view.similarity_picture(), figure.subplots())
@@ -95,7 +95,7 @@ def similarity(view: View) -> str:
 
 def dendrogram(view: View) -> str:
     """Who joins whom first."""
-    from cavity.pictures.dendrogram import choose_leaves, draw_dendrogram
+    from cavity.plotting.dendrogram import choose_leaves, draw_dendrogram
     from cavity.posterior.similarity import similarity
 
     leaves = choose_leaves(view.labels)
@@ -119,7 +119,7 @@ def dendrogram(view: View) -> str:
 
 def number(view: View) -> str:
     """How many clusters."""
-    from cavity.pictures.partition import draw_n_clusters
+    from cavity.plotting.partition import draw_n_clusters
 
     figure = style.page_figure(5.0, 4.0)
     likely = view.number
@@ -135,7 +135,7 @@ def number(view: View) -> str:
 
 def trace(view: View) -> str:
     """The chains along their way."""
-    from cavity.pictures.partition import draw_trace
+    from cavity.plotting.partition import draw_trace
     from cavity.posterior.plots import USUAL
     from cavity.posterior.quantities import shown
 

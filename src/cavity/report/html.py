@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 
-from cavity.core.files import replacing
-from cavity.core.words import count, plural
 from cavity.posterior.summary import unusual
 from cavity.posterior.view import THRESHOLD, View
 from cavity.report import figures, markup, tables, words
+from cavity.utils.files import replacing
+from cavity.utils.text import count, plural
 
 if TYPE_CHECKING:
-    from cavity.pictures.frame import Table
+    from cavity.plotting.frame import Table
     from cavity.posterior import Posterior
     from cavity.posterior.diagnostics import Diagnostics
 
@@ -95,7 +95,7 @@ def write_report(
     >>> write_report("report.html", p, title="Five things").name
     'report.html'
     """
-    from cavity.pictures.frame import as_table
+    from cavity.plotting.frame import as_table
 
     target = Path(path)
     with _replacing(target) as file:

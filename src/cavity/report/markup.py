@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.pictures import style
+from cavity.plotting import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

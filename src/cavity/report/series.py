@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cavity.pictures import series as pictures
-from cavity.pictures.one_series import plot_series
-from cavity.pictures.series_picture import SeriesPicture
+from cavity.plotting import series as pictures
+from cavity.plotting.one_series import plot_series
+from cavity.plotting.series_picture import SeriesPicture
 
 TYPICAL_MAX = 6
 DOUBTFUL_MAX = 3

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.core.words import plural
-from cavity.pictures.style import shorten
+from cavity.plotting.style import shorten
 from cavity.posterior import summary
 from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
 from cavity.report.words import apart_words
+from cavity.utils.text import plural
 
 if TYPE_CHECKING:
-    from cavity.pictures.frame import Table
+    from cavity.plotting.frame import Table
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.view import View
 

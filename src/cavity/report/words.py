@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.core.words import count, enumerate_words, plural
 from cavity.report.markup import probability
+from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics

@@ -1,0 +1,226 @@
+"""Means of clusters whose covariances are given: shared by all of them, or of low rank.
+
+A slot holds mean ~ N(m, Sigma / kappa). Natural parameters, packed in a row: kappa, kappa m. Sigma
+is drawn by an update (`likelihoods.shared_covariance`, `likelihoods.factor_loadings`) and held
+while labels are drawn. It comes in one of two forms,
+
+* `Tied`: one matrix for all slots, by its whitener W, Sigma^-1 = W'W;
+* `Factors`: Sigma_k = D_k + L_k L_k' with a diagonal D_k and few columns in L_k. With A = D^-1/2 L
+  and the Cholesky factor R of I + A'A, the distance of e is |D^-1/2 e|^2 - |R^-1 A' D^-1/2 e|^2,
+  and log|Sigma| = log|D| + 2 log|R|: no matrix has d rows and d columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit, verb
+from cavity.interface import draw, load, log_partition, prior_density
+
+
+class Tied(NamedTuple):
+    """One covariance for all slots."""
+
+    whiten: np.ndarray  # (d, d), lower triangular
+    half_log_det: np.ndarray  # (1,)
+    work: np.ndarray  # (d,)
+
+
+declare(Tied, slots={})
+
+
+class Factors(NamedTuple):
+    """A covariance of low rank and a diagonal for every slot."""
+
+    variance: np.ndarray  # (d, slots), D
+    root: np.ndarray  # (d, slots), D^-1/2
+    scaled: np.ndarray  # (q, d, slots), A'
+    project: np.ndarray  # (q, d, slots), R^-1 A'
+    half_log_det: np.ndarray  # (slots,)
+    prior: np.ndarray  # (2 + d,), what D and A have in common over clusters: nu, v, mean of D
+
+
+declare(
+    Factors,
+    slots={"variance": 1, "root": 1, "scaled": 2, "project": 2, "half_log_det": 0},
+)
+
+
+class NormalMeans(NamedTuple):
+    """One normal distribution of a cluster's mean per slot, given its covariance."""
+
+    prior: np.ndarray  # (1 + d,)
+    natural: np.ndarray  # (slots, 1 + d)
+    kappa: np.ndarray  # (slots,)
+    mean: np.ndarray  # (d, slots)
+    covariance: Any
+
+
+declare(NormalMeans, slots={"natural": 0, "kappa": 0, "mean": 1})
+
+
+class MeanParameters(NamedTuple):
+    """One mean per slot, and the covariances that it was drawn with."""
+
+    mean: np.ndarray  # (d, slots)
+    covariance: Any
+
+
+declare(MeanParameters, slots={"mean": 1})
+
+
+def normal_means(mean: np.ndarray, kappa: float, covariance: Any, n_slots: int) -> NormalMeans:
+    """A family with every slot at the prior N(mean, Sigma / kappa)."""
+    mean = np.asarray(mean, dtype=float)
+    prior = np.concatenate([[kappa], kappa * mean])
+    return NormalMeans(
+        prior=prior,
+        natural=np.tile(prior, (n_slots, 1)),
+        kappa=np.full(n_slots, float(kappa)),
+        mean=np.tile(mean[:, None], (1, n_slots)),
+        covariance=covariance,
+    )
+
+
+def tied_covariance(sigma: np.ndarray) -> Tied:
+    """All slots with this covariance."""
+    d = len(sigma)
+    out = Tied(np.zeros((d, d)), np.zeros(1), np.zeros(d))
+    set_tied(out, sigma)
+    return out
+
+
+def set_tied(tied: Tied, sigma: np.ndarray) -> None:
+    """Give all slots this covariance."""
+    root = np.linalg.cholesky(sigma)
+    tied.whiten[:] = np.tril(np.linalg.solve(root, np.eye(len(sigma))))
+    tied.half_log_det[0] = np.log(np.diag(root)).sum()
+
+
+def factors(variance: np.ndarray, n_factors: int, n_slots: int, prior: np.ndarray) -> Factors:
+    """Every slot with these variances and no loadings."""
+    d = variance.size
+    out = Factors(
+        np.tile(np.asarray(variance, dtype=float)[:, None], (1, n_slots)),
+        np.zeros((d, n_slots)),
+        np.zeros((n_factors, d, n_slots)),
+        np.zeros((n_factors, d, n_slots)),
+        np.zeros(n_slots),
+        np.array(prior, dtype=float),
+    )
+    for k in range(n_slots):
+        set_factors(out, k, out.variance[:, k], np.zeros((d, n_factors)))
+    return out
+
+
+def set_factors(to: Factors, k: int, variance: np.ndarray, loading: np.ndarray) -> None:
+    """Give slot k the covariance diag(variance) + loading loading', loading (d, q)."""
+    root = 1.0 / np.sqrt(variance)
+    scaled = loading.T * root
+    inner = np.linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T)
+    to.variance[:, k] = variance
+    to.root[:, k] = root
+    to.scaled[:, :, k] = scaled
+    to.project[:, :, k] = np.linalg.solve(inner, scaled)
+    to.half_log_det[k] = np.log(np.diag(inner)).sum() - np.log(root).sum()
+
+
+@load.register(NormalMeans)
+def _(q, k):
+    kappa = q.natural[k, 0]
+    if not kappa > 0.0:
+        return False
+    q.kappa[k] = kappa
+    for c in range(q.mean.shape[0]):
+        q.mean[c, k] = q.natural[k, 1 + c] / kappa
+    return True
+
+
+@log_partition.register(NormalMeans)
+def _(q, k):
+    # Of exp(-kappa |mean - m|^2 / 2), lengths in the slot's covariance, with its determinant.
+    return 0.5 * q.mean.shape[0] * math.log(2.0 * math.pi / q.kappa[k])
+
+
+@verb
+def length(covariance, k, x, base, over):
+    """Squared length of x - base / over in slot k's covariance, and half its log determinant."""
+
+
+@length.register(Tied)
+def _(covariance, k, x, base, over):
+    total = 0.0
+    for r in range(x.shape[0]):
+        s = 0.0
+        for c in range(r + 1):
+            s += covariance.whiten[r, c] * (x[c] - base[c] / over)
+        total += s * s
+    return total, covariance.half_log_det[0]
+
+
+@length.register(Factors)
+def _(covariance, k, x, base, over):
+    total = 0.0
+    for c in range(x.shape[0]):
+        e = covariance.root[c, k] * (x[c] - base[c] / over)
+        total += e * e
+    for f in range(covariance.scaled.shape[0]):
+        s = 0.0
+        for c in range(x.shape[0]):
+            s += covariance.project[f, c, k] * covariance.root[c, k] * (x[c] - base[c] / over)
+        total -= s * s
+    return max(total, 0.0), covariance.half_log_det[k]
+
+
+@jit(internal=True)
+def length_of(covariance, k, x, base, over):
+    """``length`` as a call."""
+    return length(covariance, k, x, base, over)
+
+
+@prior_density.register(NormalMeans)
+def _(q, parameters, k):
+    form, half_log_det = length_of(
+        parameters.covariance, k, parameters.mean[:, k], q.prior[1:], q.prior[0]
+    )
+    return -0.5 * q.prior[0] * form - half_log_det
+
+
+@verb
+def add_noise(covariance, k, scale, x, rng):
+    """Add a draw of N(0, scale^2 Sigma_k) to x."""
+
+
+@add_noise.register(Tied)
+def _(covariance, k, scale, x, rng):
+    work = covariance.work
+    for r in range(x.shape[0]):
+        s = scale * rng.standard_normal()
+        for c in range(r):
+            s -= covariance.whiten[r, c] * work[c]
+        work[r] = s / covariance.whiten[r, r]
+    for r in range(x.shape[0]):
+        x[r] += work[r]
+
+
+@add_noise.register(Factors)
+def _(covariance, k, scale, x, rng):
+    n_factors, d, _slots = covariance.scaled.shape
+    for c in range(d):
+        x[c] += scale * rng.standard_normal() / covariance.root[c, k]
+    for f in range(n_factors):
+        noise = scale * rng.standard_normal()
+        for c in range(d):
+            x[c] += noise * covariance.scaled[f, c, k] / covariance.root[c, k]
+
+
+@draw.register(NormalMeans)
+def _(q, k, parameters, rng):
+    mean = parameters.mean[:, k]
+    for c in range(mean.shape[0]):
+        mean[c] = q.mean[c, k]
+    add_noise(q.covariance, k, 1.0 / math.sqrt(q.kappa[k]), mean, rng)

@@ -1,0 +1,88 @@
+"""Whole chains on the workers of a Dask cluster: the draws are those of threads here."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import dask
+from distributed.scheduler import KilledWorker
+
+from cavity.distributed.dask_workers import expect_losses, results_of, workers_of
+from cavity.mcmc.remote import Ticket, Traveller, Trip
+from distributed import Client
+
+RETRIES = 3
+# Samplers that a worker keeps from one trip to the next, the latest used.
+MOST_KEPT = 16
+_kept: OrderedDict[str, Traveller] = OrderedDict()
+
+
+def go(make_sampler: Callable[..., Any], ticket: Ticket, name: str) -> Trip:
+    """Make a trip on a worker, with the sampler of the last one if it is still here."""
+    traveller = _kept.pop(name, None)
+    if traveller is None:
+        traveller = Traveller(make_sampler, ticket.chain)
+    trip = traveller.go(ticket)
+    _kept[name] = traveller
+    while len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    return trip
+
+
+def forget(run: str) -> None:
+    """Let go of a run's samplers."""
+    for name in [name for name in _kept if name.startswith(run)]:
+        del _kept[name]
+
+
+def itself(value: Any) -> Any:
+    """A task whose result the workers share."""
+    return value
+
+
+class ChainsAway:
+    """Sends chains on trips to a cluster's workers; a context that clears up after itself.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    make_sampler : callable
+        As for `cavity.mcmc.runner.run_chains`.
+    """
+
+    def __init__(self, client: Client, make_sampler: Callable[..., Any]) -> None:
+        self._client = client
+        self._run = uuid.uuid4().hex[:12]
+        expect_losses(client)
+        self._workers = sorted(workers_of(client))
+        # The data go with it, once, and can be sent again to a worker that comes later.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            self._maker = client.submit(itself, make_sampler, key=f"cavity-maker-{self._run}")
+
+    def __call__(self, ticket: Ticket) -> Trip:
+        """Make a trip, on the worker where the chain was last if it is still there."""
+        place = self._workers[ticket.chain % len(self._workers)]
+        name = f"{self._run}-{ticket.chain}"
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            future = self._client.submit(
+                go, self._maker, ticket, name, key=f"cavity-trip-{name}-{ticket.n_sweeps}",
+                workers=[place], allow_other_workers=True, retries=RETRIES,
+            )  # fmt: skip
+        try:
+            trip: Trip
+            (trip,) = results_of(self._client, [future])
+        except KilledWorker as error:
+            raise MemoryError(
+                f"Workers died with chain {ticket.chain + 1}, most likely for lack of memory; "
+                "give them more, or run fewer chains on each."
+            ) from error
+        return trip
+
+    def __enter__(self) -> ChainsAway:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.run(forget, self._run, on_error="ignore")

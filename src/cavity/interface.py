@@ -1,0 +1,454 @@
+"""The vocabulary of the framework: every verb, and what an implementation must do.
+
+A *family* holds one approximating (or exact) distribution of cluster parameters per slot, as a
+NamedTuple of arrays. A *model* is the data and one likelihood, a NamedTuple as well. A *collapse*
+combines the two. Each verb below is resolved at compile time by the class of its first argument.
+
+To add a likelihood that runs under expectation propagation, write a NamedTuple and register
+``evidence`` and ``project`` for it; everything else has a default.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cavity._numba.jit import verb
+
+# --------------------------------------------------------------------------- families
+
+
+@verb
+def load(q, k):
+    """Recompute slot k's working parameters from its natural ones; False if they are improper."""
+
+
+@verb
+def hold(q, k, room):
+    """Copy slot k into `room`, two rows as long as its natural parameters."""
+
+
+@verb
+def put_back(q, k, room):
+    """Set slot k to what ``hold`` copied. By default natural parameters are copied, and loaded."""
+
+
+@verb
+def log_partition(q, k):
+    """Log normalising constant of slot k as a function of its natural parameters."""
+
+
+@verb
+def divergence(q, k, r, j):
+    """Kullback-Leibler divergence from slot j of r to slot k of q: KL(q_k, r_j)."""
+
+
+@verb
+def draw(q, k, parameters, rng):
+    """Draw cluster parameters from slot k into slot k of `parameters`."""
+
+
+@verb
+def prior_density(q, parameters, k):
+    """Log prior density of slot k's parameters, up to the prior's log normaliser."""
+
+
+# --------------------------------------------------------------------------- models
+
+
+@verb
+def evidence(model, q, k, i):
+    """Log of the integral of observation i's likelihood against slot k of q."""
+
+
+@verb
+def integrated_evidence(model, q, k, i):
+    """``evidence`` with all that is observation i's own integrated out; mostly the same."""
+
+
+@verb
+def evidences(model, q, i, out):
+    """Write ``evidence`` for every slot into `out`."""
+
+
+@verb
+def bounds(model, q, i, most, least):
+    """Write bounds of ``evidence`` for every slot: upper ones into `most`, lower into `least`.
+
+    On entry `most` has the slots' weights: one of weight zero needs no bound. Where no lower bound
+    is cheap, minus infinity will do. Only for models whose ``pick`` is
+    `cavity.likelihoods.selection.draw_by_bounds`.
+    """
+
+
+@verb
+def evidence_after(model, q, k, i):
+    """``evidence`` right after ``bounds`` of the same observation, which may know some of it."""
+
+
+@verb
+def pick(model, q, i, weights, scores, mass, visited, rng):
+    """Draw a slot for observation i with probability proportional to weight times evidence.
+
+    The default evaluates every slot. A model with cheap bounds evaluates as few as decide.
+    """
+
+
+@verb
+def project(model, q, k, i, fraction):
+    """Replace slot k by the family member nearest to slot k times likelihood i to the `fraction`.
+
+    Nearest in the inclusive divergence: expected sufficient statistics are matched.
+    """
+
+
+@verb
+def observe(model, q, k, i, sign):
+    """Add (sign = 1) or take out (sign = -1) observation i's exact sufficient statistics."""
+
+
+@verb
+def accumulate(model, q, k, i):
+    """Add observation i's exact sufficient statistics to slot k's natural parameters only.
+
+    The working parameters are left for a later ``load``.
+    """
+
+
+@verb
+def log_density(model, parameters, k, i):
+    """Log likelihood of observation i given the parameters of cluster k."""
+
+
+@verb
+def log_densities(model, parameters, i, out):
+    """Write ``log_density`` for every slot into `out`."""
+
+
+@verb
+def pick_given(model, parameters, i, weights, scores, mass, rng):
+    """Draw a slot for observation i with probability proportional to weight times density.
+
+    The default evaluates ``log_densities``. A model may draw what belongs to the label with it.
+    """
+
+
+@verb
+def log_likelihood(model, parameters, z):
+    """Log density of all observations given their clusters' parameters.
+
+    Auxiliary variables are integrated out, so that it is the same for every collapse. By default
+    the sum of ``log_density``.
+    """
+
+
+@verb
+def complete(model, q, k, i, rng):
+    """Draw what ``evidence`` integrated out of observation i, now that it goes to slot k.
+
+    Slot k holds the other members, and the last that it scored is observation i. By default there
+    is nothing to draw.
+    """
+
+
+@verb
+def auxiliary(model, i, out):
+    """Copy the variables of observation i that ``complete`` draws into `out`."""
+
+
+@verb
+def set_auxiliary(model, i, values):
+    """Put back the variables that ``auxiliary`` copied."""
+
+
+@verb
+def visit(model, i, k, rng):
+    """Prepare auxiliary variables of observation i, now in cluster k, before it is scored."""
+
+
+@verb
+def settle(model, i, k):
+    """Keep the auxiliary variables of observation i that belong to its new cluster k."""
+
+
+# --------------------------------------------------------------------------- uneven rows
+# What a likelihood of plain rows does for those of `likelihoods.rows.UnevenRows`: rows with gaps
+# or weights. Each is the verb of its name, with the rows after the likelihood.
+
+
+@verb
+def part_evidence(base, rows, q, k, i):
+    """``evidence`` of an uneven row."""
+
+
+@verb
+def part_evidences(base, rows, q, i, out):
+    """``evidences`` of an uneven row."""
+
+
+@verb
+def part_bounds(base, rows, q, i, most, least):
+    """``bounds`` of an uneven row."""
+
+
+@verb
+def part_pick(base, rows, q, i, weights, scores, mass, visited, rng):
+    """``pick`` of a row of weight one."""
+
+
+@verb
+def part_visit(base, rows, i, k, rng):
+    """``visit``; by default there is nothing to prepare."""
+
+
+@verb
+def part_settle(base, rows, i, k):
+    """``settle``; by default there is nothing to keep."""
+
+
+@verb
+def part_complete(base, rows, q, k, i, rng):
+    """``complete`` of an uneven row."""
+
+
+@verb
+def part_log_density(base, rows, parameters, k, i):
+    """``log_density`` of an uneven row."""
+
+
+@verb
+def part_log_densities(base, rows, parameters, i, out):
+    """``log_densities`` of an uneven row."""
+
+
+# --------------------------------------------------------------------------- collapses
+
+
+@verb
+def remove(state, z, counts, i, k):
+    """Take observation i out of cluster k (its count is already lowered)."""
+
+
+@verb
+def choose(state, i, weights, rng):
+    """Draw a cluster for observation i with probability prior weight times score."""
+
+
+@verb
+def insert(state, i, k):
+    """Put observation i into cluster k."""
+
+
+@verb
+def note(state, i, out):
+    """Copy what ``insert`` needs or changes of observation i's own into `out`."""
+
+
+@verb
+def recall(state, i, values):
+    """Put back what ``note`` copied."""
+
+
+@verb
+def confirm(state, room, slots, labels, stop, rng):
+    """Decide once more on a move of many labels that was accepted by the evidence of its slots.
+
+    For a collapse whose slots hold an approximation and whose target is exact: a second stage of
+    acceptance, by the ratio of exact to approximate evidence. By default there is none.
+
+    Parameters
+    ----------
+    room : cavity.moves.allocation.Room
+        Members, what was their own before, and the slots' natural parameters before.
+    slots : (int, int, int)
+        Those touched; -1 is none.
+    labels : array
+        Slots of the members after the move, of which there are `stop`.
+    """
+
+
+# --------------------------------------------------------------------------- partition priors
+
+
+@verb
+def prior_weights(prior, counts, k, out):
+    """Write each slot's prior weight for an observation that has just left slot k.
+
+    Returns False if an open prior finds no free slot.
+    """
+
+
+@verb
+def seat_weight(prior, counts, n_clusters, k):
+    """Prior weight of one more observation in slot k, occupied or not.
+
+    The product over observations that come one after another is the partition's probability,
+    whatever their order, up to a factor that their number alone decides.
+    """
+
+
+@verb
+def leave(prior, counts, i, k):
+    """Lower the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def join(prior, counts, i, k):
+    """Raise the size of slot k by that of observation i; by default by one."""
+
+
+@verb
+def row_weights(prior, counts, i, k, out):
+    """``prior_weights`` for observation i, which has just left slot k; by default for any."""
+
+
+@verb
+def row_size(prior, i):
+    """How many rows observation i counts for."""
+
+
+@verb
+def seat_power(prior, i):
+    """The power that makes what ``row_weights`` wrote the weights of observation i; mostly one."""
+
+
+@verb
+def log_seat(prior, counts, n_clusters, i, k):
+    """Log of ``seat_weight`` for observation i; by default for any."""
+
+
+@verb
+def is_cluster(prior, k):
+    """Whether moves may touch slot k; by default they may."""
+
+
+@verb
+def named_slots(prior):
+    """Whether the prior is over labels, so that which slot a cluster has is part of the state."""
+
+
+@verb
+def log_prior(prior, counts):
+    """Log prior probability of the partition with these cluster sizes."""
+
+
+@hold.register(None)
+def _(q, k, room):
+    for p in range(room.shape[1]):
+        room[0, p] = q.natural[k, p]
+
+
+@put_back.register(None)
+def _(q, k, room):
+    for p in range(room.shape[1]):
+        q.natural[k, p] = room[0, p]
+    load(q, k)
+
+
+@integrated_evidence.register(None)
+def _(model, q, k, i):
+    return evidence(model, q, k, i)
+
+
+@evidence_after.register(None)
+def _(model, q, k, i):
+    return evidence(model, q, k, i)
+
+
+@evidences.register(None)
+def _(model, q, i, out):
+    for k in range(out.shape[0]):
+        out[k] = evidence(model, q, k, i)
+
+
+@log_densities.register(None)
+def _(model, parameters, i, out):
+    for k in range(out.shape[0]):
+        out[k] = log_density(model, parameters, k, i)
+
+
+@log_likelihood.register(None)
+def _(model, parameters, z):
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += log_density(model, parameters, int(z[i]), i)
+    return total
+
+
+@leave.register(None)
+def _(prior, counts, i, k):
+    counts[k] -= 1
+
+
+@join.register(None)
+def _(prior, counts, i, k):
+    counts[k] += 1
+
+
+@row_weights.register(None)
+def _(prior, counts, i, k, out):
+    return prior_weights(prior, counts, k, out)
+
+
+@row_size.register(None)
+def _(prior, i):
+    return 1.0
+
+
+@seat_power.register(None)
+def _(prior, i):
+    return 1.0
+
+
+@log_seat.register(None)
+def _(prior, counts, n_clusters, i, k):
+    return math.log(seat_weight(prior, counts, n_clusters, k))
+
+
+@is_cluster.register(None)
+def _(prior, k):
+    return True
+
+
+@confirm.register(None)
+def _(state, room, slots, labels, stop, rng):
+    return True
+
+
+@named_slots.register(None)
+def _(prior):
+    return False
+
+
+@complete.register(None)
+def _(model, q, k, i, rng):
+    return None
+
+
+@auxiliary.register(None)
+def _(model, i, out):
+    return None
+
+
+@set_auxiliary.register(None)
+def _(model, i, values):
+    return None
+
+
+@visit.register(None)
+def _(model, i, k, rng):
+    return None
+
+
+@settle.register(None)
+def _(model, i, k):
+    return None
+
+
+@part_settle.register(None)
+def _(base, rows, i, k):
+    return None
+
+
+@part_visit.register(None)
+def _(base, rows, i, k, rng):
+    return None

@@ -1,0 +1,408 @@
+"""What each column of a table is taken for, and its cells as numbers that a model can use.
+
+The rule, from the column's own values: true and false, text and pandas' categories are categories;
+numbers are measurements, but those of two values, which are categories too. Whole numbers are
+measurements unless the user says that they are counts or categories; a note asks about those of
+few values. Dates and columns that mix text with numbers are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.io.words import ReadingError, listed, quoted, shell_word
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED = KINDS = (
+    "continuous",
+    "categorical",
+    "count",
+    "overdispersed",
+)
+EMPTY = "empty"
+# Whole numbers of no more values than this are asked about; a category column may have so many.
+FEW_VALUES = 10
+MOST_CATEGORIES = 1000
+# More distinct texts than this, and than half the rows, are names of the rows.
+FEW_NAMES = 50
+LARGEST_COUNT = 1e9
+# A measurement that is one value in this share of the rows is asked about.
+SPIKE = 0.25
+# Text that so large a share of the rows has not is asked about.
+MANY_GAPS = 0.3
+# Why a number is taken for a category unasked.
+TWO_VALUES = "numbers of two values"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as it was taken.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"continuous", "categorical", "count", "overdispersed", "empty"}
+        A column without any value is empty, and has no part in the model.
+    reason : str
+        Why, in words.
+    categories : tuple of str
+        Of a categorical column, sorted; numbers by size.
+    note : str
+        What the user may want to look at; empty if nothing.
+    proposed : str
+        What a column that is asked about may be better taken for; empty if nothing.
+    """
+
+    name: str
+    kind: str
+    reason: str
+    categories: tuple[str, ...] = ()
+    note: str = ""
+    proposed: str = ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {**asdict(self), "categories": list(self.categories)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Column:
+        """The column that `to_plain` wrote; ValueError if it is none."""
+        try:
+            found = cls(**{**plain, "categories": tuple(map(str, plain["categories"]))})
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"a column of the file is damaged: {error}") from error
+        if found.kind not in (*KINDS, EMPTY):
+            raise ValueError(f"a column of the file is of an unknown kind, {found.kind!r}")
+        return found
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table's cells by what they are; gaps are NaN, or -1 among codes.
+
+    Attributes
+    ----------
+    continuous, counts, overdispersed : arrays of float, shape (n, columns)
+    codes : array of int, shape (n, columns)
+    unseen : dict of str to int
+        Of categorical columns: cells with a category that was not in the fit, taken as missing.
+    """
+
+    continuous: np.ndarray
+    codes: np.ndarray
+    counts: np.ndarray
+    overdispersed: np.ndarray
+    unseen: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.continuous)
+
+
+def number_text(value: float) -> str:
+    """A number as the name of a category.
+
+    Examples
+    --------
+    >>> number_text(1.0), number_text(0.25)
+    ('1', '0.25')
+    """
+    value = float(value)
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _place(row: int, name: str, rows: Any) -> str:
+    return f"row {row if rows is None else rows[row]!s}, column {name!r}"
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or value is pd.NA or value is pd.NaT or value != value
+
+
+def plain_values(column: pd.Series, name: str, rows: Any = None) -> tuple[str, np.ndarray]:
+    """A column as ("number", floats with NaN) or ("text", objects with None for gaps).
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Of any dtype.
+    name : str
+    rows : sequence, optional
+        What messages call the rows; their numbers from 0 by default.
+    """
+    import pandas as pd
+
+    kind = column.dtype
+    words = str(kind).lower()
+    if any(word in words for word in ("datetime", "timestamp", "date3", "date6", "period")):
+        raise ReadingError(
+            f"Column {name!r} holds dates, which are neither amounts nor categories; leave it out, "
+            "or turn it into a number first, such as days since a date, or a category, such as "
+            "the month."
+        )
+    if any(word in words for word in ("timedelta", "duration", "time64", "time32")):
+        raise ReadingError(
+            f"Column {name!r} holds times or durations; turn it into a number of seconds or days "
+            "first, or leave it out."
+        )
+    if isinstance(kind, pd.CategoricalDtype):
+        values = column.astype(object).to_numpy()
+        return "text", _texts(values)
+    if pd.api.types.is_bool_dtype(kind):
+        return "text", _texts(column.astype(object).to_numpy())
+    if pd.api.types.is_complex_dtype(kind):
+        raise ValueError(f"Complex data not supported: column {name!r}.")
+    if pd.api.types.is_numeric_dtype(kind) and "decimal" not in words:
+        return "number", column.to_numpy(dtype=float, na_value=np.nan)
+    return _objects(column.astype(object).to_numpy(), name, rows)
+
+
+def _texts(values: np.ndarray) -> np.ndarray:
+    """Names of categories as text, None where missing."""
+    out = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        if not _is_missing(value):
+            number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+            out[row] = number_text(float(value)) if number else str(value)
+    return out
+
+
+def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]:
+    """Python's own values: all numbers, all text, or refused where they are mixed."""
+    import datetime
+
+    first: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if isinstance(value, datetime.date | np.datetime64 | datetime.timedelta | np.timedelta64):
+            raise ReadingError(
+                f"Column {name!r} holds dates ({_place(row, name, rows)} is {quoted(value)}); "
+                "leave it out, or turn it into a number first, such as days since a date."
+            )
+        if _is_missing(value):
+            continue
+        if isinstance(value, bool | np.bool_ | str):
+            first.setdefault("text", row)
+        elif isinstance(value, Real | Decimal):
+            first.setdefault("number", row)
+        else:
+            raise TypeError(
+                f"{_place(row, name, rows)[0].upper()}{_place(row, name, rows)[1:]} holds a "
+                f"{type(value).__name__}: a cell's argument must be a string or a real number."
+            )
+        if len(first) == 2:
+            number, text = first["number"], first["text"]
+            raise ReadingError(
+                f"Column {name!r} mixes numbers and text: {_place(number, name, rows)} is "
+                f"{quoted(values[number])}, {_place(text, name, rows)} is {quoted(values[text])}. "
+                "Correct the odd ones, or make the whole column text if these are categories."
+            )
+    if "text" in first:
+        return "text", _texts(values)
+    return "number", np.array([np.nan if _is_missing(v) else float(v) for v in values])
+
+
+def _of_empty_cells(name: str, share: float) -> str:
+    return (
+        f"column {name!r} has no value in {share:.0%} of the rows, which is taken as not known; if "
+        "it means none, or another kind, write that into the cells"
+    )
+
+
+def take_column(
+    column: pd.Series,
+    name: str,
+    wanted: str | None = None,
+    rows: Any = None,
+    n: int | None = None,
+) -> Column:
+    """Decide what a column is.
+
+    Parameters
+    ----------
+    column : pandas.Series
+    name : str
+    wanted : str, optional
+        What the user says it is.
+    rows : sequence, optional
+        What messages call the rows.
+    n : int, optional
+        Rows of the table, where the column has each of its values once.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> take_column(pd.Series(["a", None, "b"]), "town").categories
+    ('a', 'b')
+    >>> take_column(pd.Series([1.5, 2.5, 4.0]), "size").kind
+    'continuous'
+    """
+    form, values = plain_values(column, name, rows)
+    whole_column = n is None
+    n = len(values) if n is None else n
+    if form == "text":
+        if wanted not in (None, CATEGORICAL):
+            row = int(np.argmax([value is not None for value in values]))
+            raise ReadingError(
+                f"Column {name!r} cannot be {wanted}: it holds text ({_place(row, name, rows)} is "
+                f"{quoted(values[row])})."
+            )
+        seen = sorted({value for value in values if value is not None})
+        if not seen:
+            return Column(name, EMPTY, "it has no value")
+        found = _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
+        empty = sum(value is None for value in values) / n if whole_column else 0.0
+        return replace(found, note=_of_empty_cells(name, empty)) if empty >= MANY_GAPS else found
+    _refuse_infinite(values, name, rows)
+    there = values[np.isfinite(values)]
+    if not there.size:
+        return Column(name, EMPTY, "it has no value")
+    distinct = np.unique(there)
+    if wanted == CATEGORICAL or (wanted is None and distinct.size == 2):
+        names = tuple(number_text(value) for value in distinct)
+        if wanted is not None:
+            return _categorical(name, names, n, "as told")
+        note = (
+            f"column {name!r} has two values, {names[0]} and {names[1]}, and is taken as "
+            "categorical"
+        )
+        return Column(name, CATEGORICAL, TWO_VALUES, names, note)
+    if wanted in (COUNT, OVERDISPERSED):
+        _check_counts(values, name, rows)
+        return Column(name, wanted, "as told")
+    if wanted == CONTINUOUS:
+        return Column(name, CONTINUOUS, "as told")
+    note = proposed = ""
+    whole = bool(np.all(distinct == np.floor(distinct)))
+    if 2 < distinct.size <= FEW_VALUES and n > 2 * FEW_VALUES:
+        proposed = CATEGORICAL
+        note = f"column {name!r} has {distinct.size} values and is taken as continuous"
+        note += ", not as 'count'" if whole and distinct[0] >= 0.0 else ""
+    values_of, times = np.unique(there, return_counts=True)
+    share = times.max() / there.size
+    if not note and there.size > 2 * FEW_VALUES and share >= SPIKE and distinct.size > 1:
+        note = (
+            f"column {name!r} is {number_text(values_of[times.argmax()])} in {share:.0%} of its "
+            "rows, and a cluster of these may take the clustering over; if they are of another "
+            "kind, such as none at all, leave the column out or give them a column of their own"
+        )
+    reason = "whole numbers" if whole else "numbers"
+    return Column(name, CONTINUOUS, reason, note=note, proposed=proposed)
+
+
+def _categorical(name: str, names: tuple[str, ...], n: int, reason: str) -> Column:
+    if len(names) > MOST_CATEGORIES:
+        raise ReadingError(
+            f"Column {name!r} has {len(names):,} categories in {n:,} rows; at most "
+            f"{MOST_CATEGORIES:,} can be told apart. Group the rare ones, or leave the column out."
+        )
+    if len(names) > FEW_NAMES and len(names) > 0.5 * n and reason == "text":
+        raise ReadingError(
+            f"Column {name!r} has {len(names):,} different texts in {n:,} rows: it looks like the "
+            "names of the rows. Make it the index (--id-column on the command line), or leave it "
+            f"out (--exclude {shell_word(name)}); if it is a category all the same, say so in "
+            "feature_types."
+        )
+    return Column(name, CATEGORICAL, reason, names)
+
+
+def _refuse_infinite(values: np.ndarray, name: str, rows: Any) -> None:
+    bad = np.isinf(values)
+    if bad.any():
+        place = _place(int(bad.argmax()), name, rows)
+        raise ReadingError(f"Input X contains infinity: {place}. Replace infinite values first.")
+
+
+def _check_counts(values: np.ndarray, name: str, rows: Any) -> None:
+    for bad, words in (
+        (values < 0.0, "below zero"),
+        (np.isfinite(values) & (values != np.floor(values)), "no whole number"),
+        (values > LARGEST_COUNT, "too large for a count"),
+    ):
+        if bad.any():
+            row = int(bad.argmax())
+            raise ReadingError(
+                f"{_place(row, name, rows).capitalize().replace(repr(name).lower(), repr(name))} "
+                f"is {number_text(values[row])}, {words}: counts are whole numbers from zero on. "
+                "Correct it, or take the column as continuous."
+            )
+
+
+def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Cells:
+    """The cells of a table whose columns are known, such as new rows of a fit's table.
+
+    Categories that are not among a column's own are taken as missing, and counted.
+    """
+    import pandas as pd
+
+    parts: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
+    unseen: dict[str, int] = {}
+    for j, column in enumerate(columns):
+        form, values = plain_values(frame.iloc[:, j], column.name, rows)
+        if column.kind == EMPTY:
+            continue
+        if column.kind == CATEGORICAL:
+            if form == "number":
+                _refuse_infinite(values, column.name, rows)
+                values = _texts(values.astype(object))
+            codes = pd.Index(column.categories, dtype=object).get_indexer(
+                pd.Index(values, dtype=object)
+            )
+            lost = int(np.sum((codes < 0) & np.array([v is not None for v in values], dtype=bool)))
+            if lost:
+                unseen[column.name] = lost
+            parts[CATEGORICAL].append(np.asarray(codes, dtype=np.int64))
+            continue
+        if form == "text":
+            there = [value is not None for value in values]
+            if any(there):
+                row = int(np.argmax(there))
+                raise ReadingError(
+                    f"Column {column.name!r} was taken as {column.kind}, but "
+                    f"{_place(row, column.name, rows)} is {quoted(values[row])}, not a number."
+                )
+            values = np.full(len(values), np.nan)
+        _refuse_infinite(values, column.name, rows)
+        if column.kind in (COUNT, OVERDISPERSED):
+            _check_counts(values, column.name, rows)
+        parts[column.kind].append(values)
+    n = len(frame)
+    whole = {
+        kind: np.column_stack(parts[kind])
+        if parts[kind]
+        else np.empty((n, 0), dtype=np.int64 if kind == CATEGORICAL else float)
+        for kind in KINDS
+    }
+    return Cells(whole[CONTINUOUS], whole[CATEGORICAL], whole[COUNT], whole[OVERDISPERSED], unseen)
+
+
+def check_types(feature_types: Any, names: list[str]) -> dict[str, str]:
+    """What the user says of columns, by name; refuses unknown columns and kinds."""
+    if feature_types is None:
+        return {}
+    if not isinstance(feature_types, Mapping):
+        raise ValueError(
+            "feature_types must be a dictionary from column names to kinds, such as "
+            f"{{'visits': 'count'}}, not {type(feature_types).__name__}."
+        )
+    out = {str(name): kind for name, kind in feature_types.items()}
+    unknown = [name for name in out if name not in names]
+    if unknown:
+        raise ValueError(
+            f"feature_types names {listed(unknown)}, but X has the columns {listed(names, 12)}."
+        )
+    for name, kind in out.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"feature_types says that {name!r} is {kind!r}; a column is one of "
+                f"{', '.join(map(repr, KINDS))}."
+            )
+    return out

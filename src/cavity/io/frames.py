@@ -1,0 +1,157 @@
+"""Tables of other libraries (polars, Arrow, anything that speaks their protocols) for pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_frame(X: Any) -> bool:
+    """Whether an object is a table with named columns, of whichever library.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> is_frame(pa.table({"a": [1]})), is_frame(np.ones(2))
+    (True, False)
+    """
+    if isinstance(X, np.ndarray):
+        return False
+    return hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
+
+
+def as_pandas(X: Any) -> Any:
+    """A table of any library as a pandas one; what is no table is returned as it is.
+
+    Parameters
+    ----------
+    X : object
+        A pandas DataFrame is returned as it is. Else the Arrow stream, ``to_pandas`` or the
+        interchange protocol is used, the first that the object has.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> as_pandas(pa.table({"a": [1.0, 2.0]}))["a"].tolist()
+    [1.0, 2.0]
+    """
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame | pd.Series | pd.Index) or not is_frame(X):
+        return X
+    if hasattr(X, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return _signed(pa.RecordBatchReader.from_stream(X).read_all()).to_pandas()
+    if hasattr(X, "to_pandas"):
+        return X.to_pandas()
+    if hasattr(X, "__dataframe__"):
+        from pandas.api.interchange import from_dataframe
+
+        return from_dataframe(X)
+    return X
+
+
+def _signed(table: Any) -> Any:
+    """An Arrow table whose categories are numbered by signed integers, as pandas' are.
+
+    Those of polars are not, and before 20 pyarrow does not convert them.
+    """
+    import pyarrow as pa
+
+    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        kind = column.type
+        if not (pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type)):
+            continue
+        signed = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices.cast(pa.int64()), chunk.dictionary, ordered=kind.ordered
+            )
+            for chunk in column.chunks
+        ]
+        kind = pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
+        table = table.set_column(at, name, pa.chunked_array(signed, kind))
+    return table
+
+
+def frame_column(column: Any, what: str) -> np.ndarray:
+    """One column of a pandas frame as floats, NaN where it is missing.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Numbers of any kind: NumPy's, nullable, Arrow's, booleans, `decimal.Decimal`.
+    what : str
+        What messages call it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame_column(pd.Series([1, None], dtype="Int64"), "a")
+    array([ 1., nan])
+    """
+    import pandas as pd
+
+    from cavity.io.words import ReadingError, quoted
+
+    kind = column.dtype
+    if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
+        return column.to_numpy(dtype=float, na_value=np.nan)
+    if "decimal" in str(kind) or kind.kind == "O":
+        return _objects(column.to_numpy(dtype=object), what)
+    if pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype):
+        row = int(np.argmax(column.notna().to_numpy()))
+        raise ReadingError(
+            f"{what} holds text or dates, not numbers: row {row} is {quoted(column.iloc[row])}, "
+            "could not convert string to float. Drop or encode such columns first."
+        )
+    raise ReadingError(
+        f"{what} holds text or dates, not numbers: its type is {kind}. Drop it or turn it into "
+        "numbers first."
+    )
+
+
+def _objects(values: np.ndarray, what: str) -> np.ndarray:
+    """Python's own numbers as floats; the first thing that is none is named."""
+    from decimal import Decimal
+    from numbers import Real
+
+    import pandas as pd
+
+    from cavity.io.words import ReadingError, quoted
+
+    out = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        if value is pd.NaT or isinstance(value, np.datetime64 | np.timedelta64):
+            raise ReadingError(
+                f"{what} holds text or dates, not numbers: row {row} is {quoted(value)}. Drop it "
+                "or turn it into numbers first."
+            )
+        if value is None or value is pd.NA:
+            continue
+        if not isinstance(value, Real | Decimal):
+            raise ReadingError(
+                f"{what} holds text or dates, not numbers: row {row} is {quoted(value)}, could "
+                "not convert string to float. Drop or encode such columns first."
+            )
+        out[row] = float(value)
+    return out
+
+
+def without_mask(X: Any) -> Any:
+    """A masked array as a plain one with NaN for what is masked; anything else as it is.
+
+    Examples
+    --------
+    >>> without_mask(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if not np.ma.isMaskedArray(X):
+        return X
+    if X.dtype.kind not in "biuf":
+        if np.ma.getmaskarray(X).any():
+            raise ValueError(f"A masked array must hold numbers, not {X.dtype}.")
+        return X.data
+    values: np.ndarray = np.ma.filled(X.astype(float), np.nan)
+    return values

@@ -1,0 +1,280 @@
+"""Degrees of freedom and scale variables of Student-t clusters, drawn given cluster parameters.
+
+The degrees of freedom have a Gamma(2, 0.1) prior by default (mean 20: it allows both heavy tails
+and near-Gaussian clusters), cut to [0.5, 200]. They are drawn with the scale variables integrated
+out, by a slice step on their logarithm; scale variables are drawn afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammainc
+
+from cavity._numba.jit import Kernels, jit
+from cavity._numba.numerics import fast_log
+from cavity._numba.slice_sampler import log_target, slice_step
+from cavity.likelihoods.row_scores import follow_tails
+from cavity.likelihoods.rows import UnevenRows
+from cavity.likelihoods.sampled_student_t import (
+    MarginalStudentT,
+    SampledStudentT,
+    set_log_norm,
+    set_score_rule,
+)
+from cavity.likelihoods.scaled_gaussian import distances, draw_scales
+from cavity.likelihoods.student_t import StudentT, set_rules
+from cavity.updates import LIKELIHOOD, Chain, Update
+
+LOWEST, HIGHEST = 0.5, 200.0
+# Shape and rate of the gamma prior.
+DF_PRIOR = (2.0, 0.1)
+_NO_SCALES = np.empty(0)
+
+
+def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """N degrees of freedom from their prior."""
+    out = rng.gamma(shape, 1.0 / rate, n)
+    while (outside := (out < LOWEST) | (out > HIGHEST)).any():
+        out[outside] = rng.gamma(shape, 1.0 / rate, int(outside.sum()))
+    return out
+
+
+@functools.cache
+def _log_normaliser(shape: float, rate: float) -> float:
+    """Of the truncated gamma prior of one cluster's degrees of freedom."""
+    low, high = gammainc(shape, [rate * LOWEST, rate * HIGHEST])
+    return shape * math.log(rate) - math.lgamma(shape) - math.log(high - low)
+
+
+@jit(reassoc=True, internal=True)
+def log_tail(distance, z, k, df):
+    """Sum of log(1 + distance / df) over cluster k, or over all observations for k = -1."""
+    total = 0.0
+    inverse = 1.0 / df
+    if k < 0:
+        for i in range(distance.shape[0]):
+            total += fast_log(1.0 + distance[i] * inverse)
+    else:
+        for i in range(distance.shape[0]):
+            total += fast_log(1.0 + distance[i] * inverse) if z[i] == k else 0.0
+    return total
+
+
+class LogDf(NamedTuple):
+    """Density of log(df) given n observations' distances, under a Gamma(shape, rate) prior."""
+
+    distance: np.ndarray
+    z: np.ndarray
+    k: int  # the cluster, or -1 for all observations
+    n: int
+    d: int
+    shape: float
+    rate: float
+
+
+@log_target.register(LogDf)
+def _(density, x):
+    df = math.exp(x)
+    if df < LOWEST or df > HIGHEST:
+        return -math.inf
+    value = density.shape * x - density.rate * df
+    if density.n > 0:
+        d = density.d
+        constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
+        tail = log_tail(density.distance, density.z, density.k, df)
+        value += density.n * constant - 0.5 * (df + d) * tail
+    return value
+
+
+@jit
+def slice_df(df, distance, z, k, n, d, shape, rate, rng):
+    """One slice-sampling step on log(df)."""
+    density = LogDf(distance, z, k, n, d, shape, rate)
+    return math.exp(slice_step(density, math.log(df), 0.5, rng))
+
+
+class LogDfOfWeighted(NamedTuple):
+    """`LogDf` of observations with weights, n the sum of them."""
+
+    distance: np.ndarray
+    weight: np.ndarray
+    z: np.ndarray
+    k: int
+    n: float
+    d: int
+    shape: float
+    rate: float
+
+
+@log_target.register(LogDfOfWeighted)
+def _(density, x):
+    df = math.exp(x)
+    if df < LOWEST or df > HIGHEST:
+        return -math.inf
+    d = density.d
+    tail = 0.0
+    for i in range(density.distance.shape[0]):
+        if density.k < 0 or density.z[i] == density.k:
+            tail += density.weight[i] * math.log1p(density.distance[i] / df)
+    constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
+    value = density.shape * x - density.rate * df
+    return value + density.n * constant - 0.5 * (df + d) * tail
+
+
+@jit
+def slice_df_of_weighted(df, distance, weight, z, k, n, d, shape, rate, rng):
+    """One slice-sampling step on log(df)."""
+    density = LogDfOfWeighted(distance, weight, z, k, n, d, shape, rate)
+    return math.exp(slice_step(density, math.log(df), 0.5, rng))
+
+
+@jit
+def draw_sums_of_scales(scale, alpha, distance, weight, z, d, rng):
+    """``draw_scales`` for observations of weight w: the sum of w scales."""
+    for i in range(z.shape[0]):
+        a = alpha[z[i]]
+        scale[i] = rng.standard_gamma(weight[i] * (a + 0.5 * d)) / (a + 0.5 * distance[i])
+
+
+FIXED, SHARED, EACH = 0, 1, 2
+
+
+def draw_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
+    """Draw degrees of freedom given cluster parameters, then scales given both.
+
+    `distance` is room for a number per observation; without observations `scale` is not drawn.
+    """
+    n, d = y.shape
+    distances(y, parameters, z, distance)
+    if learn == SHARED:
+        shared = 0.5 * slice_df(2.0 * alpha[0], distance, z, -1, n, d, shape, rate, rng)
+        for k in range(alpha.shape[0]):
+            alpha[k] = shared
+    elif learn == EACH:
+        for k in range(alpha.shape[0]):
+            df = 2.0 * alpha[k]
+            alpha[k] = 0.5 * slice_df(df, distance, z, k, counts[k], d, shape, rate, rng)
+    if scale.shape[0] > 0:
+        draw_scales(scale, alpha, distance, z, d, rng)
+
+
+class TailUpdate(Update):
+    """Draws degrees of freedom (if they are learned) and scale variables (if there are any).
+
+    Parameters
+    ----------
+    learn : {None, "shared", "each"}
+        Keep the degrees of freedom, learn one value for all clusters, or one per cluster.
+    shape, rate : float
+        Gamma prior of the degrees of freedom.
+    fraction : float
+        Power-EP fraction, for the quadrature rules that depend on the degrees of freedom.
+    first : bool
+        Draw before the cluster parameters are drawn anew, given those of the sweep: for labels
+        that were drawn with the scales integrated out, given parameters.
+    """
+
+    name = "tails"
+    changes = frozenset({LIKELIHOOD})
+    cluster_parameters = ("df",)
+
+    def __init__(
+        self,
+        learn: str | None,
+        shape: float = DF_PRIOR[0],
+        rate: float = DF_PRIOR[1],
+        fraction: float = 1.0,
+        *,
+        first: bool = False,
+    ) -> None:
+        self.first = first
+        self.learn = learn
+        self.shape = shape
+        self.rate = rate
+        self.fraction = fraction
+        self._how = {None: FIXED, "shared": SHARED, "each": EACH}[learn]
+        self._kernels = Kernels()
+        self._distance = np.empty(0)
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Degrees of freedom given cluster parameters, then scales given both."""
+        model = chain.model
+        scale = getattr(model, "scale", _NO_SCALES)
+        if self.learn is None and scale is _NO_SCALES:
+            return
+        if self._distance.size != len(model.y):
+            self._distance = np.empty(len(model.y))
+        if isinstance(model, UnevenRows) and not model.alike:
+            distances(model.y, chain.parameters, chain.z, self._distance)
+            self._draw_weighted(model, chain.z, self._distance, rng)
+            return
+        self._kernels.run(
+            draw_tails, model.y, model.alpha, scale, chain.parameters, chain.z, chain.counts,
+            self._distance, self._how, self.shape, self.rate, rng,
+        )  # fmt: skip
+        if self.learn is not None:
+            self.follow(model)
+
+    def _draw_weighted(
+        self, model: UnevenRows, z: np.ndarray, distance: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        """``draw`` for rows with weights; one outside every cluster says nothing of tails."""
+        d = model.y.shape[1]
+        told = np.where(z == model.noise_slot[0], 0.0, model.weight)
+        prior = self.shape, self.rate
+        alpha = model.alpha
+        if self.learn == "shared":
+            alpha[:] = 0.5 * slice_df_of_weighted(
+                2.0 * alpha[0], distance, told, z, -1, told.sum(), d, *prior, rng
+            )
+        elif self.learn == "each":
+            sizes = np.bincount(z, told, alpha.size)
+            for k in range(alpha.size):
+                alpha[k] = 0.5 * slice_df_of_weighted(
+                    2.0 * alpha[k], distance, told, z, k, sizes[k], d, *prior, rng
+                )
+        draw_sums_of_scales(model.scale, alpha, distance, model.weight, z, d, rng)
+        if self.learn is not None:
+            self.follow(model)
+
+    def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
+        """Degrees of freedom of new slots from their prior, where each cluster has its own."""
+        if self.learn != "each":
+            return
+        model = chain.model
+        n = model.alpha.size - start
+        model.alpha[start:] = 0.5 * draw_df(self.shape, self.rate, n, rng)
+        self.follow(model)
+
+    def log_density(self, chain: Chain) -> float:
+        """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
+        if self.learn is None:
+            return 0.0
+        alpha = chain.model.alpha
+        if self.learn == "shared":
+            one = 2.0 * float(alpha[0])
+            constant = _log_normaliser(self.shape, self.rate)
+            return constant + (self.shape - 1.0) * math.log(one) - self.rate * one
+        df = 2.0 * alpha[chain.counts > 0]
+        logs = (self.shape - 1.0) * np.log(df) - self.rate * df
+        return float(logs.sum()) + df.size * _log_normaliser(self.shape, self.rate)
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """Degrees of freedom per cluster."""
+        return {"df": 2.0 * chain.model.alpha}
+
+    def follow(self, model: Any) -> None:
+        """Bring in line what a model keeps ready for its degrees of freedom."""
+        if isinstance(model, UnevenRows):
+            follow_tails(model)
+            model = model.base
+        if isinstance(model, StudentT):
+            set_rules(model, self.fraction)
+        elif isinstance(model, SampledStudentT):
+            set_score_rule(model)
+        elif isinstance(model, MarginalStudentT):
+            set_log_norm(model.alpha, model.y.shape[1], model.log_norm)

@@ -1,0 +1,173 @@
+"""Counts: each column of a row is Poisson with its cluster's rate, or missing.
+
+With a gamma for a cluster's rate the collapse is exact: a count is negative binomial given the
+other members.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
+from cavity._numba.numerics import fast_log
+from cavity._numba.simd import WIDTH, load8, require_whole, splat8, store8
+from cavity.conjugate.gamma import set_gamma
+from cavity.interface import (
+    accumulate,
+    evidence,
+    evidences,
+    log_densities,
+    log_density,
+    observe,
+)
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+# Up to this count a rising product serves; beyond it Stirling's series, shifted upwards.
+_SMALL = 12
+
+
+class Poisson(NamedTuple):
+    """Rows of counts."""
+
+    y: np.ndarray  # (n, columns); negative where missing
+    log_factorial: np.ndarray  # (n, columns)
+
+
+declare(Poisson, slots={}, constant=("y", "log_factorial"))
+
+
+def whole_counts(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts with -1 for NaN, and the logarithms of their factorials."""
+    from scipy.special import gammaln
+
+    y = np.where(np.isnan(y), -1.0, y)
+    return np.ascontiguousarray(y), np.ascontiguousarray(gammaln(np.maximum(y, 0.0) + 1.0))
+
+
+def poisson(y: np.ndarray, n_slots: int) -> Poisson:
+    """Model of whole numbers, NaN where missing; slots come in eights.
+
+    Examples
+    --------
+    >>> poisson(np.array([[2.0], [np.nan]]), 8).y.ravel().tolist()
+    [2.0, -1.0]
+    """
+    require_whole(n_slots)
+    return Poisson(*whole_counts(np.asarray(y, dtype=float)))
+
+
+@jit(forceinline=True, internal=True)
+def stirling(x):
+    """LnGamma of a number, or of eight, above 0: shifted by eight, then the series."""
+    product = x * (x + 1.0) * (x + 2.0) * (x + 3.0)
+    product = product * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
+    s = x + 8.0
+    r = 1.0 / s
+    w = r * r
+    series = r * (
+        1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))
+    )
+    return (s - 0.5) * fast_log(s) - s + _HALF_LOG_2PI + series - fast_log(product)
+
+
+@jit(forceinline=True, internal=True)
+def log_rising(shape, log_gamma, y):
+    """LnGamma(shape + y) - lnGamma(shape), for a number or eight."""
+    if y <= _SMALL:
+        product = shape * 0.0 + 1.0
+        for t in range(int(y)):
+            product = product * (shape + t)
+        return fast_log(product)
+    return stirling(shape + y) - log_gamma
+
+
+@evidence.register(Poisson)
+def _(model, q, k, i):
+    total = 0.0
+    for j in range(model.y.shape[1]):
+        y = model.y[i, j]
+        if y >= 0.0:
+            total += log_rising(q.shape[j, k], q.log_gamma[j, k], y) - model.log_factorial[i, j]
+            total += q.shape[j, k] * q.log_less[j, k] - y * q.log_more[j, k]
+    return total
+
+
+@evidences.register(Poisson)
+def _(model, q, i, out):
+    for k in range(0, out.shape[0], WIDTH):
+        total = splat8(0.0)
+        for j in range(model.y.shape[1]):
+            y = model.y[i, j]
+            if y >= 0.0:
+                shape = load8(q.shape[j], k)
+                rising = log_rising(shape, load8(q.log_gamma[j], k), y)
+                total = total + (rising - model.log_factorial[i, j])
+                total = total + (shape * load8(q.log_less[j], k) - y * load8(q.log_more[j], k))
+        store8(out, k, total)
+
+
+@observe.register(Poisson)
+def _(model, q, k, i, sign):
+    proper = True
+    for j in range(model.y.shape[1]):
+        y = model.y[i, j]
+        if y >= 0.0:
+            shape = q.shape[j, k] + sign * y
+            rate = q.rate[j, k] + sign
+            if shape > 0.0 and rate > 0.0:
+                set_gamma(q, j, k, shape, rate)
+            else:
+                proper = False
+    return proper
+
+
+@accumulate.register(Poisson)
+def _(model, q, k, i):
+    for j in range(model.y.shape[1]):
+        if model.y[i, j] >= 0.0:
+            q.natural[k, 2 * j] += model.y[i, j]
+            q.natural[k, 2 * j + 1] += 1.0
+
+
+@log_density.register(Poisson)
+def _(model, parameters, k, i):
+    total = 0.0
+    for j in range(model.y.shape[1]):
+        y = model.y[i, j]
+        if y >= 0.0:
+            total += y * parameters.log_rate[j, k] - parameters.rate[j, k]
+            total -= model.log_factorial[i, j]
+    return total
+
+
+@log_densities.register(Poisson)
+def _(model, parameters, i, out):
+    for k in range(0, out.shape[0], WIDTH):
+        total = splat8(0.0)
+        for j in range(model.y.shape[1]):
+            y = model.y[i, j]
+            if y >= 0.0:
+                score = y * load8(parameters.log_rate[j], k) - load8(parameters.rate[j], k)
+                total = total + (score - model.log_factorial[i, j])
+        store8(out, k, total)
+
+
+@jit
+def count_totals(y, weight, z, out):
+    """Observed cells and their sum in every cluster: `out` of shape (columns, 2, slots).
+
+    Row i counts for ``weight[i]`` rows.
+    """
+    for j in range(out.shape[0]):
+        for part in range(2):
+            for k in range(out.shape[2]):
+                out[j, part, k] = 0.0
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            if y[i, j] >= 0.0:
+                out[j, 0, z[i]] += weight[i]
+                out[j, 1, z[i]] += weight[i] * y[i, j]

@@ -1,0 +1,301 @@
+"""What one chain has drawn so far, in as little memory as it takes.
+
+Rows already written are never touched again: a checkpoint can therefore be written from views of
+these arrays while the chain goes on. Whenever a buffer must become wider (more clusters, a larger
+integer type) a new one replaces it and the old one stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cavity.mcmc.schedule import Stage
+
+
+def smallest_integer_type(low: int, high: int) -> np.dtype[Any]:
+    """Smallest integer type that holds `low` to `high`; unsigned unless `low` is negative.
+
+    Examples
+    --------
+    >>> from cavity.mcmc.draws import smallest_integer_type
+    >>> smallest_integer_type(0, 255), smallest_integer_type(0, 256)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    if low < 0:
+        return np.promote_types(np.min_scalar_type(low), np.min_scalar_type(-max(high, 0) - 1))
+    return np.min_scalar_type(high)
+
+
+class LabelRows:
+    """Rows of labels in the smallest integer type that has been needed so far."""
+
+    def __init__(self, n_rows: int, n: int) -> None:
+        self._buffer = np.empty((n_rows, n), dtype=np.uint8)
+        self.n_written = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that there is room for."""
+        return len(self._buffer)
+
+    def append(self, labels: np.ndarray) -> None:
+        """Write the next row."""
+        if labels.shape != self._buffer.shape[1:]:
+            raise ValueError(
+                f"the sampler gave labels of shape {labels.shape}, "
+                f"after labels of shape {self._buffer.shape[1:]}"
+            )
+        if labels.size:
+            self._fit(smallest_integer_type(int(labels.min()), int(labels.max())))
+        self._buffer[self.n_written] = labels
+        self.n_written += 1
+
+    def extend(self, rows: np.ndarray) -> None:
+        """Write many rows, in their own integer type, at once."""
+        self._fit(rows.dtype)
+        self._buffer[self.n_written : self.n_written + len(rows)] = rows
+        self.n_written += len(rows)
+
+    def chosen(self, rows: np.ndarray, n_rows: int) -> LabelRows:
+        """Some of the rows, with room for `n_rows` of them in all."""
+        out = LabelRows(n_rows, self._buffer.shape[1])
+        out.extend(self.written()[rows])
+        return out
+
+    def _fit(self, needed: np.dtype[Any]) -> None:
+        dtype = np.promote_types(self._buffer.dtype, needed)
+        if dtype != self._buffer.dtype:
+            wider = np.empty(self._buffer.shape, dtype=dtype)
+            wider[: self.n_written] = self._buffer[: self.n_written]
+            self._buffer = wider
+
+    def written(self) -> np.ndarray:
+        """View of the rows so far."""
+        return self._buffer[: self.n_written]
+
+
+class ParameterRows:
+    """Rows of one recorded quantity; with a cluster axis, padded by NaN as clusters appear."""
+
+    def __init__(self, name: str, n_rows: int, first: np.ndarray, has_clusters: bool) -> None:
+        self.name = name
+        self.has_clusters = has_clusters
+        self._inner = first.shape[1:] if has_clusters else first.shape
+        dtype = first.dtype
+        if has_clusters and dtype.kind != "f":
+            dtype = np.dtype(np.float64)  # NaN marks a cluster that is not there
+        shape = (n_rows, len(first), *self._inner) if has_clusters else (n_rows, *self._inner)
+        self._buffer = np.empty(shape, dtype=dtype)
+        self._n_clusters = len(first) if has_clusters else 0
+        self.n_written = 0
+
+    def append(self, value: np.ndarray) -> None:
+        """Write the next row."""
+        if (value.shape[1:] if self.has_clusters else value.shape) != self._inner:
+            raise ValueError(
+                f"the sampler's record {self.name!r} changed shape to {value.shape}; only the "
+                "first axis of a cluster parameter may change"
+            )
+        if not self.has_clusters:
+            self._buffer[self.n_written] = value
+        else:
+            self._fit(len(value))
+            self._buffer[self.n_written, : len(value)] = value
+            self._buffer[self.n_written, len(value) : self._n_clusters] = np.nan
+        self.n_written += 1
+
+    def extend(self, rows: np.ndarray) -> None:
+        """Write many rows at once."""
+        stop = self.n_written + len(rows)
+        if not self.has_clusters:
+            self._buffer[self.n_written : stop] = rows
+        else:
+            self._fit(rows.shape[1])
+            self._buffer[self.n_written : stop, : rows.shape[1]] = rows
+            self._buffer[self.n_written : stop, rows.shape[1] : self._n_clusters] = np.nan
+        self.n_written = stop
+
+    def chosen(self, rows: np.ndarray, n_rows: int) -> ParameterRows:
+        """Some of the rows, with room for `n_rows` of them in all."""
+        written = self.written()
+        first = np.empty(written.shape[1:], dtype=written.dtype)
+        out = ParameterRows(self.name, n_rows, first, self.has_clusters)
+        out.extend(written[rows])
+        return out
+
+    def _fit(self, n_clusters: int) -> None:
+        before = self._n_clusters
+        if n_clusters <= before:
+            return
+        self._n_clusters = n_clusters
+        capacity = self._buffer.shape[1]
+        if n_clusters > capacity:
+            # Grow by half again, so that clusters arriving one by one do not cost a copy each.
+            capacity = max(n_clusters, capacity + capacity // 2)
+            wider = np.empty((len(self._buffer), capacity, *self._inner), dtype=self._buffer.dtype)
+            wider[: self.n_written, :before] = self._buffer[: self.n_written, :before]
+            self._buffer = wider
+        # Room beyond the clusters is never touched, so the system need not provide it.
+        self._buffer[: self.n_written, before:n_clusters] = np.nan
+
+    def written(self) -> np.ndarray:
+        """View of the rows so far, as wide as the largest number of clusters."""
+        rows = self._buffer[: self.n_written]
+        return rows[:, : self._n_clusters] if self.has_clusters else rows
+
+
+class Draws:
+    """Everything one chain keeps: labels, log joint, recorded quantities, seconds per sweep.
+
+    Parameters
+    ----------
+    n : int
+        Observations.
+    stage : Stage
+        What is kept, and how much of it there will be.
+    n_warmup : int or None
+        Sweeps, from the first, whose labels are kept beside the draws; None for none.
+    cluster_parameters : iterable of str
+        Names of recorded quantities whose first axis is the cluster.
+    """
+
+    def __init__(
+        self, n: int, stage: Stage, *, n_warmup: int | None, cluster_parameters: Iterable[str]
+    ) -> None:
+        self._cluster_parameters = frozenset(cluster_parameters)
+        self._n_rows = stage.n_draws()
+        self._labels = LabelRows(self._n_rows, n)
+        self._warmup = None if n_warmup is None else LabelRows(n_warmup, n)
+        self._log_joint = np.empty(self._n_rows)
+        self._sweeps = np.empty(self._n_rows, dtype=np.int64)
+        self._seconds = np.empty(stage.end)
+        self._parameters: dict[str, ParameterRows] = {}
+        self._blocks: dict[int, dict[str, np.ndarray]] = {}
+        self.n_sweeps = 0
+
+    @property
+    def n_draws(self) -> int:
+        """Draws so far."""
+        return self._labels.n_written
+
+    def enter(self, stage: Stage) -> None:
+        """Let go of what a new stage does not keep, and make room for what it adds."""
+        rows = np.flatnonzero(stage.keeps(self._sweeps[: self.n_draws]))
+        self._n_rows = max(stage.n_draws(), len(rows))
+        self._log_joint = _chosen(self._log_joint, rows, self._n_rows)
+        self._sweeps = _chosen(self._sweeps, rows, self._n_rows)
+        self._seconds = _chosen(self._seconds, np.arange(self.n_sweeps), stage.end)
+        for name, kept in self._parameters.items():
+            self._parameters[name] = kept.chosen(rows, self._n_rows)
+        self._labels = self._labels.chosen(rows, self._n_rows)
+        self._blocks = {k: v for k, v in self._blocks.items() if k >= stage.n_warmup}
+
+    def add_sweep(self, seconds: float) -> None:
+        """Note the wall time of one more sweep."""
+        self._seconds[self.n_sweeps] = seconds
+        self.n_sweeps += 1
+
+    def add_warmup(self, labels: np.ndarray) -> None:
+        """Note the labels of one warm-up sweep, if these are kept."""
+        if self._warmup is not None and self.n_sweeps <= self._warmup.n_rows:
+            self._warmup.append(labels)
+
+    def add_draw(
+        self, labels: np.ndarray, log_joint: float, record: Mapping[str, np.ndarray]
+    ) -> None:
+        """Note the state after the last sweep as a draw."""
+        if self.n_draws and record.keys() != self._parameters.keys():
+            odd = sorted(record.keys() ^ self._parameters.keys())
+            raise ValueError(f"the sampler records {odd} in some draws and not in others")
+        for name, value in record.items():
+            value = np.asarray(value)
+            self._rows(name, value).append(value)
+        self._log_joint[self.n_draws] = log_joint
+        self._sweeps[self.n_draws] = self.n_sweeps
+        self._labels.append(labels)
+
+    def add_block(self, start: int, summaries: Mapping[str, np.ndarray]) -> None:
+        """Note running summaries of the draws from `start` sweeps until now."""
+        if summaries:
+            self._blocks[start] = {name: np.array(value) for name, value in summaries.items()}
+
+    def blocks(self) -> list[dict[str, np.ndarray]]:
+        """Summaries of stretches of the draws, the earliest first."""
+        return [self._blocks[start] for start in sorted(self._blocks)]
+
+    def _rows(self, name: str, first: np.ndarray) -> ParameterRows:
+        if name not in self._parameters:
+            has_clusters = name in self._cluster_parameters
+            self._parameters[name] = ParameterRows(name, self._n_rows, first, has_clusters)
+        return self._parameters[name]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Views of everything so far, by name; `load` takes them back."""
+        arrays = {
+            "labels": self._labels.written(),
+            "log_joint": self._log_joint[: self.n_draws],
+            "sweeps": self._sweeps[: self.n_draws],
+            "sweep_seconds": self._seconds[: self.n_sweeps],
+        }
+        if self._warmup is not None:
+            arrays["labels_warmup"] = self._warmup.written()
+        for name, rows in self._parameters.items():
+            arrays[f"parameters/{name}"] = rows.written()
+        for start, block in self._blocks.items():
+            arrays |= {f"block/{start}/{name}": value for name, value in block.items()}
+        return arrays
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the draws of an earlier run; the object must be empty."""
+        for name, rows in arrays.items():
+            kind, _, rest = name.partition("/")
+            if kind == "parameters" and len(rows):
+                self._rows(rest, rows[0]).extend(rows)
+            elif kind == "block":
+                start, _, summary = rest.partition("/")
+                self._blocks.setdefault(int(start), {})[summary] = rows
+        self._log_joint[: len(arrays["log_joint"])] = arrays["log_joint"]
+        self._sweeps[: len(arrays["sweeps"])] = arrays["sweeps"]
+        self._labels.extend(arrays["labels"])
+        if self._warmup is not None:
+            self._warmup.extend(arrays["labels_warmup"])
+        self.n_sweeps = len(arrays["sweep_seconds"])
+        self._seconds[: self.n_sweeps] = arrays["sweep_seconds"]
+
+
+def _chosen(values: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
+    """Some values at the head of a new array; the old one stays as it is for a checkpoint."""
+    out = np.empty(size, dtype=values.dtype)
+    out[: len(rows)] = values[rows]
+    return out
+
+
+def stack_labels(rows: list[np.ndarray]) -> np.ndarray:
+    """Stack the label rows of several chains in their common integer type; empties the list.
+
+    Labels are what fills the memory of a long run: each chain's own are let go once copied, so
+    that they never exist twice.
+    """
+    if len(rows) == 1:
+        return rows.pop()[None]
+    dtype = np.result_type(*(r.dtype for r in rows))
+    out = np.empty((len(rows), *rows[0].shape), dtype=dtype)
+    for chain in range(len(out)):
+        out[chain] = rows.pop(0)
+    return out
+
+
+def stack_parameter(rows: list[np.ndarray], has_clusters: bool) -> np.ndarray:
+    """Stack one quantity over chains; chains with fewer clusters are padded by NaN."""
+    if not has_clusters:
+        return np.stack(rows)
+    n_clusters = max(r.shape[1] for r in rows)
+    shape = (len(rows), len(rows[0]), n_clusters, *rows[0].shape[2:])
+    out = np.full(shape, np.nan, dtype=np.result_type(*(r.dtype for r in rows)))
+    for chain, r in enumerate(rows):
+        out[chain, :, : r.shape[1]] = r
+    return out

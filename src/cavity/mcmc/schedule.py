@@ -1,0 +1,317 @@
+"""How long chains run: a given number of draws, or until they are found to agree.
+
+All chains do the same sweeps, in stages. Between two stages they stand still at the same sweep and
+may be looked at; a stage says which of the sweeps are kept. All of it follows from settings and
+draws alone, never from the clock, so that a seed gives the same draws on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from cavity.mcmc.memory import Kept
+
+# Why a run ended.
+ASKED = "n_draws"  # it has the draws that were asked for
+CONVERGED = "converged"
+MAX_SWEEPS, MAX_SECONDS = "max_sweeps", "max_seconds"
+INTERRUPTED = "interrupted"
+
+AUTO = "auto"
+LEAST_WARMUP = 20
+# More draws than this say little more, and make everything that follows slower.
+MOST_DRAWS = 2000
+# Draws of all chains beyond this many bytes are thinned, but never below so many per chain.
+MOST_BYTES = 10**9
+LEAST_DRAWS = 250
+# Of a tripling, in three steps about equal in proportion, as whole-number ratios.
+_STEPS = ((1, 1), (13, 9), (25, 12))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of sweeps that every chain does before it is looked at.
+
+    Attributes
+    ----------
+    begin, end : int
+        Sweeps that a chain has done before and after it.
+    n_warmup : int
+        Sweeps whose draws are not wanted any more.
+    thin : int
+        Sweeps per draw.
+    origin : int
+        Draws are at whole multiples of `thin` sweeps from here.
+    """
+
+    begin: int
+    end: int
+    n_warmup: int
+    thin: int
+    origin: int = 0
+
+    def keeps(self, sweep: int | np.ndarray) -> bool | np.ndarray:
+        """Whether the state after this sweep (the first is 1) is a draw."""
+        return (sweep > self.n_warmup) & ((sweep - self.origin) % self.thin == 0)
+
+    def n_draws(self, n_sweeps: int | None = None) -> int:
+        """Draws after so many sweeps, at the stage's end by default."""
+        last = self.end if n_sweeps is None else min(n_sweeps, self.end)
+        before = (self.n_warmup - self.origin) // self.thin
+        return max(0, (last - self.origin) // self.thin - before)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What looking at the draws has told.
+
+    Attributes
+    ----------
+    settled : bool
+        Whether the run may end.
+    share : float
+        Effective draws there are, as a share of those needed.
+    aside : mapping of int to mapping
+        Chains that the draws are better without, and what is to be said of each.
+    """
+
+    settled: bool
+    share: float = 0.0
+    aside: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+
+# Says how draws look, given what each chain has drawn (arrays by name, as `Draws.arrays` has them)
+# and which of the recorded quantities have a cluster axis.
+Judge = Callable[[Sequence[Mapping[str, np.ndarray]], Collection[str]], Judgement]
+
+
+def unsettled(chains: Any, cluster_parameters: Any) -> Judgement:
+    """The judge that is never satisfied: the run goes to its limit."""
+    return Judgement(False)
+
+
+class Length(Protocol):
+    """What decides how long chains run."""
+
+    @property
+    def n_warmup(self) -> int:
+        """The least sweeps before a draw."""
+
+    @property
+    def judge(self) -> Judge | None:
+        """What looks at the draws, where their number depends on them."""
+
+    @property
+    def limit(self) -> int:
+        """The most sweeps that a chain does."""
+
+    def first(self) -> Stage:
+        """The first stage."""
+
+    def judges(self, stage: Stage) -> bool:
+        """Whether chains are looked at when the stage ends."""
+
+    def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
+        """The stage after this one."""
+
+    def resumed(self, saved: Stage) -> Stage:
+        """The stage that a run was in when it was stopped."""
+
+    def kept(self, n_warmup: int) -> Kept:
+        """What a chain keeps at the least, with the labels of so many warm-up sweeps."""
+
+    def words(self) -> str:
+        """What sets its end, as a user gives it."""
+
+    def least(self, n_sweeps: int) -> str:
+        """The same, for an end after so many sweeps at the earliest."""
+
+    def expected(self, stage: Stage, share: float) -> int:
+        """Sweeps that a chain will have done in the end, as far as can be told."""
+
+    def settings(self) -> dict[str, int | str]:
+        """What of it may not change between a run and its continuation."""
+
+
+@dataclass(frozen=True)
+class FixedLength:
+    """So many draws, in one stage.
+
+    Attributes
+    ----------
+    n_warmup, n_draws, thin : int
+        Sweeps before the first draw; draws per chain; sweeps per draw.
+    """
+
+    n_warmup: int
+    n_draws: int
+    thin: int = 1
+    judge: Judge | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        _check(self, n_warmup=0, n_draws=1, thin=1)
+
+    @property
+    def limit(self) -> int:
+        """Sweeps of one chain, warm-up included."""
+        return self.n_warmup + self.n_draws * self.thin
+
+    def first(self) -> Stage:
+        """The only stage."""
+        return Stage(0, self.limit, self.n_warmup, self.thin, self.n_warmup)
+
+    def judges(self, stage: Stage) -> bool:
+        """Nothing depends on the draws."""
+        return False
+
+    def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
+        """There is but one."""
+        return stage
+
+    def resumed(self, saved: Stage) -> Stage:
+        """The only stage, which may have become longer."""
+        return self.first()
+
+    def kept(self, n_warmup: int) -> Kept:
+        """All draws."""
+        return Kept(self.n_draws, n_warmup, self.limit)
+
+    def words(self) -> str:
+        """Its number of draws."""
+        return f"n_draws={self.n_draws}"
+
+    def least(self, n_sweeps: int) -> str:
+        """The number of draws that so many sweeps are."""
+        return f"n_draws={-(-(n_sweeps - self.n_warmup) // self.thin)}"
+
+    def expected(self, stage: Stage, share: float) -> int:
+        """All of them."""
+        return self.limit
+
+    def settings(self) -> dict[str, int | str]:
+        """Warm-up and thinning; more draws may be asked for later."""
+        return {"run length": "fixed", "n_warmup": self.n_warmup, "thin": self.thin}
+
+
+@dataclass(frozen=True)
+class AutomaticLength:
+    """Until a judge is satisfied, or a limit of sweeps.
+
+    The first check comes after three times the least warm-up, and so on with three checks to every
+    tripling of the sweeps. At each check the first third of all sweeps is warm-up, whatever they
+    look like: draws left out because of what they show would bias the rest. Draws are thinned by
+    two as often as there would be too many of them. The limit is where the chains stop if no check
+    was satisfied before, be it between two checks: a run with a larger limit only goes on.
+
+    Attributes
+    ----------
+    judge : callable
+        Says how the draws look at a check.
+    n_warmup : int
+        The least warm-up; moves adapt in it.
+    max_sweeps : int
+        The most sweeps of one chain.
+    thin : int
+        Sweeps per draw at first.
+    """
+
+    judge: Judge
+    n_warmup: int = 200
+    max_sweeps: int = 20_000
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self, n_warmup=LEAST_WARMUP, max_sweeps=1, thin=1)
+        if self.max_sweeps < self.n_warmup + self.thin:
+            raise ValueError(
+                f"max_sweeps={self.max_sweeps} leaves no sweep for a draw after "
+                f"n_warmup={self.n_warmup} with thin={self.thin}; raise it"
+            )
+
+    @property
+    def limit(self) -> int:
+        """The most sweeps of one chain."""
+        return self.max_sweeps
+
+    def boundary(self, step: int) -> int:
+        """Sweeps after so many stages; chains are looked at from the third on."""
+        triplings, rest = divmod(step, len(_STEPS))
+        over, under = _STEPS[rest]
+        return self.n_warmup * 3**triplings * over // under
+
+    def _step(self, n_sweeps: int) -> int:
+        """The last boundary that so many sweeps have come to."""
+        step = 0
+        while self.boundary(step + 1) <= n_sweeps:
+            step += 1
+        return step
+
+    def _warmup(self, step: int) -> int:
+        return self.boundary(max(step - len(_STEPS), 0))
+
+    def first(self) -> Stage:
+        """The least warm-up and a little more."""
+        return Stage(0, self.boundary(1), self.n_warmup, self.thin)
+
+    def judges(self, stage: Stage) -> bool:
+        """From three times the least warm-up on, when a third of the sweeps can be left out."""
+        return stage.end >= self.boundary(len(_STEPS))
+
+    def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
+        """Up to the next boundary, thinned if its draws would be too many or too large."""
+        # The first third of the sweeps at its end is warm-up; stopped between, a little more.
+        step = self._step(stage.end)
+        warmup, thin = self._warmup(step + 1), stage.thin
+        found = Stage(stage.end, self.boundary(step + 1), warmup, thin)
+        while found.n_draws() > MOST_DRAWS or (
+            found.n_draws() * bytes_per_draw > MOST_BYTES and found.n_draws() >= 2 * LEAST_DRAWS
+        ):
+            thin *= 2
+            found = Stage(stage.end, found.end, warmup, thin)
+        return found
+
+    def resumed(self, saved: Stage) -> Stage:
+        """Where it was."""
+        return saved
+
+    def kept(self, n_warmup: int) -> Kept:
+        """The draws of the first check, or of the limit if that comes before."""
+        end = min(self.boundary(len(_STEPS)), self.max_sweeps)
+        draws = Stage(0, end, self.n_warmup, self.thin).n_draws()
+        return Kept(draws, n_warmup, end, automatic=True)
+
+    def words(self) -> str:
+        """Its limit."""
+        return f"max_sweeps={self.max_sweeps}"
+
+    def least(self, n_sweeps: int) -> str:
+        """The limit that so many sweeps are within."""
+        return f"max_sweeps={n_sweeps}"
+
+    def expected(self, stage: Stage, share: float) -> int:
+        """The first check at which draws as effective as these would be enough."""
+        kept = stage.end - stage.n_warmup
+        step = max(self._step(stage.end) + 1, len(_STEPS))
+        while self.boundary(step) < self.max_sweeps and (
+            share * (self.boundary(step) - self._warmup(step)) < kept
+        ):
+            step += 1
+        return min(self.boundary(step), self.max_sweeps)
+
+    def settings(self) -> dict[str, int | str]:
+        """Warm-up and thinning; the limit may be another later."""
+        return {"run length": AUTO, "n_warmup": self.n_warmup, "thin": self.thin}
+
+
+def _check(length: Any, **least: int) -> None:
+    for name, low in least.items():
+        value = getattr(length, name)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+            with_auto = " with n_draws='auto'" if low == LEAST_WARMUP else ""
+            raise ValueError(
+                f"{name} must be an integer of at least {low}{with_auto}, not {value!r}"
+            )

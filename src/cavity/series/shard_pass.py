@@ -1,0 +1,347 @@
+"""What is done with one shard of series: a sweep over all that is theirs, and the sums of it.
+
+Given the factors of all clusters and what series have in common, series are independent. So a pass
+draws, series by series: the weights of its cells, its label with the sign of its loading (states
+integrated out), level and loading, states, autoregression, noise; the states are then forgotten.
+What leaves a shard are sums, from which the coordinator draws all that is shared. What stays
+are a few numbers for each series (`Own`), with which the next pass begins.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity._numba.arrays import fitting, saved_array
+from cavity._numba.jit import jit
+from cavity.distributed.blocks import SWEEP, Layout, Node, partial_sums, quick_stream
+from cavity.distributed.kernel import RUNGS
+from cavity.distributed.passes import Mapper
+from cavity.interface import pick_given
+from cavity.likelihoods.degrees_of_freedom import log_tail
+from cavity.series.coefficients import coefficients
+from cavity.series.draws import Moving, SeriesPriors
+from cavity.series.likelihood import FactorPaths
+from cavity.series.moves import HIGH, LOW, StateSums, state_sums
+from cavity.series.refresh import refresh_each
+from cavity.series.state import Cells, FactorSeries, SeriesParameters, scratch
+from cavity.series.tails import draw_weights
+
+# Series of a block: a few milliseconds of work.
+SERIES_BLOCK = 512
+_NO_LABELS = np.zeros(0, dtype=np.int32)
+_NOT_KEPT = np.zeros((0, 0), dtype=np.float32)
+
+# Sums beside the clusters': see `SeriesTotal`. Those of coefficients follow.
+(
+    LIKELIHOOD,
+    WITHOUT_WEIGHTS,
+    STEPS,
+    STARTS,
+    LOST,
+    A,
+    A_SQUARE,
+    LOADING,
+    LOADING_SQUARE,
+    LOG_NOISE,
+    PRECISION,
+) = range(11)
+N_SCALARS = 11
+
+
+class Own(NamedTuple):
+    """What series have of their own between two passes."""
+
+    z: np.ndarray  # (n,)
+    a: np.ndarray  # (n,)
+    loading: np.ndarray  # (n,)
+    var_y: np.ndarray  # (n,)
+    beta: np.ndarray  # (n, p)
+    # Squared noise of each cell in units of its variance, single precision; or (0, 0): Gaussian.
+    noise: np.ndarray
+
+    def part(self, rows: Any) -> Own:
+        """Those of some series."""
+        noise = self.noise[rows] if self.noise.size else self.noise
+        return Own(
+            self.z[rows], self.a[rows], self.loading[rows], self.var_y[rows], self.beta[rows], noise
+        )
+
+
+def joined(parts: list[Own]) -> Own:
+    """Those of several shards, one after another."""
+    return Own(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def saved_own(own: Own) -> dict[str, np.ndarray]:
+    """Arrays for a checkpoint."""
+    return {f"own.{name}": values for name, values in own._asdict().items()}
+
+
+def own_from(state: dict[str, np.ndarray], like: Own) -> Own:
+    """What `saved_own` gave, checked against the run's own."""
+    return Own(*(fitting(saved_array(state, f"own.{k}"), v, k) for k, v in like._asdict().items()))
+
+
+class SeriesShard(NamedTuple):
+    """Series of consecutive blocks; `begun` is what they have before the first pass."""
+
+    layout: Layout
+    cells: Cells
+    begun: Own
+    followed: np.ndarray  # series, counted in the shard, of which all is wanted
+    log_volume: np.ndarray  # (blocks,), sums over observations of the log scale of their series
+    token: str
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Values of some series, as recorded."""
+        return self.cells.y[rows]
+
+
+class SeriesOrder(NamedTuple):
+    """What a pass draws by."""
+
+    paths: np.ndarray  # (T, padded slots), the factors
+    weight: np.ndarray  # (padded slots,), 0 where there is no cluster
+    shift: np.ndarray  # (padded slots,), of the a_i of those who were in a cluster
+    scale: np.ndarray  # (padded slots,), what their loadings are divided by
+    var_x: float
+    var_x0: float
+    df: float
+    population: np.ndarray  # (4,)
+    hyper: np.ndarray  # (2, p)
+    priors: SeriesPriors
+    moving: Moving
+    free_signs: bool
+    rungs: np.ndarray  # (8,) or (0,), degrees of freedom to be tried
+    key: tuple[int, int]
+    sweep: int
+
+
+class Seen(NamedTuple):
+    """All that a pass has drawn of the series that are followed."""
+
+    own: Own
+    weight: np.ndarray  # (m, T) or (0, 0), of their cells
+    last: np.ndarray  # (m,), their last state
+
+
+class SeriesGathered(NamedTuple):
+    """What a pass over one shard gave."""
+
+    nodes: list[Node]
+    bounds: np.ndarray  # (2, padded slots), of a shift of the a_i of each cluster
+    seen: Seen
+    token: str
+
+
+class SeriesTotal(NamedTuple):
+    """The sums of a whole pass.
+
+    Attributes
+    ----------
+    sums : StateSums
+        Of each cluster, given states.
+    a_square : (padded slots,) array
+    scalars : (11,) array
+        Log density of the data given labels and parameters as these were drawn; what it gains
+        without the weights of cells; squares of the states' steps and of their beginnings;
+        series whose label could not be drawn; and, as labels were drawn, sums of a, a^2, loading,
+        loading^2, log var_y and 1 / var_y.
+    before, after : (2, p) arrays
+        Sums of coefficients and their squares: as labels were drawn, and now.
+    tails : (8,) or (0,) array
+        Sums over cells of log(1 + noise / rung).
+    seen : Seen
+    """
+
+    sums: StateSums
+    a_square: np.ndarray
+    scalars: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    tails: np.ndarray
+    seen: Seen
+
+
+@jit
+def draw_block_labels(m, z, paths, weights, shift, scale, scores, mass, totals, rng):
+    """What the coordinator has drawn of the clusters as they were, then weights and labels.
+
+    The first sums of `totals` are added to.
+    """
+    own = m.own
+    n = z.shape[0]
+    for i in range(n):
+        moved = own.a[i] + shift[z[i]]
+        if -1.0 < moved < 1.0:
+            own.a[i] = moved
+        own.loading[i] /= scale[z[i]]
+    if own.tails.shape[0] > 0:
+        totals[WITHOUT_WEIGHTS] += draw_weights(own.tails, m.cells.repeats, own.df[0], rng)
+    signed = m.scratch.signed
+    for i in range(n):
+        before = own.loading[i]
+        k = pick_given(m, paths, i, weights, scores, mass, rng)
+        if k < 0:
+            totals[LOST] += 1.0
+            k = np.int64(z[i])
+        z[i] = k
+        totals[LIKELIHOOD] += signed[0 if own.loading[i] == before else 1, k]
+
+
+@jit
+def sum_tails(noise, labels, rungs, out):
+    """Sums over all cells of log(1 + noise / rung), for every rung; `labels` are none."""
+    for r in range(rungs.shape[0]):
+        out[r] = log_tail(noise, labels, -1, rungs[r])
+
+
+def run_series_pass(
+    shard: SeriesShard, own: Own, order: SeriesOrder, mapper: Mapper = map
+) -> tuple[Own, SeriesGathered]:
+    """Sweep over every block of a shard; `mapper` may do several at once.
+
+    `own` is left as it is, so that a pass can be repeated.
+    """
+    layout, cells = shard.layout, shard.cells
+    order = order._replace(
+        **{name: getattr(order, name).copy() for name in ("weight", "shift", "scale", "rungs")}
+    )
+    n, n_times = cells.y.shape
+    width, p = order.weight.size, own.beta.shape[1]
+    # A name for each thing that is summed, in the order in which they stand.
+    sizes = leaf_sizes(n_times, width, p, order.rungs.size)
+    places = np.cumsum(sizes)
+    leaves = np.zeros((layout.n_blocks, places[-1]))
+    bounds = np.empty((layout.n_blocks, 2, width))
+    after = Own(*(values.copy() for values in own))
+    m = len(shard.followed)
+    heavy = own.noise.size > 0
+    weight = np.zeros((m, n_times) if heavy else (0, 0), dtype=np.float32)
+    last = np.empty(n)
+    among = np.searchsorted(shard.followed, layout.edges)
+    paths = FactorPaths(order.paths.copy(), np.zeros_like(order.paths))
+
+    def one(b: int) -> None:
+        rows = slice(int(layout.edges[b]), int(layout.edges[b + 1]))
+        rng = quick_stream(order.key, layout.first_block + b, order.sweep, SWEEP)
+        pull, back, scalars, a_square, totals, before, now, tails = np.split(leaves[b], places[:-1])
+        part = after.part(rows)
+        model = _model(cells, part, own.noise[rows], order, rows)
+        draw_block_labels(
+            model, part.z, paths, order.weight, order.shift, order.scale, np.zeros(width),
+            np.zeros(width), totals, rng,
+        )  # fmt: skip
+        totals[A:] = (
+            part.a.sum(), (part.a**2).sum(), part.loading.sum(), (part.loading**2).sum(),
+            np.log(part.var_y).sum(), (1.0 / part.var_y).sum(),
+        )  # fmt: skip
+        before[:] = _two_sums(part.beta)
+        here = slice(among[b], among[b + 1])
+        if heavy:
+            weight[here] = model.own.tails[shard.followed[here] - rows.start]
+        sums = state_sums(n_times, width)
+        hyper = order.hyper.copy()
+        totals[STEPS], totals[STARTS] = refresh_each(
+            model, part.z, paths, coefficients(hyper, free=order.moving.beta),
+            order.priors, order.moving, np.empty(n_times + 1), last[rows], _NOT_KEPT, sums, rng,
+        )  # fmt: skip
+        pull[:], back[:] = sums.pull.ravel(), sums.back.ravel()
+        bounds[b] = sums.scalars[:, LOW], sums.scalars[:, HIGH]
+        sums.scalars[:, [LOW, HIGH]] = 0.0
+        scalars[:] = sums.scalars.ravel()
+        a_square[:] = np.bincount(part.z, part.a * part.a, width)
+        now[:] = _two_sums(part.beta)
+        if heavy:
+            after.noise[rows] = model.own.tails
+            sum_tails(model.own.tails.reshape(-1), _NO_LABELS, order.rungs, tails)
+
+    for _ in mapper(one, range(layout.n_blocks)):
+        pass
+    found = shard.followed
+    seen = Seen(
+        after._replace(noise=_NOT_KEPT).part(found),
+        weight,
+        last[found],
+    )
+    extremes = np.array([bounds[:, 0].max(axis=0), bounds[:, 1].min(axis=0)])
+    nodes = partial_sums(layout.first_block, leaves)
+    return after, SeriesGathered(nodes, extremes, seen, shard.token)
+
+
+def _two_sums(beta: np.ndarray) -> np.ndarray:
+    return np.concatenate([beta.sum(axis=0), (beta * beta).sum(axis=0)])
+
+
+def _model(
+    cells: Cells, own: Own, noise: np.ndarray, order: SeriesOrder, rows: slice
+) -> FactorSeries:
+    """Some series as kernels see them, with parameters that they may change."""
+    data = Cells(*(_writable(values[rows]) for values in cells))
+    n_times = cells.y.shape[1]
+    shared = SeriesParameters(
+        a=own.a,
+        loading=own.loading,
+        var_y=own.var_y,
+        beta=own.beta,
+        var_x=np.array([order.var_x]),
+        population=order.population.copy(),
+        var_x0=np.array([order.var_x0]),
+        tails=noise.astype(float),
+        df=np.array([order.df]),
+        common=np.zeros(0),
+        common_factor=np.zeros(0),
+        common_population=np.array([0.0, 1.0]),
+        free_signs=order.free_signs,
+    )
+    return FactorSeries(data, shared, scratch(n_times, order.weight.size))
+
+
+def _writable(values: np.ndarray) -> np.ndarray:
+    """The values, copied if they came over the network read-only: kernels would be others."""
+    return values if values.flags.writeable else values.copy()
+
+
+def leaf_sizes(n_times: int, width: int, p: int, n_rungs: int) -> tuple[int, ...]:
+    """How many numbers each of the sums of a block takes."""
+    grid = n_times * width
+    return grid, grid, 10 * width, width, N_SCALARS, 2 * p, 2 * p, n_rungs
+
+
+def whole(parts: list[SeriesGathered], values: np.ndarray, order: SeriesOrder) -> SeriesTotal:
+    """The sums of all shards by name; `values` are those of all blocks."""
+    n_times, width = order.paths.shape
+    p = order.hyper.shape[1]
+    sizes = leaf_sizes(n_times, width, p, order.rungs.size)
+    pull, back, scalars, a_square, totals, before, now, tails = np.split(
+        values, np.cumsum(sizes)[:-1]
+    )
+    if totals[LOST]:
+        raise FloatingPointError(
+            f"{int(totals[LOST])} series have no finite density in any cluster; check their values "
+            "against the scale of the others"
+        )
+    sums = state_sums(n_times, width)
+    sums.pull[:], sums.back[:] = pull.reshape(n_times, width), back.reshape(n_times, width)
+    sums.scalars[:] = scalars.reshape(width, 10)
+    sums.scalars[:, LOW] = np.max([part.bounds[0] for part in parts], axis=0)
+    sums.scalars[:, HIGH] = np.min([part.bounds[1] for part in parts], axis=0)
+    owns, weights, lasts = zip(*(part.seen for part in parts), strict=True)
+    seen = Seen(joined(list(owns)), np.concatenate(weights), np.concatenate(lasts))
+    return SeriesTotal(sums, a_square, totals, before.reshape(2, p), now.reshape(2, p), tails, seen)
+
+
+def no_rungs() -> np.ndarray:
+    """No degrees of freedom to be tried."""
+    return np.zeros(0)
+
+
+def token() -> str:
+    """Another name each time a shard is read."""
+    return uuid.uuid4().hex
+
+
+__all__ = ["RUNGS", "Own", "SeriesOrder", "SeriesShard", "SeriesTotal", "run_series_pass"]

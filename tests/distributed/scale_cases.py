@@ -1,0 +1,71 @@
+"""Chains over a few rows in blocks and shards, as the exact tests want them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cavity._numba.simd import whole_vectors
+from cavity.distributed.clusters import Makeup
+from cavity.distributed.crowds import ThreadCrowd
+from cavity.distributed.df_grid import Tails
+from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.ep_sampler import StaleEPSampler
+from cavity.distributed.pilot import Scouts
+from cavity.distributed.sampler import ShardedSampler
+from cavity.distributed.sources import ArraySource
+from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_weights
+
+
+def few_rows(y, n_shards=1, block=2):
+    """An engine over rows in the model's units, all of them followed."""
+    columns = tuple(f"x{j}" for j in range(y.shape[1]))
+    engine = ThreadEngine(ArraySource(y, columns), n_shards=n_shards, block=block)
+    d = y.shape[1]
+    engine.load(np.zeros(d), np.ones(d), np.zeros(d), np.arange(len(y)))
+    return engine
+
+
+def statistics(y, z, n_slots):
+    """Sums over the rows of each slot, every scale one."""
+    rows, columns = np.tril_indices(y.shape[1])
+    features = np.column_stack([np.ones((len(y), 2)), y, y[:, rows] * y[:, columns]])
+    out = np.zeros((n_slots, features.shape[1]))
+    np.add.at(out, z, features)
+    return out
+
+
+def partition_prior(name):
+    return {
+        "fixed": lambda: fixed_weights(np.array([0.5, 0.3, 0.2])),
+        "dirichlet": lambda: dirichlet(3, 0.7),
+        "shaped": lambda: dirichlet(3, 0.8, np.array([2.0, 1.0, 0.5])),
+        "dp": lambda: dirichlet_process(5, 1.0),
+        "finite": lambda: finite(3, 6, 0.8, 0.6),
+    }[name]()
+
+
+def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_shards=1,
+          scouts=None, moves=True, updates=(), start=None):  # fmt: skip
+    """A chain that begins with everything in one cluster."""
+    if isinstance(prior, str):
+        prior = partition_prior(prior)
+    n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
+    z = np.zeros(len(y), dtype=int) if start is None else start
+    seen = np.arange(len(y)) if scouts is None else scouts
+    return ShardedSampler(
+        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), Makeup(niw),
+        prior, Tails(df, learn, *df_prior), updates, rng, moves=moves,
+    )  # fmt: skip
+
+
+def ep_chain(y, niw, prior, rng, *, df=5.0, n_shards=1, pace=None, start=None, updates=(),
+             learn=None, pool=None, moves=True):  # fmt: skip
+    """A chain by expectation propagation over shards, all rows followed."""
+    n_clusters = prior[0].size
+    z = rng.integers(n_clusters, size=len(y)) if start is None else start
+    engine = few_rows(y, n_shards, block=1)
+    return StaleEPSampler(
+        engine, ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
+        statistics(y, z, whole_vectors(n_clusters)), Makeup(niw), prior, Tails(df, learn),
+        updates, rng, n_clusters=n_clusters, pace=pace, moves=moves,
+    )  # fmt: skip

@@ -1,0 +1,297 @@
+"""How long chains run: stages, thinning, limits, and the same draws whatever happens on the way."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+from toy import RandomWalk, assert_same_draws, make_walk, run_chains, run_until
+
+from cavity.mcmc import schedule as module
+from cavity.mcmc.checkpoint import CheckpointError
+from cavity.mcmc.schedule import AutomaticLength, FixedLength, Judgement, Stage, unsettled
+
+QUIET = {"progress": False, "fingerprint": {}}
+SHORT = {"n_chains": 3, "n_warmup": 20, "random_state": 1, **QUIET}
+
+
+def after(n_sweeps):
+    """A judge that is satisfied once a chain's last draw is at or beyond so many sweeps."""
+
+    def judge(chains, cluster_parameters):
+        last = {int(chain["sweeps"][-1]) for chain in chains}
+        assert len(last) == 1, "chains were looked at while they stood at different sweeps"
+        return Judgement(last.pop() >= n_sweeps, 0.5)
+
+    return judge
+
+
+# The rule
+
+
+@pytest.mark.parametrize("n_warmup", [20, 137, 200, 1000])
+def test_three_checks_to_a_tripling_and_a_third_is_warmup(n_warmup):
+    rule = AutomaticLength(unsettled, n_warmup, 10**6)
+    ends = [rule.boundary(step) for step in range(12)]
+    assert ends[0] == n_warmup
+    for step in range(9):
+        assert 1.3 < ends[step + 1] / ends[step] < 1.6
+        assert 3 * ends[step] <= ends[step + 3] <= 3 * ends[step] + 3
+    stage, seen = rule.first(), []
+    while stage.end < 40 * n_warmup:
+        if rule.judges(stage):
+            seen.append(stage.n_warmup / stage.end)
+            assert stage.n_warmup in ends
+        stage = rule.following(stage, 0.0)
+        assert stage.n_warmup >= n_warmup
+    np.testing.assert_allclose(seen, 1 / 3, atol=0.01)
+
+
+def test_draws_of_a_stage_are_counted_as_they_are_kept():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        thin = int(rng.integers(1, 9))
+        warmup, more = (int(v) for v in rng.integers(0, 60, 2))
+        stage = Stage(0, warmup + more, warmup, thin, int(rng.integers(0, 2)) * warmup)
+        kept = [s for s in range(1, stage.end + 1) if stage.keeps(s)]
+        assert stage.n_draws() == len(kept)
+        assert stage.n_draws(stage.end // 2) == sum(s <= stage.end // 2 for s in kept)
+        assert stage.keeps(np.array(kept, dtype=int)).all()
+
+
+def by_hand(n_warmup, max_sweeps, thin, most):
+    """Which sweeps are draws in the end if no check is ever satisfied, step by step."""
+    ends = [n_warmup * 3**t * a // b for t in range(9) for a, b in ((1, 1), (13, 9), (25, 12))]
+    step = 0
+    while True:
+        first = ends[max(step - 2, 0)]
+        while sum(s % thin == 0 for s in range(first + 1, ends[step + 1] + 1)) > most:
+            thin *= 2
+        if ends[step + 1] > max_sweeps:
+            return [s for s in range(first + 1, max_sweeps + 1) if s % thin == 0]
+        step += 1
+        if ends[step] == max_sweeps:
+            return [s for s in range(ends[step - 3] + 1, max_sweeps + 1) if s % thin == 0]
+
+
+@pytest.mark.parametrize(
+    ("max_sweeps", "thin", "most"),
+    [(21, 1, 2000), (60, 1, 2000), (500, 1, 2000), (500, 1, 40), (541, 3, 25), (700, 2, 64)],
+)
+def test_equals_the_plain_loop(monkeypatch, max_sweeps, thin, most):
+    """All sweeps of a run without warm-up, of which the rule chooses."""
+    monkeypatch.setattr(module, "MOST_DRAWS", most)
+    every = run_chains(make_walk(growth=0.05), **{**SHORT, "n_warmup": 0, "n_draws": max_sweeps})
+    run = run_until(unsettled, make_walk(), max_sweeps=max_sweeps, thin=thin, **SHORT)
+    chosen = np.array(by_hand(20, max_sweeps, thin, most))
+    np.testing.assert_array_equal(run.labels, every.labels[:, chosen - 1])
+    np.testing.assert_array_equal(run.log_joint, every.log_joint[:, chosen - 1])
+    assert len(set(np.diff(chosen))) <= 1, "draws are equally spaced"
+    assert run.labels.shape[1] <= most
+    assert run.thin == (chosen[1] - chosen[0] if len(chosen) > 1 else run.thin)
+    assert run.n_warmup < chosen[0]
+    assert run.stopped == "max_sweeps"
+
+
+def test_the_plain_loop_would_notice_a_draw_too_early(monkeypatch):
+    every = run_chains(make_walk(), **{**SHORT, "n_warmup": 0, "n_draws": 100})
+    early = AutomaticLength._warmup
+    monkeypatch.setattr(AutomaticLength, "_warmup", lambda self, step: early(self, step) - 1)
+    run = run_until(unsettled, make_walk(), max_sweeps=100, **SHORT)
+    chosen = np.array(by_hand(20, 100, 1, 2000))
+    assert not np.array_equal(run.labels, every.labels[:, chosen - 1])
+
+
+def test_large_draws_are_thinned_to_a_bound_of_bytes(monkeypatch):
+    monkeypatch.setattr(module, "LEAST_DRAWS", 30)
+    free = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    held = sum(a.nbytes for a in (free.labels, free.log_joint, *free.parameters.values()))
+    monkeypatch.setattr(module, "MOST_BYTES", held // 3)
+    run = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    assert run.thin in (4, 8)
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    least = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    assert 30 <= least.labels.shape[1] < 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_warmup": 19}, "n_warmup must be an integer of at least 20 with n_draws='auto'"),
+        ({"max_sweeps": 200}, r"max_sweeps=200 leaves no sweep .* n_warmup=200 with thin=1"),
+        ({"max_sweeps": 2.5}, "max_sweeps must be an integer"),
+        ({"thin": 0}, "thin must be an integer"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        AutomaticLength(unsettled, **settings)
+
+
+# The run
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_draws_do_not_depend_on_the_number_of_threads(n_jobs, monkeypatch):
+    monkeypatch.setattr("cavity.mcmc.thread_runner._TURN_SECONDS", 0.0)  # a turn is one sweep
+    settings = {**SHORT, "n_chains": 4, "keep_warmup": True}
+    expected = run_until(after(260), make_walk(), n_jobs=3, **settings)
+    assert expected.stopped == "converged"
+    run = run_until(after(260), make_walk(), n_jobs=n_jobs, **settings)
+    assert_same_draws(run, expected)
+    assert run.labels_warmup.shape == (4, 20, 40)
+
+
+@pytest.mark.parametrize(("wanted", "end"), [(1, 60), (61, 86), (400, 540)])
+def test_it_ends_at_the_first_check_that_is_satisfied(wanted, end):
+    run = run_until(after(wanted), make_walk(), **SHORT)
+    assert run.stopped == "converged"
+    assert run.sweep_seconds.shape == (3, end)
+    assert run.n_warmup == end // 3
+
+
+def test_summaries_are_those_of_the_draws():
+    """Running summaries have no part of what has become warm-up since."""
+    run = run_until(after(500), make_walk(), **SHORT)
+    centres = np.nansum(run.parameters["centre"], axis=(1, 2))
+    for chain, parts in enumerate(run.summaries):
+        assert len(parts) == 3
+        assert sum(int(part["n_kept"]) for part in parts) == run.labels.shape[1]
+        total = sum(part["sum_centre"] for part in parts)
+        np.testing.assert_allclose(total, centres[chain], rtol=1e-9)
+
+
+def test_chains_that_are_set_aside_have_no_part():
+    def judge(chains, cluster_parameters):
+        assert "centre" in cluster_parameters
+        return Judgement(True, 1.0, {1: {"below": 40.0}})
+
+    whole = run_until(after(0), make_walk(), **SHORT)
+    run = run_until(judge, make_walk(), **SHORT)
+    np.testing.assert_array_equal(run.labels, whole.labels[[0, 2]])
+    assert len(run.samplers) == len(run.summaries) == len(run.events["moves"]) == 2
+    assert run.aside == {1: {"below": 40.0}}
+
+
+class Slow(RandomWalk):
+    def sweep(self, rng):
+        time.sleep(0.001)
+        super().sweep(rng)
+
+
+def make_slow(chain, rng):
+    return Slow(20, rng)
+
+
+def test_a_limit_of_seconds_keeps_the_draws_so_far():
+    settings = {**SHORT, "max_sweeps": 10**6, "max_seconds": 0.8}
+    run = run_until(unsettled, make_slow, **settings)
+    assert run.stopped == "max_seconds"
+    assert 0 < run.labels.shape[1] < 5000
+    end = run.sweep_seconds.shape[1]
+    whole = run_until(unsettled, make_slow, **{**settings, "max_sweeps": end, "max_seconds": None})
+    # Stopped just after a check, it has let go of what would have become warm-up at the next.
+    np.testing.assert_array_equal(run.labels, whole.labels[:, -run.labels.shape[1] :])
+    fixed = run_chains(make_slow, n_draws=10**6, **{**SHORT, "max_seconds": 0.5})
+    assert fixed.stopped == "max_seconds"
+
+
+def test_seconds_that_are_too_few_for_any_draw(tmp_path):
+    settings = {**SHORT, "n_warmup": 10**5, "max_sweeps": 10**6, "max_seconds": 0.2}
+    with pytest.raises(
+        ValueError, match=r"max_seconds=0.2 had passed after \d+ sweeps, before any"
+    ):
+        run_until(unsettled, make_slow, checkpoint=tmp_path / "a", **settings)
+    assert (tmp_path / "a").exists()
+
+
+def test_what_is_expected_grows_with_what_is_missing():
+    rule = AutomaticLength(unsettled, 200, 20_000)
+    stage = rule.first()
+    assert rule.expected(stage, 1.0) == 600
+    while stage.end < 600:
+        stage = rule.following(stage, 0.0)
+    found = [rule.expected(stage, share) for share in (2.0, 1.0, 0.7, 0.3, 0.01, 0.0)]
+    assert found == [866, 866, 866, 2600, 20_000, 20_000]
+    assert FixedLength(5, 7, 3).expected(stage, 0.1) == 26
+
+
+# Stopped and continued
+
+
+def stops(monkeypatch, name, at):
+    """Send Ctrl-C when a function of the runner is called for the n-th time."""
+    calls = {"n": 0}
+    original = getattr(*name)
+
+    def interrupting(*args, **kwargs):
+        calls["n"] += 1
+        if calls["n"] == at:
+            _thread.interrupt_main()
+        if calls["n"] >= at:
+            time.sleep(0.2)  # nothing gets far until the signal has come through
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(*name, interrupting)
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "sweep", "judge", "between"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupted_at_each_phase_and_continued(tmp_path, monkeypatch, phase, n_jobs):
+    from cavity.mcmc.draws import Draws
+
+    settings = {**SHORT, "n_jobs": n_jobs, "checkpoint": tmp_path / "a"}
+    judge = after(400)
+    whole = run_until(judge, make_walk(), **{**SHORT, "n_jobs": n_jobs})
+    calls = {"n": 0}
+
+    def interrupted_judge(chains, cluster_parameters):
+        calls["n"] += 1
+        if calls["n"] == 2:
+            _thread.interrupt_main()
+            time.sleep(0.02)
+        return judge(chains, cluster_parameters)
+
+    with monkeypatch.context() as patch:
+        if phase == "between":
+            stops(patch, (Draws, "enter"), 8)  # the second chain, on its way into a stage
+        elif phase != "judge":
+            stops(patch, (RandomWalk, "sweep"), 10 if phase == "warm-up" else 700)
+        first = interrupted_judge if phase == "judge" else judge
+        if phase == "warm-up":
+            with pytest.raises(KeyboardInterrupt, match=r"before any chain had a draw"):
+                run_until(first, make_walk(), **settings)
+        else:
+            with pytest.warns(UserWarning, match=r"Stopped early: \d+ draws exist in each of 3"):
+                part = run_until(first, make_walk(), **settings)
+    if phase != "warm-up":
+        assert part.interrupted
+        assert part.labels.shape[1] > 0
+        end = part.sweep_seconds.shape[1]
+        same = run_until(unsettled, make_walk(), **{**SHORT, "max_sweeps": end})
+        np.testing.assert_array_equal(part.labels[:, -1], same.labels[:, -1])
+    assert_same_draws(run_until(judge, make_walk(), **settings), whole)
+    # And once more: a run that has ended is given back as it was.
+    assert_same_draws(run_until(judge, make_walk(), **settings), whole)
+    assert not [t for t in threading.enumerate() if t.name.startswith("cavity-")]
+
+
+@pytest.mark.parametrize("first", [25, 60, 61, 300, 541])
+def test_a_larger_limit_goes_on(tmp_path, monkeypatch, first):
+    monkeypatch.setattr(module, "MOST_DRAWS", 100)
+    settings = {**SHORT, "checkpoint": tmp_path / "a"}
+    part = run_until(unsettled, make_walk(), max_sweeps=first, **settings)
+    assert part.stopped == "max_sweeps"
+    longer = run_until(unsettled, make_walk(), max_sweeps=900, **settings)
+    assert_same_draws(longer, run_until(unsettled, make_walk(), max_sweeps=900, **SHORT))
+    with pytest.raises(CheckpointError, match=r"sweep 900 .*max_sweeps=899\. .*max_sweeps=900"):
+        run_until(unsettled, make_walk(), max_sweeps=899, **settings)
+
+
+def test_a_run_of_the_other_kind_is_refused(tmp_path):
+    run_until(after(0), make_walk(), checkpoint=tmp_path / "a", **SHORT)
+    with pytest.raises(CheckpointError, match=r"run length='auto', this run has .*='fixed'"):
+        run_chains(make_walk(), n_draws=10, checkpoint=tmp_path / "a", **SHORT)
