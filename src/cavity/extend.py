@@ -22,7 +22,7 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import OwnProblem, TableProblem
 from cavity.conjugate.diagonal_normal import (
@@ -143,7 +143,7 @@ checkpoint
         raise ValueError(f"columns has {beside[0].n} rows, but n is {n}: give a row for each.")
     describe = Describer(problem)
 
-    def assembled(n_slots: int) -> Parts:
+    def assembled(n_slots: int) -> AssembledModel:
         return assemble(problem, collapse, n_slots, ep_options)._replace(movable="never")
 
     settings: dict[str, Any] = {

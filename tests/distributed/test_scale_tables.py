@@ -19,7 +19,7 @@ from cavity import TableMixture
 from cavity.distributed.clusters import RATES, SHARES, Conjugate, Location, Makeup, moments
 from cavity.distributed.df_grid import Tails
 from cavity.distributed.engines import ThreadEngine
-from cavity.distributed.parts import OfShards
+from cavity.distributed.parts import ShardUpdate
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import ShardedSampler
 from cavity.distributed.sources import ArraySource
@@ -156,8 +156,8 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
     makeup = Makeup(None, concentration, START, (np.array([shape]), np.array([shape / mean])))
     paths = makeup.paths
     updates = [
-        OfShards(ShareHyperpriors(), paths[SHARES], makeup.columns(SHARES)),
-        OfShards(RateHyperpriors(joint.CENTRE, False), paths[RATES], makeup.columns(RATES)),
+        ShardUpdate(ShareHyperpriors(), paths[SHARES], makeup.columns(SHARES)),
+        ShardUpdate(RateHyperpriors(joint.CENTRE, False), paths[RATES], makeup.columns(RATES)),
     ]
     prior = dirichlet_process(joint.N + 1, joint.CONCENTRATION)
     rows = numbers(np.empty((joint.N, 0)), codes, y)

@@ -13,7 +13,7 @@ from broken import careless
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.interface import (
     accumulate,
     bounds,
@@ -135,7 +135,7 @@ def test_scales_that_stay_behind_when_labels_move_fail():
     )
     prior = small.partition_prior("dp")
     chain = PartitionSampler(
-        Parts(collapse, parts.updates), prior, np.zeros(small.N, dtype=int), rng
+        AssembledModel(collapse, parts.updates), prior, np.zeros(small.N, dtype=int), rng
     )
     exact = small.exact("student-t", "dp")
     result = enumeration.compare(exact, enumeration.visits(chain, exact, 30_000, rng))

@@ -15,7 +15,7 @@ import table_cases
 
 from cavity._numba.arrays import declare
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.mixtures import GaussianProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import TableProblem
@@ -127,7 +127,9 @@ def test_gaps_that_count_fail():
     cell = np.where(driver.model.cell < 0, [0, 2], driver.model.cell)
     wrong = ConjugateCollapse(GapsAsCategories(cell), driver.family, driver.parameters)
     z = np.zeros(small.N, dtype=int)
-    sampler = PartitionSampler(Parts(wrong), small.partition_prior("dp"), z, rng, marginal=True)
+    sampler = PartitionSampler(
+        AssembledModel(wrong), small.partition_prior("dp"), z, rng, marginal=True
+    )
     exact = table_cases.exact(("categorical",), "dp")
     assert enumeration.compare(exact, enumeration.visits(sampler, exact, 4000, rng)).p_value < 1e-8
 

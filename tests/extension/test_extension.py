@@ -13,7 +13,7 @@ import pytest
 from poisson_counts import Counts, tilted
 from scipy import special, stats
 
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
 from cavity.extend import diagonal_normal, sample, vector_parameters
 from cavity.mcmc.chain import PartitionSampler
@@ -117,7 +117,9 @@ def test_compiled_speed():
         n=n,
     )
     z = rng.integers(0, n_clusters, n)
-    sampler = PartitionSampler(Parts(collapse), dirichlet(n_clusters), z, rng, marginal=True)
+    sampler = PartitionSampler(
+        AssembledModel(collapse), dirichlet(n_clusters), z, rng, marginal=True
+    )
     sampler.sweep(rng)
     compiled_time = min(timed(lambda: sampler.sweep(rng)) for _ in range(5)) / n
     python_time = min(

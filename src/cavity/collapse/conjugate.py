@@ -14,7 +14,7 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
-from cavity.collapse.driver import Driver
+from cavity.collapse.driver import CollapsedState
 from cavity.collapse.statistics import gather_statistics
 from cavity.conjugate.common import load_slot, to_prior
 from cavity.interface import (
@@ -118,7 +118,7 @@ def log_evidence(state, z, counts):
     return total
 
 
-class ConjugateCollapse(Driver):
+class ConjugateCollapse(CollapsedState):
     """Drives the exact collapse of one chain: collapsed, or blocked with auxiliary variables.
 
     Parameters

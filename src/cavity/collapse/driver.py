@@ -13,7 +13,7 @@ from cavity.conjugate.common import draw_from, load_from
 from cavity.updates import Update
 
 
-class Driver:
+class CollapsedState:
     """The slots of one chain: the compiled state, a family and a draw of every slot's parameters.
 
     Of family and parameters the state holds those that its kernels read; the driver keeps the
@@ -122,7 +122,7 @@ class Driver:
         }
 
 
-class Parts(NamedTuple):
+class AssembledModel(NamedTuple):
     """A model under one collapse, ready for a chain: its driver and what is drawn beside.
 
     ``movable`` says how moves of many labels are accepted: by evidence that is exact given the
@@ -130,7 +130,7 @@ class Parts(NamedTuple):
     approximation alone, or not at all. ``effort`` multiplies the usual tries.
     """
 
-    collapse: Driver
+    collapse: CollapsedState
     updates: tuple[Update, ...] = ()
     movable: Literal["exactly", "confirmed", "approximately", "never"] = "never"
     effort: float = 1.0

@@ -23,7 +23,7 @@ import numpy as np
 
 from cavity._numba.arrays import copied, declare, fitting, saved_array
 from cavity._numba.jit import jit
-from cavity.collapse.driver import Driver
+from cavity.collapse.driver import CollapsedState
 from cavity.conjugate.common import load_slot, to_prior
 from cavity.interface import (
     choose,
@@ -362,7 +362,7 @@ def divergences(state, other, counts, out):
         out[k] = divergence(other.family, k, state.family, k) if counts[k] > 0 else math.nan
 
 
-class EPCollapse(Driver):
+class EPCollapse(CollapsedState):
     """Drives the approximate collapse of one chain: start, refresh after a sweep, diagnose.
 
     Parameters

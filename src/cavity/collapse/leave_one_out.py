@@ -30,7 +30,7 @@ from cavity.likelihoods.degrees_of_freedom import TailUpdate
 from cavity.likelihoods.product import Product
 from cavity.likelihoods.row_scores import fill_all_gaps
 from cavity.likelihoods.rows import UnevenRows
-from cavity.likelihoods.scale_mixture_rows import OwnScaleRows, draw_given
+from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows, draw_given
 from cavity.priors.partition import padded
 from cavity.priors.rows import RowPrior, renew_rows, row_sizes
 
@@ -97,7 +97,7 @@ def _draw_own(
         return
     if alpha is not None:
         model.alpha[:] = alpha
-    if isinstance(model, OwnScaleRows):
+    if isinstance(model, ScaleMixtureRows):
         compiled(draw_given, ())(model, collapse.parameters, z, rng)
         return
     if isinstance(model, UnevenRows):

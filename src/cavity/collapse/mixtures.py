@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.collapse.driver import Driver, Parts
+from cavity.collapse.driver import AssembledModel, CollapsedState
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
@@ -164,23 +164,27 @@ def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:
     return ()
 
 
-def _gaussian(collapse: type[Driver], problem: GaussianProblem, n_slots: int) -> Parts:
+def _gaussian(
+    collapse: type[CollapsedState], problem: GaussianProblem, n_slots: int
+) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, scaled_gaussian, np.full(n_slots, np.inf))
     driver: Any = collapse
     built, updates = driver(model, *_niw(problem, n_slots)), _updates(problem)
     if collapse is ConjugateCollapse:
-        return Parts(built, (*_gaps(model), *with_collapsed_df(updates)), movable="exactly")
-    return Parts(built, (*_gaps(model, given_parameters=True), *updates))
+        return AssembledModel(
+            built, (*_gaps(model), *with_collapsed_df(updates)), movable="exactly"
+        )
+    return AssembledModel(built, (*_gaps(model, given_parameters=True), *updates))
 
 
 @supports("gaussian", "collapsed")
-def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     return _gaussian(ConjugateCollapse, problem, n_slots)
 
 
 @supports("gaussian", "naive")
-def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: GaussianProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     return _gaussian(NaiveCollapse, problem, n_slots)
 
 
@@ -193,12 +197,12 @@ def _tails(problem: StudentTProblem, **options: Any) -> TailUpdate:
 
 
 @supports("student-t", "collapsed")
-def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, sampled_student_t, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
     updates = with_collapsed_df(_updates(problem))
-    return Parts(driver, (*_gaps(model), _tails(problem), *updates), movable="exactly")
+    return AssembledModel(driver, (*_gaps(model), _tails(problem), *updates), movable="exactly")
 
 
 def refuse_uneven(collapse: str) -> None:
@@ -211,7 +215,7 @@ def refuse_uneven(collapse: str) -> None:
 
 
 @supports("student-t", "ep")
-def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     fraction = options.get("fraction", 1.0)
     if problem.rows is not None:
@@ -220,26 +224,26 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Par
     tails = _tails(problem, fraction=fraction)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
     updates = (tails, *_updates(problem))
-    return Parts(driver, updates, movable="approximately", effort=_EP_EFFORT)
+    return AssembledModel(driver, updates, movable="approximately", effort=_EP_EFFORT)
 
 
 @supports("student-t", "blocked")
-def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, scaled_gaussian, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
     updates = with_collapsed_df(_updates(problem))
-    return Parts(driver, (*_gaps(model), _tails(problem), *updates))
+    return AssembledModel(driver, (*_gaps(model), _tails(problem), *updates))
 
 
 @supports("student-t", "naive")
-def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, marginal_student_t, _alpha(problem, n_slots))
     driver = NaiveCollapse(model, *_niw(problem, n_slots))
     # Labels were drawn with gaps and scales integrated out: these come before the parameters.
     gaps = _gaps(model, given_parameters=True)
-    return Parts(driver, (*gaps, _tails(problem, first=True), *_updates(problem)))
+    return AssembledModel(driver, (*gaps, _tails(problem, first=True), *_updates(problem)))
 
 
 def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:
@@ -253,14 +257,14 @@ def _constants(problem: ScaleMixtureProblem) -> tuple[float, float, float]:
 
 
 @supports("scale-mixture", "ep")
-def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model = ScaleMixture(problem.y, *_constants(problem))
     driver = EPCollapse(model, *_normal(problem, n_slots), n=len(problem.y), **options)
-    return Parts(driver)
+    return AssembledModel(driver)
 
 
 @supports("scale-mixture", "naive")
-def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: ScaleMixtureProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n = len(problem.y)
     model = SortedScaleMixture(problem.y, *_constants(problem), np.zeros(n), np.zeros(n_slots))
-    return Parts(NaiveCollapse(model, *_normal(problem, n_slots)), (IndicatorUpdate(),))
+    return AssembledModel(NaiveCollapse(model, *_normal(problem, n_slots)), (IndicatorUpdate(),))

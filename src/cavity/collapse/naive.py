@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare
-from cavity.collapse.driver import Driver
+from cavity.collapse.driver import CollapsedState
 from cavity.collapse.statistics import gather_statistics
 from cavity.conjugate.common import draw_empty
 from cavity.interface import choose, insert, pick_given, remove
@@ -47,7 +47,7 @@ def _(state, i, k):
     return None
 
 
-class NaiveCollapse(Driver):
+class NaiveCollapse(CollapsedState):
     """Drives the sampler that conditions on cluster parameters.
 
     Parameters

@@ -44,7 +44,7 @@ class PartOfChain:
         self.parameters = part_at(chain.parameters, path)
 
 
-class OfPart(Update):
+class ComponentUpdate(Update):
     """An update that belongs to one part of a product.
 
     Parameters

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 
 
 class Problem(Protocol):
@@ -37,7 +37,7 @@ HOMES = {
     "own": "cavity.collapse.tables",
     "table": "cavity.collapse.tables",
 }
-Builder = Callable[[Any, int, Mapping[str, Any]], Parts]
+Builder = Callable[[Any, int, Mapping[str, Any]], AssembledModel]
 _BUILDERS: dict[tuple[str, str], Builder] = {}
 
 
@@ -67,7 +67,7 @@ def collapses_of(model: str) -> tuple[str, ...]:
 
 def assemble(
     problem: Problem, collapse: str, n_slots: int, options: Mapping[str, Any] | None = None
-) -> Parts:
+) -> AssembledModel:
     """A problem under a collapse, with room for `n_slots` clusters, ready for one chain."""
     importlib.import_module(HOMES[problem.model])
     return _BUILDERS[problem.model, collapse](problem, n_slots, options or {})

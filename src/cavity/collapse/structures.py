@@ -14,7 +14,7 @@ import cavity.likelihoods.diagonal_rows
 import cavity.likelihoods.mean_rows  # noqa: F401
 from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
@@ -23,7 +23,7 @@ from cavity.likelihoods.factor_loadings import FactorUpdate
 from cavity.likelihoods.missing import GapUpdate
 from cavity.likelihoods.own_tails import OwnTailUpdate
 from cavity.likelihoods.rows import NO_NOISE, NOISE_SLOT, RowTraits
-from cavity.likelihoods.scale_mixture_rows import RowMarks, own_scale_rows, row_marks
+from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.structured import (
     CollapsedSpareUpdate,
@@ -116,13 +116,13 @@ _FORMS = {DIAGONAL: _diagonal, TIED: _tied, FACTOR: _factor}
 
 
 @supports("structured", "collapsed")
-def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     half = np.inf if problem.df is None else 0.5 * problem.df
     marks = problem.marks
     gappy = bool((marks.n_there < problem.y.shape[1]).any())
     noisy = problem.rows is not None and problem.rows.box is not None
-    model = own_scale_rows(
+    model = scale_mixture_rows(
         # Values that fill gaps are a chain's own, and so are the rows then.
         problem.y.copy() if gappy else problem.y,
         np.full(n_slots, half),
@@ -135,4 +135,4 @@ def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> P
         updates = (OwnTailUpdate(problem.learn_df, *problem.df_prior), *updates)
     if gappy:
         updates = (GapUpdate(model, False), *updates)
-    return Parts(ConjugateCollapse(model, family, parameters), updates, movable="exactly")
+    return AssembledModel(ConjugateCollapse(model, family, parameters), updates, movable="exactly")

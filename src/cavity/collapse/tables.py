@@ -13,10 +13,10 @@ import numpy as np
 from cavity._numba.arrays import copied, grown
 from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
-from cavity.collapse.parts import OfPart, paths_of
+from cavity.collapse.parts import ComponentUpdate, paths_of
 from cavity.collapse.registry import assemble, collapses_of, supports
 from cavity.conjugate.dirichlet import dirichlets, shares
 from cavity.conjugate.gamma import gammas, rates
@@ -233,15 +233,15 @@ def _share_updates(problem: CategoricalProblem) -> tuple[Update, ...]:
 
 
 @supports("categorical", "collapsed")
-def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     driver = ConjugateCollapse(*_dirichlet_parts(problem, whole_vectors(n_slots)))
-    return Parts(driver, _share_updates(problem), movable="exactly")
+    return AssembledModel(driver, _share_updates(problem), movable="exactly")
 
 
 @supports("categorical", "naive")
-def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     driver = NaiveCollapse(*_dirichlet_parts(problem, whole_vectors(n_slots)))
-    return Parts(driver, _share_updates(problem))
+    return AssembledModel(driver, _share_updates(problem))
 
 
 def _gamma_parts(problem: CountsProblem, n_slots: int) -> tuple[Any, Any]:
@@ -258,30 +258,30 @@ def _rate_updates(problem: CountsProblem) -> tuple[Update, ...]:
 
 
 @supports("poisson", "collapsed")
-def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _cells(problem.likelihood, problem.rows)
     driver = ConjugateCollapse(model, *_gamma_parts(problem, n_slots))
-    return Parts(driver, _rate_updates(problem), movable="exactly")
+    return AssembledModel(driver, _rate_updates(problem), movable="exactly")
 
 
 @supports("poisson", "naive")
-def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     model = _cells(problem.likelihood, problem.rows)
     driver = NaiveCollapse(model, *_gamma_parts(problem, n_slots))
-    return Parts(driver, _rate_updates(problem))
+    return AssembledModel(driver, _rate_updates(problem))
 
 
 @supports("negative-binomial", "ep")
-def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
     known = problem.dispersion
     start = np.full(problem.y.shape[1], TYPICAL_DISPERSION) if known is None else known
     model = negative_binomial(problem.y, start, n_slots)
     driver = EPCollapse(model, *_gamma_parts(problem, n_slots), n=problem.n, **options)
     updates = (*_rate_updates(problem), *((DispersionUpdate(),) if known is None else ()))
-    return Parts(driver, updates, movable="approximately")
+    return AssembledModel(driver, updates, movable="approximately")
 
 
 def _own(problem: OwnProblem, n_slots: int) -> tuple[Any, Any, Any]:
@@ -293,14 +293,14 @@ def _own(problem: OwnProblem, n_slots: int) -> tuple[Any, Any, Any]:
 
 
 @supports("own", "collapsed")
-def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
-    return Parts(ConjugateCollapse(*_own(problem, n_slots)), movable="exactly")
+def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
+    return AssembledModel(ConjugateCollapse(*_own(problem, n_slots)), movable="exactly")
 
 
 @supports("own", "ep")
-def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     driver = EPCollapse(*_own(problem, n_slots), n=problem.n, **options)
-    return Parts(driver, movable="approximately")
+    return AssembledModel(driver, movable="approximately")
 
 
 def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
@@ -377,7 +377,7 @@ def _product(
         folded(ProductParameters, [d.parameters for d in drivers]),
     )
     updates = tuple(
-        OfPart(update, path)
+        ComponentUpdate(update, path)
         for path, parts in zip(paths_of(len(made)), made, strict=True)
         for update in parts.updates
     )
@@ -385,22 +385,22 @@ def _product(
 
 
 @supports("table", "collapsed")
-def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     whole, updates = _product(problem, "collapsed", n_slots, options)
-    return Parts(ConjugateCollapse(*whole), updates, movable="exactly")
+    return AssembledModel(ConjugateCollapse(*whole), updates, movable="exactly")
 
 
 @supports("table", "ep")
-def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     if any(getattr(part, "rows", None) is not None for part in problem.parts):
         # Values that are drawn anew want sites that are.
         options = {**options, "refresh_every": 1}
     whole, updates = _product(problem, "ep", n_slots, options)
     driver = EPCollapse(*whole, n=problem.n, **options)
-    return Parts(driver, updates, movable="approximately")
+    return AssembledModel(driver, updates, movable="approximately")
 
 
 @supports("table", "naive")
-def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     whole, updates = _product(problem, "naive", n_slots, options)
-    return Parts(NaiveCollapse(*whole), updates)
+    return AssembledModel(NaiveCollapse(*whole), updates)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cavity.collapse.parts import OfPart, Path, part_at
+from cavity.collapse.parts import ComponentUpdate, Path, part_at
 from cavity.updates import Chain, Update
 
 
@@ -18,7 +18,7 @@ class Members(NamedTuple):
     members: np.ndarray  # (slots, P), statistics of the part
 
 
-class OfShards(OfPart):
+class ShardUpdate(ComponentUpdate):
     """An update that belongs to one part, of rows that are elsewhere.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 
 from cavity._numba.beside import compiled_beside
 from cavity._numba.cache import kernels_are_kept
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
 from cavity.estimators.start import chosen_run
 from cavity.mcmc.chain import (
@@ -125,8 +125,8 @@ class Plan:
     name: str
     n: int
     n_clusters: int
-    assemble: Callable[[int], Parts]
-    assemble_few: Callable[[int], tuple[int, Parts]]
+    assemble: Callable[[int], AssembledModel]
+    assemble_few: Callable[[int], tuple[int, AssembledModel]]
     prior: PartitionSpecification
     start: Callable[[int, np.random.Generator], np.ndarray]
     n_start: int
@@ -159,7 +159,7 @@ class Plan:
 
     def sampler(
         self,
-        parts: Parts,
+        parts: AssembledModel,
         z: np.ndarray,
         rng: np.random.Generator,
         moves: Iterable[Move] = (),
@@ -260,7 +260,7 @@ def prior_of_rows(
 
 
 def moves_for(
-    parts: Parts, anchors: Anchors, n_adapted: int, noise: bool = False
+    parts: AssembledModel, anchors: Anchors, n_adapted: int, noise: bool = False
 ) -> tuple[Move, ...]:
     """The moves of a chain, where its collapse has evidence to accept them by."""
     if parts.movable == "never":

@@ -10,7 +10,7 @@ from cavity.collapse.mixtures import StudentTProblem
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.distributed.clusters import RATES, SHARES, Makeup
 from cavity.distributed.df_grid import Tails
-from cavity.distributed.parts import OfShards
+from cavity.distributed.parts import ShardUpdate
 from cavity.likelihoods.category_shares import ShareHyperpriors
 from cavity.likelihoods.count_rates import TYPICAL_SHAPE, RateHyperpriors
 from cavity.priors.collapsed_df import with_collapsed_df
@@ -47,7 +47,7 @@ def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
             made = (RateHyperpriors(own.centre, False, own.n_held),)
         else:
             made = with_collapsed_df(tuple(update.fresh() for update in own.updates))
-        found += [OfShards(update, path, makeup.columns(part)) for update in made]
+        found += [ShardUpdate(update, path, makeup.columns(part)) for update in made]
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ class GapUpdate(Update):
 
     Parameters
     ----------
-    rows : UnevenRows or OwnScaleRows
+    rows : UnevenRows or ScaleMixtureRows
         The chain's own.
     given_parameters : bool
         Whether it draws.

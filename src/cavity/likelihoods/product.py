@@ -38,7 +38,7 @@ from cavity.likelihoods.categorical import Categorical
 from cavity.likelihoods.poisson import Poisson
 from cavity.likelihoods.rows import UnevenRows, pick_given_weighted, pick_weighted
 from cavity.likelihoods.sampled_student_t import SampledStudentT
-from cavity.likelihoods.scale_mixture_rows import OwnScaleRows
+from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows
 from cavity.likelihoods.scaled_gaussian import ScaledGaussian
 from cavity.likelihoods.selection import draw_by_bounds, draw_from_scores
 from cavity.likelihoods.student_t import StudentT
@@ -134,7 +134,7 @@ def _by_scores(first, model, q, i, weights, scores, mass, visited, rng):
     return draw_from_scores(weights, scores, mass, rng)
 
 
-for _uneven in (OwnScaleRows, UnevenCells):
+for _uneven in (ScaleMixtureRows, UnevenCells):
     pick_by.register(_uneven)(_by_scores)
 
 

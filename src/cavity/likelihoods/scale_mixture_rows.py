@@ -45,7 +45,7 @@ _LOG_PI = math.log(math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-class OwnScaleRows(NamedTuple):
+class ScaleMixtureRows(NamedTuple):
     """Data, what is there of them, and the scale of every row."""
 
     y: np.ndarray  # (n, d); gaps hold the values last drawn
@@ -69,16 +69,16 @@ class OwnScaleRows(NamedTuple):
 
 
 declare(
-    OwnScaleRows,
+    ScaleMixtureRows,
     slots={"alpha": 0},
-    constant=tuple(name for name in OwnScaleRows._fields if name not in ("alpha", "scale")),
+    constant=tuple(name for name in ScaleMixtureRows._fields if name not in ("alpha", "scale")),
 )
 
 
 class RowMarks(NamedTuple):
     """What is known of rows, as kernels need it: the same for all chains, which change none of it.
 
-    The fields are those of `OwnScaleRows`.
+    The fields are those of `ScaleMixtureRows`.
     """
 
     there: np.ndarray
@@ -102,9 +102,9 @@ def row_marks(n: int, d: int, traits: RowTraits | None = None) -> RowMarks:
     )
 
 
-def own_scale_rows(
+def scale_mixture_rows(
     y: np.ndarray, alpha: np.ndarray, marks: RowMarks, noise_slot: int = -1, inner: int = 0
-) -> OwnScaleRows:
+) -> ScaleMixtureRows:
     """Rows with their first scales; alpha has a multiple of eight slots.
 
     `inner` is the number of factors, for the room that gaps take. With gaps `y` must be the chain's
@@ -113,7 +113,7 @@ def own_scale_rows(
     d = y.shape[1]
     require_whole(alpha.size)
     width = max(d, inner)
-    return OwnScaleRows(
+    return ScaleMixtureRows(
         y=y,
         **marks._asdict(),
         alpha=np.array(alpha, dtype=float),
@@ -203,14 +203,14 @@ def log_scale_of_noise(rows, i, a):
 # --------------------------------------------------------------------------- labels
 
 
-@evidence.register(OwnScaleRows)
+@evidence.register(ScaleMixtureRows)
 def _(model, q, k, i):
     if k == model.noise_slot[0]:
         return model.log_noise[i] + log_scale_of_noise(model, i, model.alpha[k])
     return row_evidence(q, model, k, i) + log_scale(model, i, model.alpha[k])
 
 
-@evidences.register(OwnScaleRows)
+@evidences.register(ScaleMixtureRows)
 def _(model, q, i, out):
     row_evidences(q, model, i, out)
     last = math.inf
@@ -225,7 +225,7 @@ def _(model, q, i, out):
         out[noise] = model.log_noise[i] + log_scale_of_noise(model, i, model.alpha[noise])
 
 
-@pick.register(OwnScaleRows)
+@pick.register(ScaleMixtureRows)
 def _(model, q, i, weights, scores, mass, visited, rng):
     if model.weight[i] != 1.0:
         return pick_weighted(model, q, i, model.weight[i], weights, scores, mass, rng)
@@ -239,7 +239,7 @@ def _(model, q, i, weights, scores, mass, visited, rng):
 _STEP, _REACH, _LEAST, _STRIDE, _DROP = 0.7, 9.0, -600.0, 0.5, 35.0
 
 
-@integrated_evidence.register(OwnScaleRows)
+@integrated_evidence.register(ScaleMixtureRows)
 def _(model, q, k, i):
     a = model.alpha[k]
     if a == math.inf:
@@ -279,7 +279,7 @@ def _(model, q, k, i):
 # --------------------------------------------------------------------------- members
 
 
-@complete.register(OwnScaleRows)
+@complete.register(ScaleMixtureRows)
 def _(model, q, k, i, rng):
     d = model.y.shape[1]
     if model.n_there[i] == d:
@@ -292,7 +292,7 @@ def _(model, q, k, i, rng):
         row_fill(q, model, k, i, rng)
 
 
-@auxiliary.register(OwnScaleRows)
+@auxiliary.register(ScaleMixtureRows)
 def _(model, i, out):
     at = 0
     for c in range(model.y.shape[1]):
@@ -301,7 +301,7 @@ def _(model, i, out):
             at += 1
 
 
-@set_auxiliary.register(OwnScaleRows)
+@set_auxiliary.register(ScaleMixtureRows)
 def _(model, i, values):
     at = 0
     for c in range(model.y.shape[1]):
@@ -310,14 +310,14 @@ def _(model, i, values):
             at += 1
 
 
-@observe.register(OwnScaleRows)
+@observe.register(ScaleMixtureRows)
 def _(model, q, k, i, sign):
     if k == model.noise_slot[0]:
         return True
     return row_observe(q, model, k, i, sign)
 
 
-@accumulate.register(OwnScaleRows)
+@accumulate.register(ScaleMixtureRows)
 def _(model, q, k, i):
     if k != model.noise_slot[0]:
         row_accumulate(q, model, k, i)
@@ -326,7 +326,7 @@ def _(model, q, k, i):
 # --------------------------------------------------------------------------- given parameters
 
 
-@log_likelihood.register(OwnScaleRows)
+@log_likelihood.register(ScaleMixtureRows)
 def _(model, parameters, z):
     total = 0.0
     for i in range(z.shape[0]):

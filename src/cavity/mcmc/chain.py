@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_array
 from cavity._numba.jit import Kernels
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
 from cavity.interface import log_likelihood, log_prior
 from cavity.mcmc.sweep import sweep
@@ -43,7 +43,7 @@ class PartitionSampler:
 
     Parameters
     ----------
-    parts : Parts
+    parts : AssembledModel
         Likelihood, family and how the two are combined, and the updates that belong to them.
     prior : NamedTuple
         The partition prior's state, or one around it that knows of every row. Slots of the
@@ -70,7 +70,7 @@ class PartitionSampler:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: AssembledModel,
         prior: PartitionPrior | RowPrior,
         z: np.ndarray,
         rng: np.random.Generator,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity._numba.simd import whole_vectors
-from cavity.collapse.driver import Parts
+from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
@@ -61,7 +61,7 @@ class SeriesEP(EPCollapse):
 
 
 @supports("series", "ep")
-def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model, family, paths = _room(problem, n_slots)
     # Sites in single precision: half the memory; the clusters' sums stay double. The series'
     # parameters are drawn after every sweep, and every site follows them.
@@ -72,27 +72,27 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts
     updates = problem.updates(model, exact=False, approximate=True, turn=driver.turn)
     if n_times <= LONGEST:
         updates = (*updates, ExactComparison(driver))
-    return Parts(driver, updates)
+    return AssembledModel(driver, updates)
 
 
 @supports("series", "corrected")
-def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model, family, paths = _room(problem, n_slots)
     driver = CorrectedSeriesCollapse(model, family, paths)
     updates = problem.updates(model, exact=True, approximate=False)
     effort = EFFORT * problem.n / (problem.n + FEW)
-    return Parts(driver, updates, movable="confirmed", effort=effort)
+    return AssembledModel(driver, updates, movable="confirmed", effort=effort)
 
 
 @supports("series", "collapsed")
-def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model, family, paths = _room(problem, n_slots)
     driver = ExactSeriesCollapse(model, family, paths, options.get("route", "auto"))
-    return Parts(driver, problem.updates(model, exact=True, approximate=False))
+    return AssembledModel(driver, problem.updates(model, exact=True, approximate=False))
 
 
 @supports("series", "naive")
-def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Parts:
+def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model, family, paths = _room(problem, n_slots)
     driver = NaiveCollapse(model, family, paths, conjugate=False)
-    return Parts(driver, problem.updates(model, exact=False, approximate=False))
+    return AssembledModel(driver, problem.updates(model, exact=False, approximate=False))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cavity._numba.arrays import grown
 from cavity._numba.jit import jit
-from cavity.collapse.driver import Driver
+from cavity.collapse.driver import CollapsedState
 from cavity.conjugate.diagonal_normal import DiagonalNormal
 from cavity.interface import confirm, note, recall
 from cavity.series.evidence import group_evidence
@@ -108,7 +108,7 @@ def _(state, room, slots, labels, stop, rng):
     return True
 
 
-class CorrectedSeriesCollapse(Driver):
+class CorrectedSeriesCollapse(CollapsedState):
     """Drives the collapse: labels proposed by sites, accepted exactly.
 
     Parameters

@@ -13,7 +13,7 @@ import numpy as np
 
 from cavity._numba.arrays import declare, grown
 from cavity._numba.jit import jit
-from cavity.collapse.driver import Driver
+from cavity.collapse.driver import CollapsedState
 from cavity.interface import choose, insert, remove
 from cavity.series.evidence import (
     EvidenceRoom,
@@ -140,7 +140,7 @@ def gather_clusters(state, z):
         state.evidence[k] = cluster_evidence(state, state.model, k, -1, 0)[0]
 
 
-class ExactSeriesCollapse(Driver):
+class ExactSeriesCollapse(CollapsedState):
     """Drives the exact collapse: labels with factors and states integrated out.
 
     Parameters
