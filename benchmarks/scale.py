@@ -1,7 +1,6 @@
 """Rows in blocks: what a sweep costs, on threads and on workers of a Dask cluster.
 
     python benchmarks/scale.py sweep      # 10^6 x 3, K = 10: per row against EM; two workers
-    python benchmarks/scale.py ep         # expectation propagation, 10^6 x 3, one worker and two
     python benchmarks/scale.py overhead   # what Dask adds to a sweep over 10^5 rows
     python benchmarks/scale.py unknown    # Dirichlet process, 10^6 x 2, 20 clusters, from one
     python benchmarks/scale.py large      # 10^7 x 3 from Parquet, 100 sweeps and results written
@@ -156,48 +155,6 @@ def overhead(n=10**5, d=3, k=10):
         "ms of overhead": 1e3 * (wall["dask"] - wall["threads"]),
         "processor ms of overhead": 1e3 * (own + each[0] - alone),
     }
-
-
-def ep(n=10**6, d=3, k=10, n_sweeps=16):
-    """Expectation propagation over the shards of one worker and of two: time, staleness, ARI."""
-    n = int(n)
-    from sklearn.metrics import adjusted_rand_score
-
-    from cavity import StudentTMixture
-    from distributed import Client, LocalCluster
-
-    X, truth, _ = clusters(n, d, k, 2, spread=3.0)
-    out = {"rows": n, "load": os.getloadavg()[0]}
-    for n_workers in (1, 2):
-        with LocalCluster(n_workers=n_workers, **OPTIONS) as local, Client(local) as client:
-            m = StudentTMixture(
-                k, df=5.0, collapse="ep", n_chains=1, n_warmup=n_sweeps // 2,
-                n_draws=n_sweeps // 2, random_state=0,
-            )  # fmt: skip
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                # On the first rows, so that every worker has its kernels.
-                m.fit(X[:200_000], client=client)
-                before, own = client.run(time.process_time), time.process_time()
-                m.fit(X, client=client)
-                own = time.process_time() - own
-                after = client.run(time.process_time)
-        each = [after[w] - before[w] for w in before]
-        followed = np.asarray(m.posterior_.names).astype(int)
-        out[f"{n_workers} workers"] = {
-            "processor seconds of a worker, most": max(each),
-            "processor seconds of the client": own,
-            "seconds a sweep, median": float(np.median(m.posterior_.sweep_seconds)),
-            "staleness, nats": float(m.posterior_.events.get("staleness_kl", [0.0])[0]),
-            "ARI": adjusted_rand_score(truth[followed], m.labels_),
-        }
-    one, two = out["1 workers"], out["2 workers"]
-    name = "processor seconds of a worker, most"
-    out["2 workers against 1, processor seconds"] = one[name] / two[name]
-    name = "seconds a sweep, median"
-    out["2 workers against 1, seconds"] = one[name] / two[name]
-    out["ARI apart"] = abs(one["ARI"] - two["ARI"])
-    return out
 
 
 def unknown(seed=11, n_warmup=200, n_iterations=20, n=10**6, d=2, k=20):

@@ -71,7 +71,6 @@ LONG = (
     "mcmc/test_checkpoint.py::test_the_kill_test_can_fail[plain]",
     "distributed/test_scale_chains.py::test_a_mixture",
     "distributed/test_scale_dask.py::test_a_dask_dataframe_and_an_array",
-    "distributed/test_scale_ep.py::test_one_shard_is_the_collapse_draw_for_draw",
     "distributed/test_scale_series.py::test_a_cluster_draws_what_threads_draw",
     "distributed/test_scale_tables.py::test_frequencies_of_partitions[names0-dp-options0]",
     "test_pages.py::test_the_examples_run[README.md]",

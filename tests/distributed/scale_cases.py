@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity._numba.simd import whole_vectors
 from cavity.distributed.clusters import Makeup
-from cavity.distributed.crowds import ThreadCrowd
 from cavity.distributed.df_grid import Tails
 from cavity.distributed.engines import ThreadEngine
-from cavity.distributed.ep_sampler import StaleEPSampler
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import ShardedSampler
 from cavity.distributed.sources import ArraySource
@@ -55,17 +52,4 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
     return ShardedSampler(
         few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), Makeup(niw),
         prior, Tails(df, learn, *df_prior), updates, rng, moves=moves,
-    )  # fmt: skip
-
-
-def ep_chain(y, niw, prior, rng, *, df=5.0, n_shards=1, pace=None, start=None, updates=(),
-             learn=None, pool=None, moves=True):  # fmt: skip
-    """A chain by expectation propagation over shards, all rows followed."""
-    n_clusters = prior[0].size
-    z = rng.integers(n_clusters, size=len(y)) if start is None else start
-    engine = few_rows(y, n_shards, block=1)
-    return StaleEPSampler(
-        engine, ThreadCrowd(engine.shards, pool), Scouts(y, len(y)),
-        statistics(y, z, whole_vectors(n_clusters)), Makeup(niw), prior, Tails(df, learn),
-        updates, rng, n_clusters=n_clusters, pace=pace, moves=moves,
     )  # fmt: skip

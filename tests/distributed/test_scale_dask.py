@@ -135,39 +135,6 @@ def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypa
 
 
 @pytest.mark.slow
-def test_expectation_propagation_on_a_cluster(tmp_path, client):
-    """A worker dies, shards are swept again, and rows are where they came from.
-
-    Clusters overlap, so that estimates by other draws differ in many rows. Compared is what does
-    not: probabilities given the data, with those of the truth. The exact sampler has to pass the
-    same.
-    """
-    X, truth = rows_and_truth(separation=20)
-    folder, new = write_rows(tmp_path, X), X[::50]
-    right = true_densities(new, truth)
-    density = logsumexp(right, axis=1)
-    timer = killed_later(next(iter(client.run(os.getpid).values())), 3.0)
-    settings = {"n_clusters": 3, "n_warmup": 60, "n_draws": 40}
-    found = fit(folder, client, collapse="ep", **settings)
-    timer.cancel()
-    events = found.posterior_.events
-    print({name: value.tolist() for name, value in events.items()})
-    assert events["shards"][0] == 2
-    assert events["workers_lost"][0] >= 1
-    assert 0.0 < events["staleness_kl"][0] < 5.0
-    assert np.isfinite(found.posterior_.log_joint).all()
-    for m in (found, fit(folder, n_jobs=2, **settings)):
-        assert m.n_clusters_ == 3
-        names = m.feature_names_in_
-        own = m.predict_proba(pd.DataFrame(new, columns=names))
-        off = np.abs(own[:, :, None] - np.exp(right - density[:, None])[:, None]).mean(axis=0)
-        score = m.score(pd.DataFrame(new, columns=names)) - density.mean()
-        print(off.min(axis=0), score)
-        assert off.min(axis=0).max() < 0.02
-        assert abs(score) < 2e-3
-
-
-@pytest.mark.slow
 def test_a_start_in_too_few_clusters_is_left(folder):
     """Splits under the default prior: two clusters are .019 nats a row below three."""
     X, truth = rows_and_truth()

@@ -51,9 +51,8 @@ def test_places_without_files(tmp_path):
 
 
 def test_settings_that_cannot_be_spread(folder):
-    refused(folder, "cannot be spread over shards", collapse="naive")
-    refused(folder, "shards would open clusters", collapse="ep", prior="dp")
-    refused(folder, "pass_every.* cannot be had", collapse="ep", collapse_options={"pass_every": 2})
+    refused(folder, "not supported for sharded data", collapse="naive")
+    refused(folder, "collapse='ep' is not supported.* Use collapse='parallel'", collapse="ep")
     refused(folder, "'dirichlet', 'fixed' or 'dp'", prior="pitman-yor")
     refused(folder, "for rows in shards", init=np.zeros(300, dtype=int))
     refused(folder, "fewer than n_clusters", n_clusters=301)

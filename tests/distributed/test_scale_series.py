@@ -103,7 +103,7 @@ def test_series_in_memory(alone):
         ({"keep_trends": True}, "keep_trends=True cannot be had"),
         ({"init": np.zeros(1300, dtype=int)}, "labels to start from cannot be had"),
         ({"prior": "dp"}, "prior must be 'finite', 'dirichlet' or 'fixed'"),
-        ({"collapse": "ep"}, "collapse='ep' cannot be spread over shards"),
+        ({"collapse": "ep"}, "collapse='ep' is not supported for sharded data"),
         ({"n_clusters": 2000}, "There are 1300 series"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),

@@ -15,7 +15,7 @@ import numpy as np
 
 BLOCK = 8192
 # What a stream is for.
-SWEEP, STEPS, MEASURE, PROPOSAL = 0, 1, 2, 3  # and upwards, one for each proposal
+SWEEP, STEPS, PROPOSAL = 0, 1, 3  # and upwards, one for each proposal
 
 
 class Piece(NamedTuple):

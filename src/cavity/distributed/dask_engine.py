@@ -20,7 +20,6 @@ from distributed.scheduler import KilledWorker
 
 from cavity.distributed.blocks import BLOCK, Layout, layouts
 from cavity.distributed.clusters import Shape
-from cavity.distributed.crowds import Crowd
 from cavity.distributed.dask_workers import expect_losses, results_of, workers_of
 from cavity.distributed.engines import gather, local_rows
 from cavity.distributed.passes import Gathered, Order, Shard, Total, make_shard, run_pass
@@ -249,12 +248,6 @@ class DaskEngine:
     def timed(self, begun: float) -> None:
         """Learn when a pass that is done had begun."""
         self._rows_per_second = self.n_rows / max(time.monotonic() - begun, 1e-9)
-
-    def crowd(self, chain: int) -> Crowd:
-        """The shards, for one chain."""
-        from cavity.distributed.dask_crowd import DaskCrowd
-
-        return DaskCrowd(self, chain)
 
     def _look(self) -> None:
         """Count the workers that have gone since the last look."""

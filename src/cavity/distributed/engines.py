@@ -10,7 +10,6 @@ import numpy as np
 
 from cavity.distributed.blocks import BLOCK, Layout, layouts, total
 from cavity.distributed.clusters import Shape
-from cavity.distributed.crowds import Crowd, ThreadCrowd
 from cavity.distributed.kernel import N_TOTALS
 from cavity.distributed.passes import (
     Gathered,
@@ -49,9 +48,6 @@ class Engine(Protocol):
 
     def run(self, order: Order) -> Total:
         """One pass over all rows."""
-
-    def crowd(self, chain: int) -> Crowd:
-        """The shards as a chain under expectation propagation has them."""
 
     def news(self) -> str:
         """What a progress bar should say of the workers."""
@@ -159,10 +155,6 @@ class ThreadEngine:
     def mapper(self) -> Mapper:
         """What does several blocks at once, if there are several threads."""
         return map if self._pool is None else on_threads(self._pool)
-
-    def crowd(self, chain: int) -> Crowd:
-        """The shards, for one chain."""
-        return ThreadCrowd(self.shards, self._pool)
 
     def news(self) -> str:
         """Nothing can be lost."""

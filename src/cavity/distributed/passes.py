@@ -130,13 +130,8 @@ def make_shard(
     return Shard(layout, Columns(y, cells, tallied), shape, constant, own - layout.first_row, token)
 
 
-def run_pass(
-    shard: Shard, order: Order, mapper: Mapper = map, labels_out: np.ndarray | None = None
-) -> Gathered:
-    """Draw the labels of every block of a shard; `mapper` may do several blocks at once.
-
-    `labels_out` gets the labels of all rows.
-    """
+def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
+    """Draw the labels of every block of a shard; `mapper` may do several blocks at once."""
     layout, d = shard.layout, shard.shape.d
     n_atoms = len(order.atoms.constant)
     sizes = (n_atoms * shard.shape.width, N_TOTALS, order.rungs.size)
@@ -158,8 +153,6 @@ def run_pass(
         totals[0] += shard.constant[b]
         here = slice(bounds[b], bounds[b + 1])
         labels[here] = found[shard.followed[here] - low]
-        if labels_out is not None:
-            labels_out[low:high] = found
 
     for _ in mapper(one, range(layout.n_blocks)):
         pass

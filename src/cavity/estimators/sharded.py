@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity._numba.simd import whole_vectors
 from cavity.distributed.engines import Engine, ThreadEngine
-from cavity.distributed.ep_sampler import Pace, StaleEPSampler
 from cavity.distributed.mixture_weights import is_supported
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import SPARE, ShardedSampler
@@ -98,25 +96,17 @@ def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool)
     return ArraySource(X, tuple(columns or ()), named)
 
 
-def make_engine(source: Source, client: Any, n_jobs: int | None, by_ep: bool) -> Engine:
-    """What holds the rows; under EP in one shard for each thread or worker."""
+def make_engine(source: Source, client: Any, n_jobs: int | None) -> Engine:
+    """Engine that holds the rows."""
     if client is None:
-        n_threads = count_jobs(n_jobs, 10**6)
-        return ThreadEngine(source, n_threads, n_threads if by_ep else 1)
+        return ThreadEngine(source, count_jobs(n_jobs, 10**6))
     from cavity.distributed.dask_engine import DaskEngine
-    from cavity.distributed.dask_workers import workers_of
 
-    return DaskEngine(source, client, sum(workers_of(client).values()) if by_ep else None)
+    return DaskEngine(source, client)
 
 
-def check_prior(prior: PartitionSpecification, n_clusters: int, by_ep: bool = False) -> None:
-    """Refuse priors whose weights a pass, or a shard under EP, cannot be given."""
-    if by_ep and prior.is_open:
-        raise ValueError(
-            "Under collapse='ep', rows in shards have a prior with n_clusters at most, not "
-            f"{type(prior).__name__}: shards would open clusters that the others do not know of. "
-            "Use prior='finite', or collapse='parallel', which is exact."
-        )
+def check_prior(prior: PartitionSpecification, n_clusters: int) -> None:
+    """Refuse priors whose weights cannot be drawn given the cluster sizes."""
     if not is_supported(prior.state(n_clusters, n_clusters, 1)):
         raise ValueError(
             "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
@@ -136,7 +126,6 @@ def fit_rows(
     n_clusters: int,
     init: Any,
     moves: bool,
-    pace: Pace | None = None,
     settings: RunSettings,
     fingerprint: Mapping[str, Any],
     follow: int = N_FOLLOWED,
@@ -165,8 +154,6 @@ def fit_rows(
     init : str or array of labels
     moves : bool
         Whether splits and merges are tried.
-    pace : Pace, optional
-        Of expectation propagation; None to draw labels given drawn parameters, exactly.
     settings : RunSettings
     fingerprint : mapping
         What identifies the run.
@@ -189,7 +176,7 @@ def fit_rows(
         )
     if client is not None:
         say(f"Dask's dashboard: {client.dashboard_link}")
-    engine = make_engine(source, client, n_jobs, pace is not None)
+    engine = make_engine(source, client, n_jobs)
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
     raw = engine.sample(followed)
@@ -213,7 +200,7 @@ def fit_rows(
         stated = problem(taken)
         made = _Chains(
             engine, scouts, points(standard), stated, describe(stated), prior, n_clusters, start,
-            moves, pace, settings,
+            moves, settings,
         )  # fmt: skip
         run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
     finally:
@@ -247,16 +234,15 @@ class _Chains:
         n_clusters: int,
         init: Any,
         moves: bool,
-        pace: Pace | None,
         settings: RunSettings,
     ) -> None:
         self.engine, self.scouts, self.points = engine, scouts, points
         self.problem, self.makeup = problem, makeup_of(problem)
         self.describe, self.cluster_parameters = describe
         self.prior, self.n_clusters, self.init = prior, n_clusters, init
-        self.moves, self.pace, self.settings = moves, pace, settings
+        self.moves, self.settings = moves, settings
 
-    def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler | StaleEPSampler:
+    def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler:
         """A started chain."""
         tails = tails_of(self.problem)
         n_start = min(self.n_clusters, len(self.points))
@@ -277,23 +263,6 @@ class _Chains:
         if self.scouts.d:
             scale = first_scales(self.scouts.y, 0.5 * tails.df)
         learned = self.prior.updates()
-        if self.pace is not None:
-            return StaleEPSampler(
-                self.engine,
-                self.engine.crowd(chain),
-                self.scouts,
-                self.scouts.begun(z, whole_vectors(n_slots), scale),
-                self.makeup,
-                prior,
-                tails,
-                (*(update.fresh() for update in self.problem.updates), *learned),
-                rng,
-                n_clusters=self.n_clusters,
-                pace=self.pace,
-                n_adapted=self.settings.n_warmup,
-                moves=self.moves,
-                **told,
-            )
         return ShardedSampler(
             self.engine,
             self.scouts,

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from cavity.distributed.ep_sampler import REFRESHED_EVERY, Pace
 from cavity.estimators.gaps import refuse_gaps
 from cavity.estimators.known import UNKNOWN
 from cavity.estimators.noise import asks_for_noise
@@ -19,9 +18,8 @@ from cavity.estimators.validation import check_labels
 
 # The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
 PARALLEL = "parallel"
-EP = "ep"
 # Collapses that rows in shards can be sampled under, and rows from which an array's are put there.
-SPREAD, MANY = ("collapsed", PARALLEL, EP), 100_000
+SPREAD, MANY = ("collapsed", PARALLEL), 100_000
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -64,27 +62,10 @@ class SpreadFits(RowEstimator):
         """Refuse settings that rows in blocks cannot be sampled with."""
         if self.collapse not in SPREAD:
             raise ValueError(
-                f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
-                f"{PARALLEL!r}, which is exact as well."
+                f"collapse={self.collapse!r} is not supported for sharded data. "
+                f"Use collapse={PARALLEL!r}, which is exact."
             )
-        if "pass_every" in self._collapse_options():
-            raise ValueError(
-                "collapse_options['pass_every'] cannot be had with rows in shards, which know "
-                "their own sites alone; leave it out."
-            )
-        check_prior(self._specification(), self.n_clusters, self.collapse == EP)
-
-    def _spread_collapse(self) -> str:
-        """The sampler over rows in shards."""
-        return EP if self.collapse == EP else PARALLEL
-
-    def _pace(self) -> Pace | None:
-        """How sites of shards are kept; None unless they have any."""
-        if self.collapse != EP:
-            return None
-        options = self._collapse_options()
-        every = options.pop("refresh_every", REFRESHED_EVERY)
-        return Pace(every=every, **options)
+        check_prior(self._specification(), self.n_clusters)
 
     def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
         """Sample over rows in blocks, here or on a cluster."""
@@ -117,11 +98,10 @@ class SpreadFits(RowEstimator):
             n_clusters=self.n_clusters,
             init=start,
             moves=self.moves,
-            pace=self._pace(),
             settings=self._run_settings(),
             fingerprint={
                 "model": type(self).__name__,
-                "settings": {**self._settings(), "collapse": self._spread_collapse()},
+                "settings": {**self._settings(), "collapse": PARALLEL},
                 "data": source.digest,
             },
             n_jobs=self.n_jobs,

@@ -71,10 +71,14 @@ class TableShards(TableAnswers):
             (sample_weight is not None, "sample_weight"),
             (asks_for_noise(self.noise), "noise=True"),
             (self.covariance != FULL, f"covariance={self.covariance!r}"),
-            (self.collapse in ("ep", "naive"), f"collapse={self.collapse!r}"),
         ):
             if given:
                 raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
+        if self.collapse in ("ep", "naive"):
+            raise ValueError(
+                f"collapse={self.collapse!r} is not supported for sharded data. "
+                f"Use collapse={PARALLEL!r}, which is exact."
+            )
         check_prior(self._specification(), self.n_clusters)  # type: ignore[attr-defined]
 
     def _refuse_columns(self, columns: list[Column]) -> None:

@@ -92,12 +92,7 @@ def event_notes(p: Posterior) -> list[str]:
             )
         )
     stale = max((float(np.max(v)) for n, v in p.events.items() if "staleness" in n), default=0.0)
-    n_shards = int(np.max(p.events.get("shards", 0.0)))
-    if n_shards > 1:
-        notes.append(
-            f"Rows of {n_shards} shards were scored by clusters {stale:.2g} nats stale on average."
-        )
-    elif stale > STALENESS_MAX:
+    if stale > STALENESS_MAX:
         notes.append(
             f"EP approximations were up to {stale:.2g} nats stale when refreshed: refresh more "
             "often."

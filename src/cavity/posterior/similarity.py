@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity.mcmc.memory import available_bytes
 from cavity.posterior._draws import Draws, distinct
 
 if TYPE_CHECKING:
@@ -44,17 +44,6 @@ def _all_similarity(by_item, counts, total, out):
                     together += counts[d]
             out[i, j] = together / total
             out[j, i] = out[i, j]
-
-
-def available_bytes() -> int:
-    """Memory that can be had now, or 4 GiB where the system does not tell."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return _FALLBACK_BYTES
 
 
 def readable_bytes(size: float) -> str:
@@ -109,7 +98,9 @@ def similarity(
     """
     n = flat.shape[1]
     chosen = np.arange(n) if rows is None else _check_rows(rows, n)
-    limit = max_bytes if max_bytes is not None else int(0.7 * available_bytes())
+    if max_bytes is None:
+        max_bytes = int(0.7 * (available_bytes() or _FALLBACK_BYTES))
+    limit = max_bytes
     needed = 4 * len(chosen) * n
     if not sparse and needed > limit:
         raise MemoryError(

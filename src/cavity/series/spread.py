@@ -55,8 +55,8 @@ class SeriesSpread(SeriesAssignment, Estimator):
             )
         if self.collapse not in SPREAD:
             raise ValueError(
-                f"collapse={self.collapse!r} cannot be spread over shards; leave it out, or use "
-                f"{PARALLEL!r}, which is exact."
+                f"collapse={self.collapse!r} is not supported for sharded data. "
+                f"Use collapse={PARALLEL!r}, which is exact."
             )
         for given, word in (
             (len(covariates) > 0, "covariates"),
