@@ -25,12 +25,11 @@ from cavity.datasets import make_series
 from cavity.mcmc.chain import PartitionSampler
 from cavity.mcmc.sweep import sweep
 from cavity.priors.partition import dirichlet
-from cavity.series import information, kalman
-from cavity.series.draws import EVERYTHING, NOTHING, SeriesPriors
-from cavity.series.evidence import cheapest_route, evidence_room, group_evidence
-from cavity.series.exact import gather_clusters
+from cavity.series import cluster_information, kalman
+from cavity.series.exact import cheapest_route, evidence_room, gather_clusters, group_evidence
+from cavity.series.parameters import EVERYTHING, NOTHING, SeriesPriors
 from cavity.series.problem import SeriesProblem
-from cavity.series.state import factor_series
+from cavity.series.state_space import factor_series
 
 NONE = np.zeros(0)
 POPULATION = (0.9, 100.0, 0.0, 0.1)
@@ -245,14 +244,17 @@ def exact_times():
     s.sweep(rng)
     print(f"exact sweep, N = 300, T = 200, K = 20: {fastest(lambda: s.sweep(rng), 3):.2f} s")
     m = factor_series(Y, a=0.95, loading=1.0, var_x=0.01, var_y=1.0)
-    matrix, work = information.information_matrix(200), information.information_matrix(200)
+    matrix, work = (
+        cluster_information.information_matrix(200),
+        cluster_information.information_matrix(200),
+    )
     products = np.empty(matrix.shape[1])
-    information.start_information(matrix)
-    information.describe(m, m.scratch.row, 0)
+    cluster_information.start_information(matrix)
+    cluster_information.describe(m, m.scratch.row, 0)
 
     def by_information():
-        information.add_information(m.scratch.row, work, matrix, 1.0, products)
-        information.factorise(work)
+        cluster_information.add_information(m.scratch.row, work, matrix, 1.0, products)
+        cluster_information.factorise(work)
 
     print(f"information form: {fastest(by_information, 50) * 1e6:.0f} us")
     print(
@@ -261,7 +263,7 @@ def exact_times():
     for n in (1, 2, 4, 8, 12, 16, 20, 30, 50, 80):
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
         some = (m, m.scratch.row, np.arange(n), n, y, square)
-        seconds = fastest(functools.partial(information.joint_filter, *some), 10)
+        seconds = fastest(functools.partial(cluster_information.joint_filter, *some), 10)
         room = evidence_room(m)
         room.members[:n] = np.arange(n)
         chosen = fastest(functools.partial(group_evidence, m, room, n), 10)

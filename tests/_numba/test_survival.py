@@ -21,8 +21,8 @@ from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
-from cavity.series.draws import SeriesPriors
-from cavity.series.state import factor_series
+from cavity.series.parameters import SeriesPriors
+from cavity.series.state_space import factor_series
 
 TARGET = Path(__file__).parent / "kill_runs.py"
 

@@ -15,8 +15,7 @@ import pytest
 from cavity import GaussianMixture, SeriesMixture, StudentTMixture
 from cavity.posterior import Posterior
 from cavity.priors import SeriesPrior
-from cavity.series.densities import log_mass
-from cavity.series.draws import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma
+from cavity.series.parameters import LEAST_VARIANCE, MOST_VARIANCE, inverse_gamma, log_mass
 
 SHORT = {"n_chains": 2, "n_warmup": 5, "n_draws": 10, "random_state": 0, "progress": False}
 

@@ -18,8 +18,8 @@ from cavity.priors.covariance_scale import FULL, scale_prior
 from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet, dirichlet_process
-from cavity.series.draws import SeriesPriors
-from cavity.series.state import factor_series
+from cavity.series.parameters import SeriesPriors
+from cavity.series.state_space import factor_series
 
 D = 2
 NIW = NIWPrior(np.array([0.3, -0.2]), 0.4, 5.0, np.array([[1.0, 0.0], [0.0, 0.6]]))

@@ -11,7 +11,7 @@ from cavity.mcmc.chain import PartitionSampler, slots_for
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.partition import is_open
 from cavity.priors.structured import StructuredPrior
-from cavity.series.draws import EVERYTHING
+from cavity.series.parameters import EVERYTHING
 from cavity.series.problem import SeriesProblem
 
 

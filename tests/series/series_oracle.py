@@ -21,7 +21,7 @@ def model_of(
     free_signs=False,
 ):
     """A FactorSeries with random data: missing cells, several observations per cell, covariates."""
-    from cavity.series.state import factor_series
+    from cavity.series.state_space import factor_series
 
     count = rng.integers(1, most + 1, (n, n_times))
     count[rng.random((n, n_times)) < missing] = 0

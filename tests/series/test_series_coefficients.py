@@ -12,15 +12,15 @@ from cavity._numba.jit import jit
 from cavity.priors.partition import dirichlet
 from cavity.series import coefficients as module
 from cavity.series.batched_filter import room_for_eight
-from cavity.series.draws import SeriesPriors
-from cavity.series.information import information_matrix
-from cavity.series.likelihood import factor_paths
-from cavity.series.refresh import (
+from cavity.series.cluster_information import information_matrix
+from cavity.series.gibbs import (
     all_constants,
     draw_factorised,
     draw_factors_jointly,
     marginal_likelihood,
 )
+from cavity.series.likelihood import factor_paths
+from cavity.series.parameters import SeriesPriors
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 Z, COUNTS = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])

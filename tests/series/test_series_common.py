@@ -20,11 +20,11 @@ from test_series_sampler import (
 )
 
 from cavity._numba.jit import jit
-from cavity.series.common import draw_common_given_states, draw_common_jointly
-from cavity.series.information import information_matrix
+from cavity.series.cluster_information import information_matrix
+from cavity.series.common_factor import draw_common_given_states, draw_common_jointly
 from cavity.series.likelihood import factor_paths
 from cavity.series.moves import add_to_sums, clear_sums, state_sums
-from cavity.series.state import factor_series
+from cavity.series.state_space import factor_series
 
 
 def with_common(m, loadings):

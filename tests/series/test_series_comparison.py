@@ -14,11 +14,10 @@ from cavity._numba.jit import compiled
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.posterior import Posterior
 from cavity.priors.partition import dirichlet
-from cavity.series.collapse_comparison import ExactComparison, compare, sweeps_between
-from cavity.series.collapses import affordable_collapse
-from cavity.series.draws import NOTHING, SeriesPriors
-from cavity.series.evidence import evidence_room
-from cavity.series.neighbors import smoothed_paths
+from cavity.series.collapses import ExactComparison, affordable_collapse, compare, sweeps_between
+from cavity.series.exact import evidence_room
+from cavity.series.initialization import smoothed_paths
+from cavity.series.parameters import NOTHING, SeriesPriors
 
 NONE = np.zeros(0)
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE)

@@ -18,10 +18,9 @@ from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet, dirichlet_process, finite
 from cavity.series import spectral
-from cavity.series.corrected import CorrectedSeries
-from cavity.series.draws import NOTHING, SeriesPriors
+from cavity.series.corrected import CorrectedSeries, _add, _propose, corrected_state, gather_sites
 from cavity.series.likelihood import factor_family
-from cavity.series.proposals import _add, _propose, corrected_state, gather_sites
+from cavity.series.parameters import NOTHING, SeriesPriors
 from cavity.series.spectral import REFERENCE, spectral_series, turn_series
 
 NONE = np.zeros(0)

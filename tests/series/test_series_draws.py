@@ -10,19 +10,21 @@ import series_oracle as oracle
 from scipy import stats
 
 from cavity._numba.jit import jit
-from cavity.series import draws
+from cavity.series import parameters
 from cavity.series.coefficients import draw_hyper
 
-FLAT = draws.SeriesPriors(3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+FLAT = parameters.SeriesPriors(
+    3.0, 0.2, 2.5, 0.7, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0)
+)
 POPULATION = np.array([0.3, 2.0, 0.5, 1.5])
-ALL = draws.EVERYTHING
+ALL = parameters.EVERYTHING
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 
 
 @jit
 def _truncated(rng, mean, sd, low, high, out):
     for s in range(out.shape[0]):
-        out[s] = draws.truncated_normal(rng, mean, sd, low, high)
+        out[s] = parameters.truncated_normal(rng, mean, sd, low, high)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_clamping_would_be_caught():
 @jit
 def _dynamics(m, i, x, mean, k, moving, rng, out):
     for s in range(out.shape[0]):
-        draws.draw_dynamics(m, i, x, mean, k, moving, rng)
+        parameters.draw_dynamics(m, i, x, mean, k, moving, rng)
         out[s, 0] = m.own.a[i]
         out[s, 1] = m.own.loading[i]
         if m.own.common.shape[0] > 0:
@@ -107,7 +109,7 @@ def test_one_of_the_two_held_fixed(which):
 @jit
 def _noise(m, i, x, prior, rng, out):
     for s in range(out.shape[0]):
-        draws.draw_noise(m, i, x, prior, rng)
+        parameters.draw_noise(m, i, x, prior, rng)
         out[s] = m.own.var_y[i]
 
 

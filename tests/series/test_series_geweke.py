@@ -19,11 +19,11 @@ from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
-from cavity.series.draws import Hyperprior, SeriesPriors, truncated_normal
+from cavity.series.corrected import gather_sites
 from cavity.series.exact import gather_clusters
-from cavity.series.proposals import gather_sites
-from cavity.series.state import factor_series
-from cavity.series.tails import RATE, SHAPE
+from cavity.series.parameters import Hyperprior, SeriesPriors, truncated_normal
+from cavity.series.state_space import factor_series
+from cavity.series.student_t_noise import RATE, SHAPE
 
 N, T, K = 4, 4, 2
 ONE = np.ones(2)

@@ -9,8 +9,8 @@ import pytest
 import series_oracle as oracle
 
 from cavity._numba.jit import jit
-from cavity.series import evidence, information, kalman
-from cavity.series.state import DIAGONAL, PHI, SLOPE
+from cavity.series import cluster_information, exact, kalman
+from cavity.series.state_space import DIAGONAL, PHI, SLOPE
 
 CASES = {
     "several per cell and gaps": {},
@@ -31,20 +31,20 @@ def case(request):
 def information_of(m, members):
     """Sum of c, and the (T + 1)-square array of a cluster."""
     n_times = m.cells.y.shape[1]
-    target = information.information_matrix(n_times)
+    target = cluster_information.information_matrix(n_times)
     products = np.empty(target.shape[1])
-    information.start_information(target)
+    cluster_information.start_information(target)
     total = 0.0
     for i in members:
-        total += information.describe(m, m.scratch.row, i)
-        information.add_information(m.scratch.row, target, target, 1.0, products)
+        total += cluster_information.describe(m, m.scratch.row, i)
+        cluster_information.add_information(m.scratch.row, target, target, 1.0, products)
     return total, target
 
 
 def filter_evidence(m, members):
     n = len(members)
     y, work = np.empty((n, m.cells.y.shape[1])), np.empty((n + 3, n))
-    return information.joint_filter(m, m.scratch.row, np.array(members), n, y, work)
+    return cluster_information.joint_filter(m, m.scratch.row, np.array(members), n, y, work)
 
 
 @pytest.mark.parametrize("members", [[0], [2, 4], [0, 1, 2, 3, 4]])
@@ -55,7 +55,9 @@ def test_both_routes_equal_the_dense_evidence(case, members):
     constant, target = information_of(m, members)
     # The last row: the part of the vector that the last member has, whose sign is then turned.
     target[n_times + 1, :n_times] = m.scratch.row[SLOPE]
-    by_information, turned_information = (constant + v for v in information.factorise(target))
+    by_information, turned_information = (
+        constant + v for v in cluster_information.factorise(target)
+    )
     by_filter, turned_filter = filter_evidence(m, members)
     tolerance = 1e-10 if m.own.var_x[0] > 1e-6 else 1e-8
     assert by_information == pytest.approx(expected, rel=tolerance, abs=tolerance)
@@ -72,12 +74,12 @@ def test_both_routes_equal_the_dense_evidence(case, members):
 def test_the_route_by_columns_equals_the_dense_evidence(options):
     """Groups of up to eight series, and of more; the last one's loading as it is and turned."""
     m, rows = oracle.model_of(np.random.default_rng(8), n=11, n_times=60, **options)
-    room = evidence.evidence_room(m)
+    room = exact.evidence_room(m)
     for members in ([3], [4, 0, 7], list(range(8)), [10, *range(9)], list(range(11))):
         n = len(members)
-        assert evidence.cheapest_route(n, 60) == (evidence.COLUMNS if n > 2 else evidence.FILTER)
+        assert exact.cheapest_route(n, 60) == (exact.COLUMNS if n > 2 else exact.FILTER)
         room.members[:n] = members
-        found = evidence.group_evidence(m, room, n)
+        found = exact.group_evidence(m, room, n)
         for got in found:
             expected = oracle.joint_loglik(m, rows, members, np.zeros(60), np.eye(60))
             assert got == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -89,11 +91,11 @@ def test_columns_without_enough_digits_give_way():
     m, _ = oracle.model_of(np.random.default_rng(8), n=5, n_times=60, var_x=1e-12, missing=0.0)
     m.own.var_y[:] = 1e-11
     m.own.loading[:] = 1.0
-    room = evidence.evidence_room(m)
+    room = exact.evidence_room(m)
     room.members[:5] = np.arange(5)
-    assert evidence.cheapest_route(5, 60) == evidence.COLUMNS
-    found = evidence.group_evidence(m, room, 5)
-    expected = evidence.group_evidence(m, room._replace(route=evidence.INFORMATION), 5)
+    assert exact.cheapest_route(5, 60) == exact.COLUMNS
+    found = exact.group_evidence(m, room, 5)
+    expected = exact.group_evidence(m, room._replace(route=exact.INFORMATION), 5)
     assert found == expected
 
 
@@ -116,9 +118,9 @@ def test_taking_out_undoes_putting_in(case):
     n_times = m.cells.y.shape[1]
     _, without = information_of(m, [1, 2])
     _, target = information_of(m, [1, 2, 3])
-    information.describe(m, m.scratch.row, 3)
+    cluster_information.describe(m, m.scratch.row, 3)
     products = np.empty(target.shape[1])
-    information.add_information(m.scratch.row, target, target, -1.0, products)
+    cluster_information.add_information(m.scratch.row, target, target, -1.0, products)
     scale = max(1.0, np.abs(without).max())
     np.testing.assert_allclose(
         np.tril(target[:, : n_times + 1]),
@@ -134,12 +136,12 @@ def test_negligible_products_are_dropped_and_nothing_else():
     constant, target = information_of(m, [0, 1])
     assert target[59, 0] == 0.0
     assert target[59, 55] != 0.0
-    assert constant + information.factorise(target)[0] == pytest.approx(expected, rel=1e-11)
+    assert constant + cluster_information.factorise(target)[0] == pytest.approx(expected, rel=1e-11)
 
 
 def test_indefinite_information_is_reported():
     target = np.diag([1.0, -0.5, 1.0, 1.0])
-    assert np.isnan(information.factorise(target)).all()
+    assert np.isnan(cluster_information.factorise(target)).all()
 
 
 def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
@@ -148,20 +150,20 @@ def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
     for i in range(3):
         constant, target = information_of(m, [i])
         alone = kalman.log_likelihood(m, i, np.zeros((n_times, 1)), np.ones((n_times, 1)), 0)
-        assert constant + information.factorise(target)[0] == pytest.approx(
+        assert constant + cluster_information.factorise(target)[0] == pytest.approx(
             alone, rel=1e-9, abs=1e-9
         )
 
 
 @jit
 def _many_factors(matrix, kept, out, rng):
-    information.factorise(matrix)
+    cluster_information.factorise(matrix)
     for t in range(kept.shape[0]):
         kept[t] = matrix[matrix.shape[0] - 2, t]
     for s in range(out.shape[0]):
         for t in range(kept.shape[0]):
             matrix[matrix.shape[0] - 2, t] = kept[t]
-        information.draw_factor(matrix, out[s], rng)
+        cluster_information.draw_factor(matrix, out[s], rng)
 
 
 def test_factor_draws_have_the_exact_posterior():
@@ -185,7 +187,7 @@ def test_factor_draws_have_the_exact_posterior():
 def test_scratch_rows_hold_what_the_docstring_says():
     m, _ = oracle.model_of(np.random.default_rng(1), n=1, n_times=5, missing=0.0)
     _, target = information_of(m, [0])
-    information.describe(m, m.scratch.row, 0)
+    cluster_information.describe(m, m.scratch.row, 0)
     np.testing.assert_allclose(np.diag(target)[:5] - 1, m.scratch.row[DIAGONAL], atol=1e-14)
     np.testing.assert_allclose(target[5, :5], m.scratch.row[SLOPE], rtol=1e-12)
     phi = np.array([target[t + 1, t] / m.scratch.row[DIAGONAL, t + 1] for t in range(4)])

@@ -11,7 +11,7 @@ import series_oracle as oracle
 from cavity._numba.jit import jit
 from cavity._numba.simd import whole_vectors
 from cavity.series import kalman
-from cavity.series.state import PRECISION, SHIFT, factor_series
+from cavity.series.state_space import PRECISION, SHIFT, factor_series
 
 CASES = {
     "several per cell and gaps": {},

@@ -11,9 +11,9 @@ from cavity.datasets import make_series
 from cavity.moves.anchors import nearest_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
-from cavity.series.draws import NOTHING, SeriesPriors
-from cavity.series.neighbors import smoothed_paths
-from cavity.series.state import factor_series
+from cavity.series.initialization import smoothed_paths
+from cavity.series.parameters import NOTHING, SeriesPriors
+from cavity.series.state_space import factor_series
 
 NONE = np.zeros(0)
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE)

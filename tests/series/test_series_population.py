@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from cavity._numba.jit import jit
-from cavity.series import population
-from cavity.series.draws import Hyperprior
+from cavity.series import parameters
+from cavity.series.parameters import Hyperprior
 
 HYPER = Hyperprior(True, 1.5, 3.0, 0.3)
 N_DRAWS = 40_000
@@ -17,7 +17,7 @@ N_DRAWS = 40_000
 @jit
 def _autoregressions(values, state, hyper, rng, out):
     for s in range(out.shape[0]):
-        population.draw_autoregression_population(values, state, hyper, rng)
+        parameters.draw_autoregression_population(values, state, hyper, rng)
         out[s, 0] = state[0]
         out[s, 1] = -np.log(state[1])
 
@@ -25,7 +25,7 @@ def _autoregressions(values, state, hyper, rng, out):
 @jit
 def _loadings(values, state, hyper, rng, out):
     for s in range(out.shape[0]):
-        population.draw_normal_population(values, state[2:], hyper, rng)
+        parameters.draw_normal_population(values, state[2:], hyper, rng)
         out[s, 0] = state[2]
         out[s, 1] = -np.log(state[3])
 

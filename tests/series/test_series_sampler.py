@@ -15,7 +15,7 @@ from cavity._numba.jit import compiled, jit
 from cavity.interface import evidences
 from cavity.mcmc.sweep import sweep
 from cavity.priors.partition import dirichlet, dirichlet_process, fixed_weights, pitman_yor
-from cavity.series.draws import EVERYTHING, NOTHING, Moving, SeriesPriors
+from cavity.series.parameters import EVERYTHING, NOTHING, Moving, SeriesPriors
 
 FIXED = NOTHING
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from cavity._numba.jit import jit
-from cavity.series.draws import KNOWN, Hyperprior
 from cavity.series.likelihood import factor_paths
 from cavity.series.moves import add_to_sums, clear_sums, rescale_factors, state_sums
-from cavity.series.state import factor_series
+from cavity.series.parameters import KNOWN, Hyperprior
+from cavity.series.state_space import factor_series
 
 LEVEL = 1e-4  # of each of six Kolmogorov-Smirnov tests, at a fixed seed
 N, T, SLOTS, DRAWS = 5, 3, 8, 20_000

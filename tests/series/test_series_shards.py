@@ -17,11 +17,11 @@ from cavity.distributed.engines import ThreadEngine
 from cavity.distributed.sources import ArraySource
 from cavity.priors.partition import dirichlet
 from cavity.series import shard_sampler as series_sampler
-from cavity.series.draws import EVERYTHING, NOTHING
+from cavity.series.parameters import EVERYTHING, NOTHING
 from cavity.series.shard_crews import ThreadSeries
 from cavity.series.shard_pass import Own, SeriesShard, token
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
-from cavity.series.state import Cells, own_copy
+from cavity.series.state_space import Cells, own_copy
 
 LEVEL = 1e-4
 SLOTS, WEIGHT = 3, 0.7

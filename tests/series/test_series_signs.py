@@ -15,9 +15,9 @@ from cavity._numba.jit import compiled
 from cavity.collapse.ep import rebuild
 from cavity.datasets import make_series
 from cavity.priors.partition import dirichlet
-from cavity.series.draws import NOTHING, SeriesPriors
-from cavity.series.signs import ClusterFlips
-from cavity.series.state import factor_series
+from cavity.series.likelihood import ClusterFlips
+from cavity.series.parameters import NOTHING, SeriesPriors
+from cavity.series.state_space import factor_series
 
 NONE = np.zeros(0)
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE)

@@ -19,9 +19,9 @@ from cavity.series.results import (
     Band,
     TrendMoments,
     align_factors,
+    data_from,
     typical_members,
 )
-from cavity.series.saved import data_from
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,15 +17,12 @@ from cavity.mcmc.runner import seed_entropy
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
-from cavity.series.data import SeriesData, from_wide, locate_rows
-from cavity.series.draws import NOTHING
+from cavity.series.data import SeriesData, from_wide, locate_rows, season_terms
 from cavity.series.likelihood import FactorPaths, factor_paths
-from cavity.series.model import build_priors, check_priors, start_df
-from cavity.series.problem import LONGEST_JOINT
-from cavity.series.results import TrendMoments, pool_trends
-from cavity.series.saved import details_of, summaries_of
-from cavity.series.season import season_terms
-from cavity.series.state import FactorSeries, factor_series
+from cavity.series.parameters import NOTHING
+from cavity.series.problem import LONGEST_JOINT, build_priors, check_priors, start_df
+from cavity.series.results import TrendMoments, details_of, pool_trends, summaries_of
+from cavity.series.state_space import FactorSeries, factor_series
 from cavity.series.update import SeriesUpdate
 
 # Rounds at the first draw, and at each later one, where not all is drawn in one block.

@@ -1,6 +1,6 @@
 """Eight series of one cluster side by side: what they tell of the factor, coefficients out.
 
-The recursions of `cavity.series.information` run along time and leave nothing to vectorise;
+The recursions of `cavity.series.cluster_information` run along time and leave nothing to vectorise;
 eight series at once do. What each tells, (u, phi) and the lines of its coefficients
 (`cavity.series.semiseparable`), is then gathered (`cavity.series.cluster_information`).
 
@@ -18,7 +18,7 @@ from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, max8, splat8, store8, sum8, whole_vectors
 from cavity.series.kalman import prepare
 from cavity.series.semiseparable import is_thin
-from cavity.series.state import DRIFT, WEIGHT
+from cavity.series.state_space import DRIFT, WEIGHT
 
 # Paths in the room; h takes the drift's place.
 _WEIGHT, _DRIFT, _SHRINK, _PULL, LEVEL8, PHI8 = 0, 1, 2, 3, 4, 5

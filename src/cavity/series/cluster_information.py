@@ -1,4 +1,17 @@
-"""A cluster from its members, eight at a time: columns of a thin matrix, or a whole one.
+"""A cluster's factor with every state integrated out, exactly: the T x T information form.
+
+Given its parameters, series i tells about eta exactly what the Gaussian factor
+``exp(-eta' J eta / 2 + h' eta + c)`` tells, with h = loading * r and J = loading^2 Cov(r), where r
+is the disturbance smoother's vector at eta = 0 and c the log likelihood there. In the notation
+of the filter at eta = 0, with phi_t = a (1 - gain_t) and N_t the information recursion,
+
+    J_st = loading^2 N_t phi_s phi_{s+1} ... phi_{t-1}        for s <= t
+
+a product form in which nothing cancels, so it holds for tiny var_x where Q - QBH^{-1}B'Q loses
+its digits. A cluster is P = I + sum of J, h = sum of h: its evidence, the exact score of a
+series and exact draws of eta all come from one Cholesky factor of P, whatever the cluster's size.
+
+A cluster from its members, eight at a time: columns of a thin matrix, or a whole one.
 
 To a whole matrix four rows are added at a time, in which the products of a column are those up to
 the first row times a number, so that nothing but multiplications and additions of eight remain.
@@ -6,9 +19,288 @@ the first row times a number, so that nothing but multiplications and additions 
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from cavity._numba.jit import jit, wide_vectors
-from cavity._numba.simd import WIDTH, load8, max8, repeat8, select, splat8, store8, sum8
+from cavity._numba.linalg import cholesky_in_place
+from cavity._numba.simd import (
+    WIDTH,
+    load8,
+    max8,
+    repeat8,
+    select,
+    splat8,
+    store8,
+    sum8,
+    whole_vectors,
+)
 from cavity.series.batched_filter import LEVEL8, PHI8, SLOPE8
+from cavity.series.kalman import cell_precision, dynamics, observation_constant, prepare
+from cavity.series.semiseparable import columns_of, draw_thin
+from cavity.series.state_space import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
+
+_NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
+
+
+@jit
+def describe(m, row, i):
+    """Filter series i at eta = 0 and keep what determines (J, h); returns c.
+
+    Leaves in the scratch rows: PHI phi_t, DIAGONAL that of J, SLOPE h.
+    """
+    return describe_against(m, row, i, 0.0)
+
+
+@jit
+def describe_against(m, row, i, variance):
+    """The same with independent eta_t ~ N(0, variance): J and h are then those of a deviation.
+
+    With positive variance v the posterior of eta has covariance v I - v^2 J and mean v h.
+    """
+    prepare(m, row, i)
+    return describe_prepared(row, dynamics(m, i), variance) + observation_constant(m, i)
+
+
+@jit
+def describe_prepared(row, dyn, variance):
+    """The same for scratch rows that are prepared, less ``observation_constant``."""
+    a = dyn.a
+    b = dyn.loading
+    weight = row[WEIGHT]
+    drift = row[DRIFT]
+    shrink = row[SHRINK]
+    pull = row[PULL]
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    h = row[SLOPE]
+    n_times = row.shape[1]
+    process = dyn.var_x + b * b * variance
+    x = 0.0
+    p = dyn.var_x0
+    log_det = 0.0
+    quad = 0.0
+    product = 1.0
+    for t in range(n_times):
+        x = a * x - drift[t]
+        p = a * a * p + process
+        w = weight[t]
+        d = 1.0 + w * p
+        inverse = 1.0 / d
+        shrink[t] = inverse
+        pull[t] = -x * w * inverse
+        quad -= x * pull[t]
+        x *= inverse
+        p *= inverse
+        product *= d
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    r = 0.0
+    info = 0.0
+    for t in range(n_times - 1, -1, -1):
+        g = shrink[t]
+        r = pull[t] + g * r
+        info = weight[t] * g + g * g * info
+        h[t] = b * r
+        diagonal[t] = b * b * info
+        phi[t] = a * g
+        r *= a
+        info *= a * a
+    return -0.5 * (log_det + quad)
+
+
+def information_matrix(n_times: int, *slots: int) -> np.ndarray:
+    """Room for P and h of one cluster (or several): (T + 2) rows, of whole vectors.
+
+    The last row has room for the h of one member whose sign is open.
+    """
+    return np.zeros((*slots, n_times + 2, whole_vectors(n_times + 2)))
+
+
+@jit
+def add_information(row, target, source, sign, products):
+    """Write source + sign * (J, h) of the described series into the lower triangle of target.
+
+    Both come from ``information_matrix``: rows 0..T-1 hold the matrix, row T the vector h. They
+    may be the same array. `row` holds the scratch rows that ``describe`` filled; `products` is
+    scratch as long as a row of the matrix. Eight columns go at a time, so what lies above the
+    diagonal is not meaningful.
+    """
+    wide_vectors()
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    h = row[SLOPE]
+    n_times = phi.shape[0]
+    stride = target.shape[1]
+    new = target.reshape(target.size)
+    old = source.reshape(source.size)
+    for s in range(stride):
+        products[s] = 0.0
+    first = 0
+    for t in range(n_times):
+        factor = phi[t - 1] if t > 0 else 0.0
+        while first < t and abs(products[first] * factor) < _NEGLIGIBLE:
+            products[first] = 0.0
+            first += 1
+        start = first // WIDTH
+        stop = t // WIDTH + 1
+        scale = splat8(factor)
+        for block in range(start, stop):
+            store8(products, block * WIDTH, scale * load8(products, block * WIDTH))
+        products[t] = 1.0
+        level = splat8(sign * diagonal[t])
+        at = t * stride
+        for block in range(start):
+            store8(new, at + block * WIDTH, load8(old, at + block * WIDTH))
+        for block in range(start, stop):
+            more = level * load8(products, block * WIDTH)
+            store8(new, at + block * WIDTH, load8(old, at + block * WIDTH) + more)
+    at = n_times * stride
+    for t in range(n_times):
+        new[at + t] = old[at + t] + sign * h[t]
+
+
+@jit
+def factorise(matrix):
+    """Cholesky factor L of P in place, and L^{-1} h in row T; returns two log evidences.
+
+    The first is ``h' P^{-1} h / 2 - log|P| / 2``, the second the same with h - 2 g instead of h,
+    where g is the last row: with the loading of one member, of which g is the h, turned around.
+    NaN if P is not positive definite. The vectors ride along as two more rows of the matrix;
+    since P >= I, corners h'h + g'g + 1 keep it definite.
+    """
+    n_times = matrix.shape[0] - 2
+    own = matrix[n_times]
+    other = matrix[n_times + 1]
+    square = 1.0
+    for t in range(n_times):
+        square += own[t] * own[t] + other[t] * other[t]
+    own[n_times] = square
+    other[n_times] = 0.0
+    other[n_times + 1] = square
+    if not cholesky_in_place(matrix):
+        return math.nan, math.nan
+    quad = 0.0
+    mirrored = 0.0
+    log_det = 0.0
+    product = 1.0
+    for t in range(n_times):
+        quad += own[t] * own[t]
+        turned = own[t] - 2.0 * other[t]
+        mirrored += turned * turned
+        product *= matrix[t, t]
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    log_det += math.log(product)
+    return 0.5 * quad - log_det, 0.5 * mirrored - log_det
+
+
+@jit
+def draw_factor(matrix, eta, rng):
+    """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor of a matrix, whole or thin.
+
+    The last two rows of `matrix` are used up.
+    """
+    if columns_of(matrix):
+        draw_thin(matrix, eta, rng)
+        return
+    n_times = matrix.shape[0] - 2
+    rest = matrix[n_times]
+    for t in range(n_times):
+        rest[t] += rng.standard_normal()
+    for t in range(n_times - 1, -1, -1):
+        row = matrix[t]
+        value = rest[t] / row[t]
+        eta[t] = value
+        for s in range(t):
+            rest[s] -= row[s] * value
+
+
+@jit
+def start_information(target):
+    """Set a cluster to the prior: P = I, h = 0."""
+    size, stride = target.shape
+    for t in range(size):
+        for s in range(stride):
+            target[t, s] = 0.0
+        target[t, t] = 1.0
+
+
+@jit
+def joint_filter(m, row, members, n_members, y, work):
+    """Log evidence of the observations of some series in one cluster, by one Kalman filter.
+
+    The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
+    one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
+    Agrees with the information form: evidence = sum of c + ``factorise``. Returns it as the
+    loadings are, and with that of the last member turned around, which is the same as turning
+    its data: the covariances are common to both.
+    """
+    n_times = m.cells.y.shape[1]
+    n = n_members
+    mean = work[n]
+    gain = work[n + 1]
+    turned = work[n + 2]
+    total = 0.0
+    for j in range(n):
+        i = members[j]
+        prepare(m, row, i)
+        total += observation_constant(m, i)
+        # The reference path of each series is its origin, as in the filter of one series.
+        for t in range(n_times):
+            y[j, t] = row[DRIFT, t]
+        mean[j] = 0.0
+        turned[j] = 0.0
+        for c in range(n):
+            work[j, c] = 0.0
+        work[j, j] = m.own.var_x0[0]
+    product = 1.0
+    log_det = 0.0
+    quad = 0.0
+    mirrored = 0.0
+    for t in range(n_times):
+        for j in range(n):
+            aj = m.own.a[members[j]]
+            bj = m.own.loading[members[j]]
+            covariance = work[j]
+            for c in range(j + 1):
+                other = members[c]
+                covariance[c] = aj * m.own.a[other] * covariance[c] + bj * m.own.loading[other]
+            covariance[j] += m.own.var_x[0]
+            mean[j] = aj * mean[j] - y[j, t]
+            turned[j] = aj * turned[j] + (y[j, t] if j == n - 1 else -y[j, t])
+        for j in range(n):
+            w = cell_precision(m, members[j], t)
+            if w == 0.0:
+                continue
+            for c in range(j):
+                gain[c] = work[j, c]
+            for c in range(j, n):
+                gain[c] = work[c, j]
+            d = 1.0 + w * max(gain[j], 0.0)
+            pull = w * mean[j] / d
+            quad += pull * mean[j]
+            other_pull = w * turned[j] / d
+            mirrored += other_pull * turned[j]
+            product *= d
+            if product > 1e200:
+                log_det += math.log(product)
+                product = 1.0
+            shrink = w / d
+            for c in range(n):
+                mean[c] -= gain[c] * pull
+                turned[c] -= gain[c] * other_pull
+                covariance = work[c]
+                scaled = gain[c] * shrink
+                for o in range(c + 1):
+                    covariance[o] -= scaled * gain[o]
+    log_det += math.log(product)
+    return total - 0.5 * (log_det + quad), total - 0.5 * (log_det + mirrored)
+
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 _ROWS = 4

@@ -9,7 +9,7 @@ means m_j with the factors integrated out as well, and the coefficients then giv
 
 All of it is Gaussian. With H the information that unit coefficients have about the factor, Q the
 precision of the coefficients given it and b what pulls them, a series' (J, h, c) of
-`cavity.series.information` become J - H' Q^{-1} H, h - H' Q^{-1} b and
+`cavity.series.cluster_information` become J - H' Q^{-1} H, h - H' Q^{-1} b and
 c + b' Q^{-1} b / 2 - log|Q| / 2, up to the coefficients' prior. Coefficients are measured from
 where they are, so that levels far above the movement of their series cost no digits.
 """
@@ -23,10 +23,10 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.series.batched_filter import factor_in_place
-from cavity.series.draws import inverse_gamma
 from cavity.series.kalman import cell_precision, residual
+from cavity.series.parameters import inverse_gamma
 from cavity.series.semiseparable import columns_of, solve_thin
-from cavity.series.state import LOADING_MEAN, LOADING_PRECISION
+from cavity.series.state_space import LOADING_MEAN, LOADING_PRECISION
 
 
 class Coefficients(NamedTuple):

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, splat8, store8
-from cavity.series.state import (
+from cavity.series.state_space import (
     CENTRE,
     DRIFT,
     PRECISION,

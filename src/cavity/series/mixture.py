@@ -22,22 +22,19 @@ from cavity.series.answers import SeriesAnswers
 from cavity.series.append import SeriesExtension
 from cavity.series.collapses import affordable_collapse
 from cavity.series.common_factor import move_together
-from cavity.series.data import SeriesData, from_rows, from_wide
-from cavity.series.evidence import ROUTES
-from cavity.series.model import (
+from cavity.series.data import SeriesData, check_season, from_rows, from_wide, with_season
+from cavity.series.exact import ROUTES
+from cavity.series.initialization import find_units, smoothed_paths
+from cavity.series.problem import (
+    DRAWS,
     check_df,
     check_hold,
     check_priors,
     check_scales,
-    find_units,
     own_scales,
     series_problem,
 )
-from cavity.series.neighbors import smoothed_paths
-from cavity.series.problem import DRAWS
-from cavity.series.results import Band, pool_trends
-from cavity.series.saved import details_of, summaries_of
-from cavity.series.season import check_season, with_season
+from cavity.series.results import Band, details_of, pool_trends, summaries_of
 from cavity.series.spread import PARALLEL, SeriesSpread
 
 

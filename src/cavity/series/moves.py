@@ -20,7 +20,6 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity._numba.slice_sampler import log_target, slice_step
-from cavity.series.draws import LEAST_VARIANCE, MOST_VARIANCE, truncated_normal
 from cavity.series.kalman import (
     cell_precision,
     draw_states,
@@ -29,8 +28,13 @@ from cavity.series.kalman import (
     prepare,
     residual,
 )
-from cavity.series.population import log_mass_inside
-from cavity.series.state import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
+from cavity.series.parameters import (
+    LEAST_VARIANCE,
+    MOST_VARIANCE,
+    log_mass_inside,
+    truncated_normal,
+)
+from cavity.series.state_space import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 
 # Columns of the sums per cluster: e = x_t - a x_{t-1} - common g_t runs over members and times.
 LOADING_SQUARE, EX, XX, LOW, HIGH, PRIOR_PULL, SIZE, LOADING, LOADING_COMMON, COMMON_SQUARE = range(

@@ -11,15 +11,9 @@ from cavity.estimators.base import Fitted
 from cavity.estimators.validation import check_choice, check_count
 from cavity.io.frames import as_pandas
 from cavity.posterior.units import SeriesUnits
-from cavity.series.data import SeriesData, locate_rows
-from cavity.series.model import start_df
-from cavity.series.results import (
-    Band,
-    TrendMoments,
-    forecast_moments,
-    normal_quantile,
-)
-from cavity.series.season import season_names, season_terms
+from cavity.series.data import SeriesData, locate_rows, season_names, season_terms
+from cavity.series.problem import start_df
+from cavity.series.results import Band, TrendMoments, forecast_moments, normal_quantile
 
 if TYPE_CHECKING:
     import pandas as pd

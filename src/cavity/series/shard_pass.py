@@ -22,12 +22,12 @@ from cavity.distributed.passes import Mapper
 from cavity.interface import pick_given
 from cavity.likelihoods.degrees_of_freedom import log_tail
 from cavity.series.coefficients import coefficients
-from cavity.series.draws import Moving, SeriesPriors
+from cavity.series.gibbs import refresh_each
 from cavity.series.likelihood import FactorPaths
 from cavity.series.moves import HIGH, LOW, StateSums, state_sums
-from cavity.series.refresh import refresh_each
-from cavity.series.state import Cells, FactorSeries, SeriesParameters, scratch
-from cavity.series.tails import draw_weights
+from cavity.series.parameters import Moving, SeriesPriors
+from cavity.series.state_space import Cells, FactorSeries, SeriesParameters, scratch
+from cavity.series.student_t_noise import draw_weights
 
 # Series of a block: a few milliseconds of work.
 SERIES_BLOCK = 512

@@ -6,16 +6,9 @@ import numpy as np
 
 from cavity._numba.simd import whole_vectors
 from cavity.distributed.blocks import layouts
-from cavity.series.draws import Moving, SeriesPriors
-from cavity.series.shard_pass import (
-    RUNGS,
-    Own,
-    SeriesOrder,
-    SeriesShard,
-    run_series_pass,
-    token,
-)
-from cavity.series.state import factor_series
+from cavity.series.parameters import Moving, SeriesPriors
+from cavity.series.shard_pass import RUNGS, Own, SeriesOrder, SeriesShard, run_series_pass, token
+from cavity.series.state_space import factor_series
 
 
 def rehearse_series(

@@ -23,18 +23,23 @@ from cavity.distributed.mixture_weights import draw_weights
 from cavity.mcmc.chain import prior_of_partition
 from cavity.priors.partition import renew
 from cavity.series.coefficients import draw_hyper_by_sums
-from cavity.series.densities import log_inverse_gamma, log_mass, log_normal
-from cavity.series.draws import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors
-from cavity.series.likelihood import FactorPaths, factor_paths
+from cavity.series.gibbs import draw_factors_given_states
+from cavity.series.likelihood import FactorPaths, factor_paths, turned
 from cavity.series.moves import LOADING as SUM_OF_LOADINGS
 from cavity.series.moves import LOADING_SQUARE as SUM_OF_SQUARES
 from cavity.series.moves import PRIOR_PULL, SIZE, draw_scales, draw_shifts
-from cavity.series.population import (
+from cavity.series.parameters import (
+    LEAST_VARIANCE,
+    MOST_VARIANCE,
+    Moving,
     PopulationUpdate,
+    SeriesPriors,
     draw_autoregressions_by_sums,
     draw_normals_by_sums,
+    log_inverse_gamma,
+    log_mass,
+    log_normal,
 )
-from cavity.series.refresh import draw_factors_given_states
 from cavity.series.shard_crews import SeriesCrew
 from cavity.series.shard_pass import (
     A_SQUARE,
@@ -53,9 +58,8 @@ from cavity.series.shard_pass import (
     own_from,
     saved_own,
 )
-from cavity.series.signs import turned
-from cavity.series.state import LOADING_MEAN, FactorSeries
-from cavity.series.tails import RATE, SHAPE, log_density_of_df
+from cavity.series.state_space import LOADING_MEAN, FactorSeries
+from cavity.series.student_t_noise import RATE, SHAPE, log_density_of_df
 from cavity.series.update import SeriesUpdate
 from cavity.updates import Update
 
@@ -249,7 +253,7 @@ class SeriesShardedSampler:
     def log_joint(self) -> float:
         """Log joint density of all data, labels and parameters, as labels were drawn.
 
-        The weights of cells are out, by one draw of them (`cavity.series.tails`).
+        The weights of cells are out, by one draw of them (`cavity.series.student_t_noise`).
         """
         return self._log_joint
 

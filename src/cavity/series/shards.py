@@ -24,25 +24,24 @@ from cavity.priors.series import SeriesPrior
 from cavity.priors.specifications import PartitionSpecification
 from cavity.series.collapses import affordable_collapse
 from cavity.series.data import SeriesData, from_wide
-from cavity.series.draws import EVERYTHING
-from cavity.series.model import (
-    build_priors,
+from cavity.series.initialization import (
     find_units,
     largest_value,
     own_spreads,
-    series_problem,
-    start_df,
+    smoothed_paths,
+    starting_dynamics,
+    starting_levels,
+    starting_weights,
     typical_loudness,
 )
-from cavity.series.neighbors import smoothed_paths
-from cavity.series.problem import SeriesProblem
+from cavity.series.parameters import EVERYTHING
+from cavity.series.problem import SeriesProblem, build_priors, series_problem, start_df
 from cavity.series.shard_crews import SeriesCrew, ThreadSeries
 from cavity.series.shard_pass import SERIES_BLOCK, Own, SeriesShard, token
 from cavity.series.shard_rehearsal import rehearse_series
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.sources import names_of, times_of
-from cavity.series.start import starting_dynamics, starting_levels, starting_weights
-from cavity.series.state import FactorSeries, factor_series, own_copy
+from cavity.series.state_space import FactorSeries, factor_series, own_copy
 from cavity.utils.progress import say
 
 # Series whose labels, parameters and trends are kept, a uniform sample.

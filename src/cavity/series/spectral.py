@@ -6,7 +6,7 @@ for the ends. A *site* is the diagonal Gaussian in these coordinates that has th
 series' likelihood times N(0, v I), divided by the latter. It depends on the series' own data and
 parameters alone; a cluster is the prior times the sites of its members, and sites multiply in any
 order. So the cluster's score for a series is a function of who its other members are, as a proposal
-must be whose acceptance is exact (`cavity.series.proposals`).
+must be whose acceptance is exact (`cavity.series.corrected`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cavity._numba.arrays import declare
 from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.interface import complete, evidence
-from cavity.series.information import describe_against
-from cavity.series.signs import both_signs, sign_pull
-from cavity.series.state import DIAGONAL, PHI, SLOPE, FactorSeries
+from cavity.series.cluster_information import describe_against
+from cavity.series.likelihood import both_signs, sign_pull
+from cavity.series.state_space import DIAGONAL, PHI, SLOPE, FactorSeries
 
 # Variance of the factor against which a site has the right moments: between the prior's, 1, and
 # that of a factor which many series have shown. Measured: docs/series.md.

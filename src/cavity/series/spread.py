@@ -19,9 +19,8 @@ from cavity.estimators.validation import check_names
 from cavity.series.assign import SeriesAssignment
 from cavity.series.common_factor import move_together
 from cavity.series.data import SeriesData
-from cavity.series.model import check_priors
-from cavity.series.results import TrendMoments, pool_trends
-from cavity.series.saved import details_of, summaries_of
+from cavity.series.problem import check_priors
+from cavity.series.results import TrendMoments, details_of, pool_trends, summaries_of
 from cavity.series.shards import spread
 from cavity.series.sources import array_source, series_source
 

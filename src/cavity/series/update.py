@@ -10,6 +10,7 @@ import numpy as np
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import Kernels
 from cavity.series.batched_filter import room_for_eight
+from cavity.series.cluster_information import information_matrix
 from cavity.series.coefficients import (
     Coefficients,
     MeanEquations,
@@ -19,24 +20,8 @@ from cavity.series.coefficients import (
     log_without_means,
     mean_equations,
 )
-from cavity.series.common import (
-    SETTLING,
-    draw_common_given_states,
-    draw_common_jointly,
-)
-from cavity.series.densities import log_normal
-from cavity.series.draws import NOTHING, Moving, SeriesPriors
-from cavity.series.information import information_matrix
-from cavity.series.likelihood import FactorPaths
-from cavity.series.moves import (
-    StateSums,
-    rescale_factors,
-    rescale_own_noise,
-    shift_autoregressions,
-    state_sums,
-)
-from cavity.series.prior_density import log_prior_of_series
-from cavity.series.refresh import (
+from cavity.series.common_factor import SETTLING, draw_common_given_states, draw_common_jointly
+from cavity.series.gibbs import (
     all_constants,
     draw_factorised,
     draw_factors_given_states,
@@ -45,9 +30,18 @@ from cavity.series.refresh import (
     refresh_series,
     summarise_trends,
 )
-from cavity.series.state import FactorSeries, SeriesParameters
-from cavity.series.steps import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
-from cavity.series.tails import draw_tails, log_density_of_df, log_density_of_tails
+from cavity.series.likelihood import FactorPaths
+from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.series.moves import (
+    StateSums,
+    rescale_factors,
+    rescale_own_noise,
+    shift_autoregressions,
+    state_sums,
+)
+from cavity.series.parameters import NOTHING, Moving, SeriesPriors, log_normal, log_prior_of_series
+from cavity.series.state_space import FactorSeries, SeriesParameters
+from cavity.series.student_t_noise import draw_tails, log_density_of_df, log_density_of_tails
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
@@ -293,7 +287,7 @@ class SeriesUpdate(Update):
         """Of data and parameters; factors, states, coefficients and weights are out, where joint.
 
         The weights are by one draw of them: exact for Gaussian noise, for Student-t noise on
-        average (`cavity.series.tails`).
+        average (`cavity.series.student_t_noise`).
         """
         if not self.joint:
             return None

@@ -205,7 +205,7 @@ def test_seasons_that_are_refused(seasonal, season, message):
 
 @pytest.mark.parametrize("season", [2, 3, 4, 7, 12])
 def test_waves_are_different_from_each_other(season):
-    from cavity.series.season import season_names, season_terms
+    from cavity.series.data import season_names, season_terms
 
     terms = season_terms(season, np.arange(10 * season))
     assert terms.shape[1] == len(season_names(season)) == min(6, season - 1)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cavity.series.draws import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
-from cavity.series.state import factor_series
-from cavity.series.steps import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.series.parameters import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
+from cavity.series.state_space import factor_series
 
 ONE = np.ones(1)
 LEARNED = SeriesPriors(

@@ -13,15 +13,15 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity._numba.simd import WIDTH
 from cavity.series.batched_filter import describe_eight, integrate_eight
-from cavity.series.cluster_information import add_slopes, add_to_matrix, put_columns
-from cavity.series.coefficients import close_equations, draw_coefficients, draw_hyper
-from cavity.series.draws import (
-    draw_dynamics,
-    draw_noise,
-    inverse_gamma,
-    keep_noise,
+from cavity.series.cluster_information import (
+    add_slopes,
+    add_to_matrix,
+    draw_factor,
+    factorise,
+    put_columns,
+    start_information,
 )
-from cavity.series.information import draw_factor, factorise, start_information
+from cavity.series.coefficients import close_equations, draw_coefficients, draw_hyper
 from cavity.series.kalman import (
     draw_states,
     dynamics,
@@ -30,6 +30,7 @@ from cavity.series.kalman import (
     prepare,
 )
 from cavity.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
+from cavity.series.parameters import draw_dynamics, draw_noise, inverse_gamma, keep_noise
 from cavity.series.semiseparable import (
     LARGEST,
     columns_of,
@@ -38,7 +39,7 @@ from cavity.series.semiseparable import (
     is_thin,
     start_thin,
 )
-from cavity.series.state import CENTRE, DRIFT, STATE, VARIANCE
+from cavity.series.state_space import CENTRE, DRIFT, STATE, VARIANCE
 
 
 @jit(internal=True)

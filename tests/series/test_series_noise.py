@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from cavity import SeriesMixture
 from cavity.datasets import make_series
-from cavity.series import information, kalman, tails
-from cavity.series.state import factor_series
+from cavity.series import cluster_information, kalman, student_t_noise
+from cavity.series.state_space import factor_series
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 
@@ -37,7 +37,7 @@ def test_weights_enter_every_likelihood():
     members = np.arange(3)
     joint = []
     for m in (repeated, weighted):
-        found = information.joint_filter(
+        found = cluster_information.joint_filter(
             m, m.scratch.row, members, 3, np.empty((3, 12)), np.empty((6, 3))
         )
         joint.append(found[0] - sum(kalman.observation_constant(m, i) for i in range(3)))
@@ -50,7 +50,7 @@ def test_weights_are_drawn_given_the_noise():
     repeats = np.ones(squares.shape, dtype=np.uint16)
     repeats[:, 3] = 0
     drawn = squares.copy()
-    gain = tails.draw_weights(drawn, repeats, 3.0, rng)
+    gain = student_t_noise.draw_weights(drawn, repeats, 3.0, rng)
     for t in range(3):
         reference = stats.gamma(2.0, scale=2.0 / (3.0 + squares[0, t]))
         assert stats.kstest(drawn[:, t], reference.cdf).pvalue > LEVEL

@@ -83,7 +83,7 @@ A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION = 0, 1, 2, 3
 
 # Rows of the scratch space. Of a prepared series: cell precisions, the reference path and its
 # drift. Of a filter: one minus the gain, innovation over its variance, filtered moments. Of its
-# information about the factor: see `information.describe`. Of its site: natural parameters.
+# information about the factor: see `cluster_information.describe`. Of its site: natural parameters.
 WEIGHT, DRIFT, CENTRE = 0, 1, 2
 SHRINK, PULL, STATE, VARIANCE = 3, 4, 5, 6
 PHI, DIAGONAL, SLOPE = 7, 8, 9

@@ -8,7 +8,8 @@ import pytest
 
 from cavity.priors.series import SeriesPrior
 from cavity.series.data import from_rows, from_wide, locate_rows
-from cavity.series.model import build_model, find_units
+from cavity.series.initialization import find_units
+from cavity.series.problem import build_model
 from cavity.series.time_axis import time_axis
 
 

@@ -31,9 +31,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity.series.densities import log_mass
-from cavity.series.draws import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors
-from cavity.series.state import A_MEAN, A_PRECISION, SeriesParameters
+from cavity.series.parameters import LEAST_VARIANCE, MOST_VARIANCE, Moving, SeriesPriors, log_mass
+from cavity.series.state_space import A_MEAN, A_PRECISION, SeriesParameters
 
 _ADAPTED = ("tuning", "metric", "places", "jumps")
 VAR_X, SHIFT, SPREAD, START, LEVELS = 0, 1, 2, 3, 4
