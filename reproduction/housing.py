@@ -226,7 +226,7 @@ def _pictures(model: HedonicIndex, sales: pd.DataFrame) -> Tables:
     medians = raw.agg(["median", "size"]).reset_index()
     medians.columns = pd.Index(["region", "month", "median", "n_sales"])
     mixture: Any = model.local_.mixture
-    certainty = mixture.posterior_.certainty()
+    certainty = mixture.posterior_.observations()
     clusters = pd.DataFrame(
         {
             "region": model.regions_,

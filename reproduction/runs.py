@@ -88,7 +88,7 @@ def efficiency(posterior: Any) -> dict[str, float]:
         ``ess_log_joint``, ``ess_entropy``, ``ess_pairs`` (median over a fixed set of pairs of
         observations of the effective draws of "they share a cluster"), and ``half_seconds``.
     """
-    from cavity.posterior.checks import choose_pairs
+    from cavity.posterior.convergence import choose_pairs
     from cavity.posterior.effective import ess
 
     labels = np.asarray(posterior.labels)

@@ -28,7 +28,7 @@ print(m.diagnostics().sentences[0])
 names = {m.labels_[i]: truth[i] for i in named}
 found = np.array([names.get(k, -1) for k in m.labels_])
 rest = y == -1
-sure = m.posterior_.certainty()["probability"].to_numpy()
+sure = m.posterior_.observations()["probability"].to_numpy()
 print(f"right: {np.mean(found[rest] == truth[rest]):.0%} of the {rest.sum()} others; ")
 clear = rest & (sure > 0.8)
 print(f"of the {clear.sum()} that are not in doubt {np.mean(found[clear] == truth[clear]):.0%}")

@@ -23,7 +23,7 @@ p = m.posterior_
 # **Answer.** Each row's probability of being in its own cluster says how many mistakes to expect,
 # and the *credible ball* which other partitions are as good:
 
-expected = float((1 - p.certainty()["probability"]).sum())
+expected = float((1 - p.observations()["probability"]).sum())
 ball = m.partition_.credible_ball(0.9)
 print(
     f"{m.n_clusters_} clusters; about {expected:.0f} of {len(X)} rows are elsewhere in a "
@@ -44,5 +44,5 @@ responsibility = em.predict_proba(X).max(axis=1)
 print(f"EM expects {np.sum(1 - responsibility):.0f} mistakes; ")
 print(
     f"rows it is sure of (above 0.95): {np.mean(responsibility > 0.95):.0%}, cavity: "
-    f"{np.mean(p.certainty()['probability'] > 0.95):.0%}"
+    f"{np.mean(p.observations()['probability'] > 0.95):.0%}"
 )

@@ -26,7 +26,7 @@ s.plot_common_factor()
 print(f"{s.n_clusters_} clusters; ARI {adjusted_rand_score(truth.labels, s.labels_):.2f}")
 print(
     f"the least sure stock is in its cluster with probability "
-    f"{s.posterior_.certainty()['probability'].min():.2f}"
+    f"{s.posterior_.observations()['probability'].min():.2f}"
 )
 
 # %%

@@ -55,7 +55,7 @@ print(p.summary()[columns].round(2).to_string())
 # -----------------
 #
 # A row is in doubt if the probability of its own cluster is below 0.8. ``alternative`` is where
-# else it may belong. ``elsewhere`` is the probability that it is in none of the estimate's
+# else it may belong. ``p_unmatched`` is the probability that it is in none of the estimate's
 # clusters. Sort the table by any column with a click.
 
 print(p.doubtful().head(6).round(2).to_string())

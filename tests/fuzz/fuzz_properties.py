@@ -130,7 +130,7 @@ def check_posterior(model: Any) -> None:
     similarity = finite(p.similarity(), "similarity")
     expect((similarity >= 0) & (similarity <= 1.0 + 1e-6), "similarity leaves [0, 1]")
     # Where there is no other cluster, none is named.
-    finite(p.certainty().drop(columns="alternative").select_dtypes("number"), "certainty")
+    finite(p.observations().drop(columns="alternative").select_dtypes("number"), "certainty")
     summary = p.summary()
     # A cluster of the estimate that no draw has is told by its presence; it has no sizes.
     # Noise, which may be among the clusters here, has no parameters.

@@ -14,7 +14,8 @@ import pytest
 from report_cases import blobs, posterior
 
 from cavity.plotting import style
-from cavity.posterior import Posterior, aggregate, view
+from cavity.posterior import Posterior, similarity, view
+from cavity.posterior.draws import evenly
 
 DOUBTFUL = (3, 4, 10)
 
@@ -44,7 +45,7 @@ def test_similarity_is_the_matrix_in_the_order_of_the_clusters(three):
     ax = three.plot_similarity()
     image = np.asarray(ax.get_images()[0].get_array())
     labels = three.partition().labels
-    order = np.lexsort((-three.certainty()["certainty"].to_numpy(), labels))
+    order = np.lexsort((-three.observations()["certainty"].to_numpy(), labels))
     np.testing.assert_array_equal(image, three.similarity()[np.ix_(order, order)])
     blocks = next(c for c in ax.collections if c.get_gid() == "blocks")
     corners = [path.get_extents() for path in blocks.get_paths()]
@@ -54,7 +55,7 @@ def test_similarity_is_the_matrix_in_the_order_of_the_clusters(three):
 
 
 def test_cells_are_means_of_the_full_matrix():
-    """The aggregate equals the obvious way, with few and with many clusters."""
+    """The similarity equals the obvious way, with few and with many clusters."""
     rng = np.random.default_rng(0)
     for k in (3, 40):
         flat = rng.integers(k, size=(7, 53))
@@ -62,18 +63,17 @@ def test_cells_are_means_of_the_full_matrix():
         full = Posterior.from_labels(flat).similarity()[np.ix_(order, order)].astype(float)
         cell = np.arange(53) * 10 // 53
         slow = [[full[np.ix_(cell == a, cell == b)].mean() for b in range(10)] for a in range(10)]
-        fast = aggregate.cell_similarity(flat, order, 10)
+        fast = similarity.cell_similarity(flat, order, 10)
         np.testing.assert_allclose(fast, slow, atol=1e-6)
         # A wrong order is noticed.
-        other = aggregate.cell_similarity(flat, np.arange(53), 10)
+        other = similarity.cell_similarity(flat, np.arange(53), 10)
         assert np.abs(other - slow).max() > 1e-3
 
 
-def test_draws_are_thinned_evenly_only_beyond_the_limit(monkeypatch):
+def test_draws_are_thinned_evenly_only_beyond_the_limit():
     flat = np.arange(20).reshape(10, 2)
-    assert aggregate.even_draws(flat) is flat
-    monkeypatch.setattr(aggregate, "_DRAW_CELLS", 6)
-    np.testing.assert_array_equal(aggregate.even_draws(flat), flat[[0, 4, 9]])
+    assert evenly(flat, 10) is flat
+    np.testing.assert_array_equal(evenly(flat, 3), flat[[0, 4, 9]])
 
 
 def test_large_similarity_says_that_it_is_averaged():
@@ -127,7 +127,7 @@ def test_number_of_clusters_is_its_posterior():
 
 def test_certainty_shows_each_observation_and_marks_the_doubtful(three):
     ax = three.plot_certainty()
-    frame = three.certainty()
+    frame = three.observations()
     for k, patch in enumerate(ax.patches):
         heights = patch.get_data().values
         own = np.sort(frame["certainty"][frame["cluster"] == k])[::-1]

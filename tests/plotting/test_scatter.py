@@ -55,7 +55,7 @@ def test_two_columns_are_a_scatter():
 def test_uncertainty_is_transparency():
     X, p = case(60, 3, 2)
     ax = p.plot_clusters(X)
-    certainty = p.certainty()["certainty"].to_numpy()
+    certainty = p.observations()["certainty"].to_numpy()
     labels = p.partition().labels
     for k in range(3):
         collection = next(c for c in ax.collections if c.get_gid() == f"cluster {k}")

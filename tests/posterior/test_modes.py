@@ -7,11 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cavity.posterior import modes as module
-from cavity.posterior.modes import chain_disagreement, find_modes, groups, label_entropy
+from cavity.posterior import convergence as module
+from cavity.posterior.convergence import (
+    chain_disagreement,
+    find_modes,
+    groups,
+    judge_of,
+    label_entropy,
+)
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord
-from cavity.posterior.stopping import judge_of
 
 N = 40
 FIRST = np.arange(N) % 4

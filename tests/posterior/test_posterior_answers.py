@@ -9,14 +9,14 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
 from cavity.posterior import Loss, Posterior, expected_loss, partition_distance
-from cavity.posterior import certainty as certainty_module
 from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
-from cavity.posterior._draws import canonical, distinct, size_summaries
-from cavity.posterior.certainty import own_certainty, places
+from cavity.posterior import view as certainty_module
+from cavity.posterior.draws import canonical, distinct, size_summaries
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
 from cavity.posterior.relabel import relabel
 from cavity.posterior.summary import limit_words, number_words, observation_table
+from cavity.posterior.view import own_certainty, places
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_unmatched_clusters_are_elsewhere_in_every_answer():
     matched = p.relabel()
     assert matched.targets(3).tolist() == [[0, 1, -1]] * 4
     table = observation_table(p.view())
-    np.testing.assert_allclose(table["elsewhere"], [0, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0])
+    np.testing.assert_allclose(table["p_unmatched"], [0, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0])
     assert table["doubtful"].tolist() == [False] * 4 + [True] * 2 + [False] * 4
     assert table["alternative"].isna().all()
     assert p.doubtful().index.tolist() == [4, 5]
@@ -243,7 +243,7 @@ def test_places_equal_counts_over_matched_draws(draws, monkeypatch, block):
     shares = np.array([[np.mean(rows[:, i] == k) for k in range(n_clusters)] for i in range(25)])
     at = np.arange(25)
     np.testing.assert_allclose(found.probability, shares[at, c])
-    np.testing.assert_allclose(found.elsewhere, (rows == -1).mean(axis=0))
+    np.testing.assert_allclose(found.unmatched, (rows == -1).mean(axis=0))
     shares[at, c] = -1
     best = shares.argmax(axis=1)
     np.testing.assert_allclose(found.alternative_probability, np.maximum(shares[at, best], 0))
@@ -257,9 +257,9 @@ def test_observation_table_is_consistent_and_complete(draws):
     every = [f"p_{k}" for k in range(view.n_clusters)]
     assert list(table.columns) == [
         "cluster", "probability", "certainty", "alternative", "alternative_probability",
-        "elsewhere", "doubtful", "tail_probability", *every,
+        "p_unmatched", "doubtful", "tail_probability", *every,
     ]  # fmt: skip
-    np.testing.assert_allclose(table[[*every, "elsewhere"]].sum(axis=1), 1.0, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(table[[*every, "p_unmatched"]].sum(axis=1), 1.0, rtol=0, atol=1e-14)
     own = table[every].to_numpy()[np.arange(25), table["cluster"]]
     np.testing.assert_array_equal(own, table["probability"])
     np.testing.assert_array_equal(table["doubtful"], table["probability"] < 0.8)
@@ -280,16 +280,16 @@ def test_views_are_kept_by_partition(draws, monkeypatch):
         return relabel(*args)
 
     monkeypatch.setattr(view_module, "relabel", counted)
-    p.certainty(), p.doubtful(), p.doubtful(0.5), p.summary(), p.relabel()
+    p.observations(), p.doubtful(), p.doubtful(0.5), p.summary(), p.relabel()
     p.allocation_probabilities(p.partition().labels)
     assert len(calls) == 1
-    p.certainty(np.arange(25) % 2)
-    p.certainty()
+    p.observations(np.arange(25) % 2)
+    p.observations()
     assert len(calls) == 2
     assert p.view(threshold=0.5).relabelling is p.view().relabelling
     assert p.view(threshold=0.5).threshold == 0.5
     # Another partition is not answered from the first one's.
-    assert p.certainty(np.arange(25) % 2)["cluster"].tolist() == (np.arange(25) % 2).tolist()
+    assert p.observations(np.arange(25) % 2)["cluster"].tolist() == (np.arange(25) % 2).tolist()
 
 
 def test_doubtful_lists_the_torn_observation_first():
@@ -316,7 +316,7 @@ def test_a_tiny_ambiguous_cluster_casts_no_doubt_on_its_neighbours():
     apart = np.append(np.zeros(40, int), [1, 1])
     draws = np.array([apart] * 60 + [np.zeros(42, int)] * 40)
     p = Posterior.from_labels(draws)
-    frame = p.certainty(apart)
+    frame = p.observations(apart)
     assert (frame["probability"][:40] == 1).all()
     # By similarity the tiny cluster resembles the large one: 0.4 against 1.
     assert p.similarity()[0, 40] == pytest.approx(0.4)
@@ -349,8 +349,8 @@ def test_sizes_by_draw_are_counts(draws):
 def test_tables_call_series_series():
     draws = [[0, 0, 1], [0, 1, 1]]
     p = Posterior.from_labels(draws, record=RunRecord("SeriesMixture", noun="series"))
-    assert p.certainty().index.name == "series"
-    assert Posterior.from_labels(draws).certainty().index.name == "observation"
+    assert p.observations().index.name == "series"
+    assert Posterior.from_labels(draws).observations().index.name == "observation"
 
 
 def test_other_partitions_can_be_asked_about(draws):
@@ -358,7 +358,7 @@ def test_other_partitions_can_be_asked_about(draws):
     assert len(p.summary(p.partition("binder"))) == p.partition("binder").n_clusters
     assert len(p.summary(np.repeat([7, 3], [20, 5]))) == 2
     with pytest.raises(ValueError, match="24 observations"):
-        p.certainty(np.zeros(24, int))
+        p.observations(np.zeros(24, int))
 
 
 def test_number_of_clusters_and_agreement(draws):

@@ -15,9 +15,8 @@ import pytest
 
 from cavity.posterior import Posterior, storage
 from cavity.posterior.arviz import import_arviz
-from cavity.posterior.checks import choose_pairs
+from cavity.posterior.convergence import chain_disagreement, choose_pairs
 from cavity.posterior.effective import ess, rhat
-from cavity.posterior.modes import chain_disagreement
 from cavity.posterior.record import RunRecord
 from cavity.posterior.units import ColumnUnits
 
@@ -69,7 +68,6 @@ def test_labels_are_stored_small_and_kept_as_given():
     p = Posterior.from_labels([[7.0, 7.0, 300.0]])
     assert p.labels.dtype == np.uint16
     assert p.labels.tolist() == [[[7, 7, 300]]]
-    assert p.canonical_labels().tolist() == [[[0, 0, 1]]]
     assert (p.n_chains, p.n_draws, p.n_observations) == (1, 1, 3)
     assert Posterior.from_labels([[True, False]]).labels.dtype == np.uint8
     assert Posterior.from_labels([[0, 10**12]]).partition().n_clusters == 2
@@ -117,7 +115,7 @@ def test_every_answer_exists_for_degenerate_draws(draws):
     estimate = p.partition()
     assert estimate.expected_loss == 0.0
     assert estimate.credible_ball().radius == 0.0
-    frame = p.certainty()
+    frame = p.observations()
     assert frame["certainty"].between(0, 1).all()
     assert (frame["probability"] == 1).all()
     assert len(p.summary()) == estimate.n_clusters

@@ -10,8 +10,8 @@ import pytest
 
 from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior import search as search_module
-from cavity.posterior._draws import distinct
-from cavity.posterior.partition import find_partition, largest_first
+from cavity.posterior.draws import distinct
+from cavity.posterior.estimate import find_partition, largest_first
 from cavity.posterior.search import Problem
 
 LOSSES = [("vi", 1.0), ("vi", 0.6), ("vi", 1.5), ("binder", 1.0), ("binder", 0.5), ("omari", 1.0)]
@@ -259,7 +259,7 @@ def test_counts_that_do_not_fit_leave_the_best_draw(monkeypatch):
 
 
 def test_many_draws_are_screened_and_thinned(monkeypatch):
-    from cavity.posterior import partition as partition_module
+    from cavity.posterior import estimate as partition_module
 
     draws = twins.noisy_draws(np.random.default_rng(0), 60, 4, 80, 0.2)
     whole = Posterior.from_labels(draws).partition()

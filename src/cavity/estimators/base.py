@@ -17,8 +17,8 @@ from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
 from cavity.mcmc.runner import check_seed, count_jobs
 from cavity.mcmc.schedule import AUTO, unsettled
+from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
-from cavity.posterior.partition import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification

@@ -37,10 +37,9 @@ from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
+from cavity.posterior.convergence import LOG_MARGINAL, judge_of
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.quantities import LOG_MARGINAL
 from cavity.posterior.record import RunRecord, versions
-from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import Units
 from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification

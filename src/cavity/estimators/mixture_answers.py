@@ -35,7 +35,7 @@ from cavity.likelihoods.predictive import (
     spread_draws,
 )
 from cavity.mcmc.runner import seed_entropy
-from cavity.posterior.partition import Partition
+from cavity.posterior.estimate import Partition
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from cavity.estimators.base import Fitted, known_partition
 from cavity.estimators.kept import NOISE
 from cavity.estimators.start import neighbour_distances
 from cavity.likelihoods.table_predictive import Rows
-from cavity.posterior.partition import Partition
+from cavity.posterior.estimate import Partition
 from cavity.posterior.view import outside_probability
 from cavity.utils.progress import say
 

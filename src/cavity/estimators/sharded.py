@@ -27,9 +27,9 @@ from cavity.estimators.validation import robust_standardiser
 from cavity.likelihoods.scaled_gaussian import first_scales
 from cavity.mcmc.run import ChainRun
 from cavity.mcmc.runner import count_jobs, run_chains
+from cavity.posterior.convergence import judge_of
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
-from cavity.posterior.stopping import judge_of
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.specifications import PartitionSpecification
 from cavity.utils.progress import say

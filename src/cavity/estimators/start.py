@@ -6,7 +6,8 @@ mode that k-means prefers, and their agreement says nothing of other modes.
 Started at random alone, though, a chain may take thousands of sweeps to leave a mode of next to no
 mass. So where rows are few, each chain makes some short runs of its own, from starts of both kinds,
 and goes on with one of them, drawn by the estimated mass of the places that they came to
-(`cavity.posterior.modes`): chains are then in different modes about as often as the posterior is.
+(`cavity.posterior.convergence`): chains are then in different modes about as often as the
+posterior is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.modes import log_mass
+from cavity.posterior.convergence import log_mass
 
 if TYPE_CHECKING:
     from cavity.mcmc.chain import PartitionSampler

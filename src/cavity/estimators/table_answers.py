@@ -47,7 +47,7 @@ from cavity.likelihoods.table_predictive import (
 )
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.runner import seed_entropy
-from cavity.posterior.partition import Partition
+from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.utils.notices import ColumnsNote
 

@@ -207,7 +207,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
             {
                 "region": self.regions_,
                 "cluster": clusters.labels,
-                "certainty": clusters.posterior.certainty()["certainty"].to_numpy(),
+                "certainty": clusters.posterior.observations()["certainty"].to_numpy(),
                 "n_sales": self.n_sales_,
             }
         )

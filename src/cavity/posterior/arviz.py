@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.likelihoods.predictive import CLUSTER_PRIOR
+from cavity.posterior.convergence import scalar_parameters
 from cavity.posterior.effective import ess
-from cavity.posterior.quantities import scalar_parameters
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.posterior.convergence import similarity_distance
+from cavity.posterior.draws import subset_of_observations
 from cavity.posterior.losses import as_loss, losses_to_draws, partition_distance
-from cavity.posterior.modes import similarity_distance, subset_of_observations
 from cavity.posterior.similarity import similarity
 
 if TYPE_CHECKING:

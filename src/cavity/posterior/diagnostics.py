@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cavity.posterior.checks import RHAT_MAX, Checks, ess_needed, measure, problems_of
-from cavity.posterior.modes import Mode
-from cavity.posterior.moves import is_of_moves, moves_table
-from cavity.posterior.notes import at_the_limit, column_advice, event_notes, run_notes
-from cavity.posterior.provisional import provisional_words
-from cavity.posterior.quantities import label_free
+from cavity.posterior.convergence import (
+    Checks,
+    Mode,
+    ess_needed,
+    label_free,
+    measure,
+    problems_of,
+)
+from cavity.posterior.draws import evenly, subset_of_observations
+from cavity.posterior.estimate import find_partition, usual_clusters
+from cavity.utils.text import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +59,7 @@ class Diagnostics:
         Counters of the sampler per chain, but for those of the moves.
     moves : DataFrame
         Tries, acceptances and share of the time of each kind of move; see
-        `cavity.posterior.moves.moves_table`.
+        `moves_table`.
     """
 
     converged: bool
@@ -105,12 +111,11 @@ class Diagnostics:
 
 def diagnose(
     p: Posterior,
-    *,
-    n_pairs: int = 100,
-    n_rows: int = 200,
-    rhat_max: float = RHAT_MAX,
-    ess_min: float | None = None,
-    random_state: int = 0,
+    n_pairs: int,
+    n_rows: int,
+    rhat_max: float,
+    ess_min: float | None,
+    random_state: int,
 ) -> Diagnostics:
     """Check the draws; see `Posterior.diagnostics`."""
     import pandas as pd
@@ -203,3 +208,231 @@ def _round(number: float) -> int:
     """Upwards to two digits."""
     step = 10 ** max(len(str(int(number))) - 2, 0)
     return math.ceil(number / step) * step
+
+
+INVALID_RATE_MAX = 1e-3
+STALENESS_MAX = 0.1
+# Mean total variation between EP's and exact probabilities of a label: good, and fair.
+DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
+# The limit of the number of clusters is told of if so many draws have come to it.
+AT_THE_LIMIT = 0.1
+
+
+def run_notes(p: Posterior) -> list[str]:
+    """How the run ended, where that is not as it was meant to, and what became of its chains."""
+    record, notes = p.record, []
+    if record.stopped == "interrupted":
+        notes.append("The run was stopped early; these are the draws so far.")
+    elif record.stopped == "max_sweeps":
+        notes.append(f"The run came to its limit of {record.n_sweeps:,} sweeps per chain.")
+    elif record.stopped == "max_seconds":
+        notes.append(f"The run came to its limit of time after {record.n_sweeps:,} sweeps.")
+    if record.set_aside:
+        gaps = [float(facts["below"]) for facts in record.set_aside]
+        number = len(gaps)
+        least = f"{min(gaps):.0f}" if number == 1 else f"{min(gaps):.0f} or more"
+        notes.append(
+            f"{number} of {count(p.n_chains + number, 'chain')} "
+            f"{'was' if number == 1 else 'were'} set aside and "
+            f"{'has' if number == 1 else 'have'} no part in any answer: "
+            f"{'it' if number == 1 else 'they'} ended in a clustering whose estimated probability "
+            f"is lower by {least} nats (a factor of e to that power)."
+        )
+    return notes
+
+
+def at_the_limit(p: Posterior) -> tuple[int, float]:
+    """The most clusters there may be, and the share of draws that have so many; 0 if few have."""
+    record = p.record
+    if record.max_clusters is None:
+        return 0, 0.0
+    most = record.max_clusters - record.noise
+    share = float((p.n_proper == most).mean())
+    return most, share if share >= AT_THE_LIMIT and most >= 2 else 0.0
+
+
+def column_advice(p: Posterior) -> str:
+    """What else to do about chains that do not agree, where a table has measurements of few values.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> column_advice(Posterior.from_labels([[0, 0, 1]]))
+    ''
+    """
+    asked = [str(c["name"]) for c in p.record.details.get("taken_for", ()) if c.get("proposed")]
+    if not asked:
+        return ""
+    typed = shlex.quote(",".join(f"{name}=categorical" for name in asked))
+    return (
+        " Measurements of few values may be what keeps the chains apart: if those of "
+        f"{', '.join(map(repr, asked))} are kinds rather than amounts, take them as categories "
+        f"first (--types {typed} on the command line)."
+    )
+
+
+def event_notes(p: Posterior) -> list[str]:
+    """What the sampler counted, where that is of interest."""
+    notes = []
+    totals = {name: float(np.sum(value)) for name, value in p.events.items()}
+    updates = totals.get("updates", 0.0)
+    if "invalid_cavities" in totals and updates > 0:
+        rate = totals["invalid_cavities"] / updates
+        notes.append(
+            f"{totals['invalid_cavities']:.0f} of {updates:.0f} EP updates met an invalid cavity"
+            + (
+                f" ({rate:.1e}, more than {INVALID_RATE_MAX:g}): treat the fit with care; fewer "
+                "clusters or a stronger prior help."
+                if rate > INVALID_RATE_MAX
+                else "; all were recovered."
+                if rate > 0
+                else "."
+            )
+        )
+    stale = max((float(np.max(v)) for n, v in p.events.items() if "staleness" in n), default=0.0)
+    if stale > STALENESS_MAX:
+        notes.append(
+            f"EP approximations were up to {stale:.2g} nats stale when refreshed: refresh more "
+            "often."
+        )
+    return notes + _distance_notes(p)
+
+
+def _distance_notes(p: Posterior) -> list[str]:
+    """How far EP's label draws are from exact ones, where that was measured."""
+    if "ep_distance" not in p.events:
+        return []
+    number = np.asarray(p.events["labels_compared"], float)
+    mean = float((number * np.asarray(p.events["ep_distance"], float)).sum() / number.sum())
+    worst = float(np.max(p.events["ep_distance_worst"]))
+    text = (
+        f"EP's probabilities of the cluster of a {p.noun} are {mean:.2g} from the exact ones on "
+        f"average (total variation, 0 to 1; {number.sum():.0f} compared, the worst {worst:.2g})"
+    )
+    if mean <= DISTANCE_GOOD:
+        return [f"{text}: as good as exact."]
+    if mean <= DISTANCE_FAIR:
+        return [f"{text}: clusters are right, how sure they are is not quite."]
+    return [
+        f"{text}: too far to trust who is with whom; fit again with collapse='corrected', which is "
+        "exact."
+    ]
+
+
+SECONDS = "move_seconds"
+_PARTS = ("tries", "accepted", "evidences")
+
+
+def move_kinds(p: Posterior) -> list[str]:
+    """Names of the moves that the chains counted."""
+    named = [name.removesuffix("_tries") for name in p.events if name.endswith("_tries")]
+    return [kind for kind in named if all(f"{kind}_{part}" in p.events for part in _PARTS)]
+
+
+def is_of_moves(p: Posterior, event: str) -> bool:
+    """Whether a counter is one of the moves'."""
+    return event == SECONDS or any(
+        event == f"{kind}_{part}" for kind in move_kinds(p) for part in _PARTS
+    )
+
+
+def moves_table(p: Posterior) -> pd.DataFrame:
+    """One row per kind of move, all chains together and warm-up included.
+
+    Returns
+    -------
+    DataFrame
+        ``tries`` that found a proposal, ``accepted``, ``acceptance``, and ``time_share``: the
+        share of the sweeps' time, divided among the kinds by the evidences that each computed
+        (NaN where no time was kept). Empty where no moves were tried.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> counted = {"swap_tries": [40], "swap_accepted": [10], "swap_evidences": [900]}
+    >>> p = Posterior([[[0, 1]]], events={**counted, "move_seconds": [1.0]}, sweep_seconds=[[4.0]])
+    >>> moves_table(p).loc["swap"].tolist()
+    [40.0, 10.0, 0.25, 0.25]
+    """
+    import pandas as pd
+
+    kinds = move_kinds(p)
+    tries, accepted, work = (
+        np.array([float(np.sum(p.events[f"{kind}_{part}"])) for kind in kinds]) for part in _PARTS
+    )
+    seconds = np.nan
+    if SECONDS in p.events and p.sweep_seconds is not None and p.sweep_seconds.size:
+        whole = float(np.nansum(p.sweep_seconds))
+        seconds = float(np.sum(p.events[SECONDS])) / whole if whole > 0.0 else np.nan
+    return pd.DataFrame(
+        {
+            "tries": tries,
+            "accepted": accepted,
+            "acceptance": accepted / np.maximum(tries, 1.0),
+            "time_share": seconds * work / max(work.sum(), 1.0),
+        },
+        index=pd.Index([kind.replace("_", " and ") for kind in kinds], name="move"),
+    )
+
+
+# Adjusted Rand index between two chains' answers: the same for all purposes, or nearly.
+SAME, NEARLY = 0.95, 0.8
+_DRAWS = 200
+_ROWS = 1_000
+
+
+def answers_of_chains(p: Posterior) -> np.ndarray:
+    """Adjusted Rand index between the answers that each chain alone gives, (chain, chain).
+
+    Each answer is the partition of least expected loss over some hundred draws of the chain, of a
+    thousand observations at most.
+    """
+    from sklearn.metrics import adjusted_rand_score
+
+    rows = subset_of_observations(p.n_observations, _ROWS)
+    answers = []
+    for chain, draws in enumerate(p.labels):
+        some = evenly(draws, _DRAWS)[:, rows]
+        found = find_partition(
+            some, p.loss, n_restarts=0, max_clusters=usual_clusters(p.n_occupied[chain])
+        )
+        answers.append(found.labels)
+    agreement = np.ones((p.n_chains, p.n_chains))
+    for i in range(p.n_chains):
+        for j in range(i):
+            agreement[i, j] = agreement[j, i] = adjusted_rand_score(answers[i], answers[j])
+    return agreement
+
+
+def provisional_words(p: Posterior) -> str:
+    """What may be reported of chains that have not been shown to agree.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> import numpy as np
+    >>> two, other = [0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1]
+    >>> provisional_words(Posterior(np.array([[two] * 5, [other] * 5])))
+    'Until then report none of this: taken alone, two of the chains give different clusters \
+(adjusted Rand -0.11).'
+    """
+    least = float(p.chain_agreement.min())
+    if least >= SAME:
+        return (
+            "Until then the clusters may be reported as provisional, and no probability with them: "
+            f"taken alone, every chain gives the same ones (adjusted Rand {_at_least(least)})."
+        )
+    if least >= NEARLY:
+        return (
+            "Until then report the clusters as provisional at most, and no probability with them: "
+            f"taken alone, the chains give nearly the same (adjusted Rand {_at_least(least)})."
+        )
+    return (
+        "Until then report none of this: taken alone, two of the chains give different clusters "
+        f"(adjusted Rand {least:.2f})."
+    )
+
+
+def _at_least(index: float) -> str:
+    words = f"{index:.2f}"
+    return words if words == "1.00" else f"{words} or more"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.posterior._draws import as_labels, canonical, iter_canonical, smallest_unsigned
+from cavity.posterior.draws import as_labels, canonical, iter_canonical, smallest_unsigned
 
 LOSSES = ("vi", "binder", "omari")
 # Of every estimate, where nothing else is asked for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -9,25 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior import _draws
-from cavity.posterior.kept import KeptDraws
+from cavity.posterior import plots
+from cavity.posterior.draws import as_labels, size_summaries
+from cavity.posterior.estimate import Partition, find_partition, usual_clusters
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
-from cavity.posterior.partition import Partition, find_partition, usual_clusters
-from cavity.posterior.plots import Plots
-from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
+from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
+from cavity.posterior.units import Converted, Units
 from cavity.posterior.view import THRESHOLD, View
 from cavity.utils.text import count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.posterior.alternatives import Alternative
     from cavity.posterior.comparison import Comparison
     from cavity.posterior.diagnostics import Diagnostics
+    from cavity.posterior.estimate import Alternative
     from cavity.posterior.relabel import Relabelling
 
 
-class Posterior(KeptDraws, Plots):
+def _numeric(value: Any, name: str, head: tuple[int, ...]) -> Any:
+    """Return `value` as a numeric array whose shape starts with `head`; None stays None."""
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numeric, got {array.dtype}")
+    if array.shape[: len(head)] != head:
+        raise ValueError(f"{name} must start with shape {head} as the labels do; got {array.shape}")
+    return array
+
+
+class Posterior:
     """Draws of partitions, with whatever else was drawn, and the answers they give.
 
     Parameters
@@ -74,6 +87,131 @@ class Posterior(KeptDraws, Plots):
     [1.0, 1.0, 0.33000001311302185, 0.0]
     """
 
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        log_joint: Any = None,
+        sweep_seconds: Any = None,
+        labels_warmup: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        cluster_parameters: Iterable[str] = (),
+        events: Mapping[str, Any] | None = None,
+        point_log_lik: Any = None,
+        names: Sequence[Any] | np.ndarray | None = None,
+        record: RunRecord | None = None,
+        units: Units | None = None,
+        summaries: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.labels = as_labels(labels, ndim=(3,))
+        chains, draws, n = self.labels.shape
+        head = (chains, draws)
+        self.log_joint: np.ndarray | None = _numeric(log_joint, "log_joint", head)
+        if self.log_joint is not None and self.log_joint.shape != head:
+            raise ValueError(f"log_joint must have shape {head}; got {self.log_joint.shape}")
+        self.sweep_seconds: np.ndarray | None = _numeric(sweep_seconds, "sweep_seconds", (chains,))
+        self.labels_warmup = None
+        if labels_warmup is not None and np.size(labels_warmup):
+            self.labels_warmup = as_labels(labels_warmup, ndim=(3,), what="labels_warmup")
+            if self.labels_warmup.shape[::2] != (chains, n):
+                raise ValueError(
+                    f"labels_warmup must have shape ({chains}, warm-up sweep, {n}); "
+                    f"got {self.labels_warmup.shape}"
+                )
+        self.drawn: dict[str, np.ndarray] = {
+            str(name): _numeric(value, f"parameters[{name!r}]", head)
+            for name, value in (parameters or {}).items()
+        }
+        self.units = units
+        self.parameters: Mapping[str, np.ndarray] = Converted(self.drawn, units)
+        self.cluster_parameters = tuple(cluster_parameters)
+        self._check_cluster_parameters()
+        self.events: dict[str, np.ndarray] = {
+            str(name): _numeric(value, f"events[{name!r}]", (chains,))
+            for name, value in (events or {}).items()
+        }
+        self.point_log_lik: np.ndarray | None = _numeric(
+            point_log_lik, "point_log_lik", (chains, draws, n)
+        )
+        self.names = self._check_names(names, n)
+        self.record = RunRecord("") if record is None else record
+        self.summaries = {str(k): np.asarray(v) for k, v in (summaries or {}).items()}
+        self._partitions: dict[tuple, Partition] = {}
+        self._alternatives: dict[tuple[bytes, float], list[Alternative]] = {}
+        self._views: dict[bytes, View] = {}
+
+    def _check_cluster_parameters(self) -> None:
+        top = int(self.labels.max())
+        for name in self.cluster_parameters:
+            if name not in self.drawn:
+                raise ValueError(f"cluster_parameters names {name!r}, which parameters has not")
+            shape = self.drawn[name].shape
+            if len(shape) < 3 or shape[2] <= top:
+                raise ValueError(
+                    f"parameters[{name!r}] has shape {shape}; its third axis must be the cluster "
+                    f"slot and reach the largest label, {top}"
+                )
+
+    @staticmethod
+    def _check_names(names: Any, n: int) -> np.ndarray | None:
+        if names is None:
+            return None
+        array = np.asarray(names)
+        if array.ndim != 1:
+            # Rows named by tuples (a pandas MultiIndex) become text.
+            array = np.array([str(name) for name in names])
+        if array.dtype.kind not in "iu":
+            array = np.array([str(name) for name in array.tolist()])
+        if len(array) != n:
+            raise ValueError(f"names has {len(array)} entries for {n} observations")
+        return array
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return self.labels.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Number of kept draws of each chain."""
+        return self.labels.shape[1]
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations."""
+        return self.labels.shape[2]
+
+    @property
+    def noun(self) -> str:
+        """What one observation is called: "row", "series", or "observation" if it is not known."""
+        return self.record.noun if self.record.model else "observation"
+
+    @property
+    def flat_labels(self) -> np.ndarray:
+        """Labels of all chains' draws, one after the other: (chain * draw, n)."""
+        return self.labels.reshape(-1, self.n_observations)
+
+    @cached_property
+    def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        head = self.labels.shape[:2]
+        n_clusters, largest, entropy = size_summaries(self.flat_labels)
+        return n_clusters.reshape(head), largest.reshape(head), entropy.reshape(head)
+
+    @property
+    def n_occupied(self) -> np.ndarray:
+        """Number of occupied clusters in each draw, (chain, draw)."""
+        return self._sizes[0]
+
+    @property
+    def largest_cluster(self) -> np.ndarray:
+        """Size of the largest cluster in each draw, (chain, draw)."""
+        return self._sizes[1]
+
+    @property
+    def size_entropy(self) -> np.ndarray:
+        """Entropy of the cluster sizes in each draw (nats), (chain, draw)."""
+        return self._sizes[2]
+
     @classmethod
     def from_labels(cls, draws: Any, **other: Any) -> Posterior:
         """Take the draws of any sampler.
@@ -90,12 +228,7 @@ class Posterior(KeptDraws, Plots):
         >>> Posterior.from_labels([[3, 3, 9], [1, 1, 1]]).n_draws
         2
         """
-        if isinstance(draws, np.ndarray) and draws.ndim == 1 and draws.dtype != object:
-            raise ValueError(
-                f"draws must have shape (draw, n) or (chain, draw, n); got {draws.shape}. "
-                "One partition alone is draws[None, :]"
-            )
-        labels = _draws.as_labels(draws, ndim=(2, 3), what="draws")
+        labels = as_labels(draws, ndim=(2, 3), what="draws")
         return cls(labels[None] if labels.ndim == 2 else labels, **other)
 
     def __repr__(self) -> str:
@@ -108,21 +241,6 @@ class Posterior(KeptDraws, Plots):
         from cavity.posterior.notebook import posterior_html
 
         return posterior_html(self)
-
-    @cached_property
-    def _partitions(self) -> dict[tuple, Partition]:
-        """Estimates found so far, by what was asked."""
-        return {}
-
-    @cached_property
-    def _alternatives(self) -> dict[tuple[bytes, float], list[Alternative]]:
-        """Runners-up found so far, by the labels and the least probability asked for."""
-        return {}
-
-    @cached_property
-    def _views(self) -> dict[bytes, View]:
-        """The latest views, by their labels."""
-        return {}
 
     def n_clusters_posterior(self) -> pd.Series:
         """Posterior probability of each number of occupied clusters, noise not counted.
@@ -148,7 +266,7 @@ class Posterior(KeptDraws, Plots):
     @cached_property
     def chain_agreement(self) -> np.ndarray:
         """Adjusted Rand index between the answers that each chain alone gives, (chain, chain)."""
-        from cavity.posterior.provisional import answers_of_chains
+        from cavity.posterior.diagnostics import answers_of_chains
 
         return answers_of_chains(self)
 
@@ -178,7 +296,7 @@ class Posterior(KeptDraws, Plots):
         >>> print(*p.alternatives())
         If there are 2 (25%): 1 and 2 are one.
         """
-        from cavity.posterior.alternatives import find_alternatives
+        from cavity.posterior.estimate import find_alternatives
 
         view = self.view(partition)
         key = (view.labels.tobytes(), least)
@@ -237,7 +355,7 @@ class Posterior(KeptDraws, Plots):
             `cavity.posterior.Loss` with unequal costs; by default that of the fit.
         **options
             `random_state`, `n_restarts`, `max_clusters`: see
-            `cavity.posterior.partition.find_partition`. Unless `max_clusters` says otherwise
+            `cavity.posterior.estimate.find_partition`. Unless `max_clusters` says otherwise
             the estimate has no more clusters than the draws have at the median: without that
             limit, a loss that counts pairs leaves rows that could be anywhere alone in clusters
             that no draw has.
@@ -253,6 +371,13 @@ class Posterior(KeptDraws, Plots):
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
         return self._partitions[key]
 
+    plot_similarity = plots.plot_similarity
+    plot_dendrogram = plots.plot_dendrogram
+    plot_trace = plots.plot_trace
+    plot_n_clusters = plots.plot_n_clusters
+    plot_certainty = plots.plot_certainty
+    plot_clusters = plots.plot_clusters
+
     @property
     def has_partition(self) -> bool:
         """Whether the default estimate was searched for already, so that `partition` is quick."""
@@ -262,7 +387,7 @@ class Posterior(KeptDraws, Plots):
         """Labels of the partition asked about; the estimate by default."""
         if partition is None:
             return self.partition().labels
-        labels = _draws.as_labels(np.asarray(partition), ndim=(1,), what="partition")
+        labels = as_labels(np.asarray(partition), ndim=(1,), what="partition")
         if len(labels) != self.n_observations:
             raise ValueError(
                 f"partition has {len(labels)} observations, the draws have {self.n_observations}"
@@ -357,8 +482,8 @@ class Posterior(KeptDraws, Plots):
         curves = self.record.details.get("curves", ())
         return tuple(name for name in self.cluster_parameters if name not in curves)
 
-    def certainty(self, partition: Any = None) -> pd.DataFrame:
-        """How sure the posterior is of each observation's place.
+    def observations(self, partition: Any = None) -> pd.DataFrame:
+        """Cluster of each observation, its probability and the best alternative.
 
         Returns
         -------
@@ -368,17 +493,17 @@ class Posterior(KeptDraws, Plots):
             probability of sharing a cluster with a member of its own cluster chosen at random (of
             being alone, for a cluster of one); ``alternative``, the other cluster that most draws
             put it in (-1 for noise, NA for none), with ``alternative_probability``; and
-            ``elsewhere``, the share of draws that put it in a cluster that matches none.
+            ``p_unmatched``, the share of draws that put it in a cluster that matches none.
 
         Examples
         --------
         >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
-        >>> p.certainty()["certainty"].round(2).tolist()
+        >>> p.observations()["certainty"].round(2).tolist()
         [0.83, 0.83, 0.67, 1.0, 1.0]
         """
-        from cavity.posterior.summary import certainty_table
+        from cavity.posterior.summary import allocation_table
 
-        return certainty_table(self.view(partition))
+        return allocation_table(self.view(partition))
 
     def doubtful(self, threshold: float = THRESHOLD, partition: Any = None) -> pd.DataFrame:
         """Observations whose place is in doubt, the least probable first, with the alternatives.
@@ -395,7 +520,7 @@ class Posterior(KeptDraws, Plots):
         Returns
         -------
         DataFrame
-            Rows of `certainty`.
+            Rows of `observations`.
 
         Examples
         --------
@@ -486,14 +611,7 @@ class Posterior(KeptDraws, Plots):
         """
         from cavity.posterior.diagnostics import diagnose
 
-        return diagnose(
-            self,
-            n_pairs=n_pairs,
-            n_rows=n_rows,
-            rhat_max=rhat_max,
-            ess_min=ess_min,
-            random_state=random_state,
-        )
+        return diagnose(self, n_pairs, n_rows, rhat_max, ess_min, random_state)
 
     def loo(self, **options: Any) -> Any:
         """PSIS-LOO of the observations through ArviZ, from `point_log_lik`.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.posterior._draws import as_labels, iter_canonical
+from cavity.posterior.draws import as_labels, iter_canonical
 
 _DENSE_CELLS = 250_000
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cavity.posterior import _search
-from cavity.posterior._draws import Draws
+from cavity.posterior.draws import Draws
 from cavity.posterior.losses import Loss, loss_table, losses_to_rows
 
 MERGE_MAX = 400

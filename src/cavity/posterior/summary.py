@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.notes import at_the_limit
+from cavity.posterior.diagnostics import at_the_limit
 from cavity.posterior.view import View
 from cavity.utils.text import count, enumerate_words
 
@@ -27,8 +27,8 @@ def _row_index(view: View) -> pd.Index:
     return pd.Index(names, name=view.noun)
 
 
-def certainty_table(view: View) -> pd.DataFrame:
-    """One row per observation; see `Posterior.certainty`."""
+def allocation_table(view: View) -> pd.DataFrame:
+    """One row per observation; see `Posterior.observations`."""
     import pandas as pd
 
     # Noise is -1, as among the labels; where there is no other cluster nothing is said.
@@ -41,14 +41,14 @@ def certainty_table(view: View) -> pd.DataFrame:
         "certainty": view.certainty,
         "alternative": pd.arrays.IntegerArray(other, view.alternative < 0),
         "alternative_probability": view.alternative_probability,
-        "elsewhere": view.elsewhere,
+        "p_unmatched": view.unmatched,
     }
     return pd.DataFrame(columns, index=_row_index(view))
 
 
 def doubtful_table(view: View) -> pd.DataFrame:
-    """The rows of `certainty_table` that are in doubt, the least probable first."""
-    return certainty_table(view).iloc[view.in_doubt]
+    """The rows of `allocation_table` that are in doubt, the least probable first."""
+    return allocation_table(view).iloc[view.in_doubt]
 
 
 def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
@@ -64,8 +64,8 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
     -------
     DataFrame
         ``cluster``, ``probability``, ``certainty``, ``alternative``, ``alternative_probability``,
-        ``elsewhere``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``
-        (``p_noise`` for noise), the probabilities of all clusters, one with ``elsewhere``.
+        ``p_unmatched``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``
+        (``p_noise`` for noise), the probabilities of all clusters, one with ``p_unmatched``.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    table = certainty_table(view)
+    table = allocation_table(view)
     table["doubtful"] = view.probability < view.threshold
     if tail is not None:
         if np.shape(tail) != (view.n,):

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cavity.posterior.certainty import own_certainty, places
+from cavity._numba.jit import jit
+from cavity.posterior.draws import iter_canonical
 from cavity.posterior.relabel import Relabelling, relabel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cavity.posterior.alternatives import Alternative
+    from cavity.posterior.estimate import Alternative
     from cavity.posterior.posterior import Posterior
 
 THRESHOLD = 0.8
@@ -50,7 +51,7 @@ class View:
         The other cluster that most draws put the observation in; -1 where none ever does.
     alternative_probability : array, shape (n,)
         Its share of the draws.
-    elsewhere : array, shape (n,)
+    unmatched : array, shape (n,)
         Share of draws that put the observation in a cluster that matches none.
     threshold : float
         An observation is in doubt if the probability of its own cluster is below it.
@@ -73,7 +74,7 @@ class View:
     probability: np.ndarray
     alternative: np.ndarray
     alternative_probability: np.ndarray
-    elsewhere: np.ndarray
+    unmatched: np.ndarray
     threshold: float = THRESHOLD
     count_from: int = 0
 
@@ -128,10 +129,10 @@ class View:
 
         It may be in none of these clusters: together with a few in some draws, say.
         """
-        other, elsewhere = int(self.alternative[i]), float(self.elsewhere[i])
+        other, unmatched = int(self.alternative[i]), float(self.unmatched[i])
         chance = float(self.alternative_probability[i]) if other >= 0 else 0.0
-        if elsewhere > chance:
-            return "none of these", elsewhere
+        if unmatched > chance:
+            return "none of these", unmatched
         return (self.cluster_name(other), chance) if other >= 0 else ("", 0.0)
 
     def with_noise(self, texts: Sequence[str]) -> list[str]:
@@ -195,8 +196,107 @@ class View:
 
     def similarity_picture(self) -> np.ndarray:
         """Similarity in `order`, averaged over squares where there are more than 1,000."""
-        from cavity.posterior.aggregate import cell_similarity
+        from cavity.posterior.similarity import cell_similarity
 
         if self.n <= EXACT_MAX:
             return self.posterior.similarity()[np.ix_(self.order, self.order)]
         return cell_similarity(self.posterior.flat_labels, self.order, CELLS)
+
+
+_BLOCK = 4_096
+
+
+@jit
+def _add_mates(order, starts, rows, n_rows, count, size, mates, alone):
+    """mates[i] += fellow members of i's cluster that are with it in each draw.
+
+    ``count`` and ``size`` are rooms for the clusters of a draw, at zero.
+    """
+    for d in range(rows.shape[0]):
+        row = rows[d]
+        for i in range(row.shape[0]):
+            size[row[i]] += 1
+        for k in range(starts.shape[0] - 1):
+            for at in range(starts[k], starts[k + 1]):
+                count[row[order[at]]] += 1
+            for at in range(starts[k], starts[k + 1]):
+                i = order[at]
+                mates[i] += count[row[i]] - 1
+                if size[row[i]] == 1:
+                    alone[i] += 1
+            for at in range(starts[k], starts[k + 1]):
+                count[row[order[at]]] = 0
+        for j in range(n_rows[d]):
+            size[j] = 0
+
+
+def own_certainty(flat: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Certainty of each observation, from draws (draw, n) and a partition 0..K-1.
+
+    Examples
+    --------
+    >>> own_certainty(np.array([[0, 0, 1], [0, 1, 2]]), np.array([0, 0, 1])).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    sizes = np.bincount(c)
+    order = np.argsort(c, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    mates, alone = np.zeros(len(c), np.int64), np.zeros(len(c), np.int64)
+    for _, rows, n_rows in iter_canonical(flat):
+        count, size = np.zeros((2, n_rows.max()), np.int64)
+        _add_mates(order, starts, rows, n_rows, count, size, mates, alone)
+    others = sizes[c] - 1
+    return np.where(others > 0, mates / np.maximum(others, 1), alone) / len(flat)
+
+
+class Places(NamedTuple):
+    """Where matched draws put each observation: shares of draws, and the best other cluster."""
+
+    probability: np.ndarray  # of its own cluster
+    alternative: np.ndarray  # the other cluster that most draws put it in; -1: none
+    alternative_probability: np.ndarray
+    unmatched: np.ndarray  # in a cluster of the draw that matches none
+
+
+@jit
+def _tally(labels, c, count, own, best, best_count, unmatched):
+    """Count, observation by observation (rows of `labels`), where the draws put it.
+
+    ``count`` is room for the clusters, at zero.
+    """
+    for i in range(labels.shape[0]):
+        for d in range(labels.shape[1]):
+            k = labels[i, d]
+            if k < 0:
+                unmatched[i] += 1
+            else:
+                count[k] += 1
+        own[i] = count[c[i]]
+        count[c[i]] = 0
+        best[i] = -1
+        for d in range(labels.shape[1]):
+            k = labels[i, d]
+            if k >= 0:
+                m = count[k]
+                if m > best_count[i] or (m > 0 and m == best_count[i] and k < best[i]):
+                    best[i] = k
+                    best_count[i] = m
+                count[k] = 0
+
+
+def places(relabelled: np.ndarray, c: np.ndarray, n_clusters: int) -> Places:
+    """Tally the draws of a relabelling, (draw, n), against its reference.
+
+    Examples
+    --------
+    >>> places(np.array([[0, 1], [1, -1], [1, 1]]), np.array([0, 1]), 2).alternative.tolist()
+    [1, -1]
+    """
+    n_draws, n = relabelled.shape
+    own, best, best_count, unmatched = (np.zeros(n, np.int64) for _ in range(4))
+    count = np.zeros(n_clusters, np.int64)
+    for start in range(0, n, _BLOCK):
+        part = slice(start, min(start + _BLOCK, n))
+        block = np.ascontiguousarray(relabelled[:, part].T, dtype=np.int32)
+        _tally(block, c[part], count, own[part], best[part], best_count[part], unmatched[part])
+    return Places(own / n_draws, best, best_count / n_draws, unmatched / n_draws)

@@ -136,8 +136,8 @@ def number(view: View) -> str:
 def trace(view: View) -> str:
     """The chains along their way."""
     from cavity.plotting.partition import draw_trace
+    from cavity.posterior.convergence import shown
     from cavity.posterior.plots import USUAL
-    from cavity.posterior.quantities import shown
 
     known = {k: v for k, v in shown(view.posterior).items() if k in USUAL}
 

@@ -288,7 +288,7 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
     """R-hat and effective draws of each label-free quantity, each with its own verdict."""
-    from cavity.posterior.checks import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
+    from cavity.posterior.convergence import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
 
     frame = diagnostics.table
     needed = ess_needed(n_chains)

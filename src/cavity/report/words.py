@@ -165,7 +165,7 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
 
 
 def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
-    from cavity.posterior.checks import PAIRS, RHAT_MAX
+    from cavity.posterior.convergence import PAIRS, RHAT_MAX
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
     if chains == 1:
@@ -182,7 +182,7 @@ def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
 
 
 def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
-    from cavity.posterior.checks import PAIRS, ess_needed
+    from cavity.posterior.convergence import PAIRS, ess_needed
 
     effective = diagnostics.table[["ess_bulk", "ess_tail"]].drop(PAIRS, errors="ignore")
     return bool(effective.to_numpy().min() < ess_needed(n_chains))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cavity.plotting.series_picture import SeriesPicture
-    from cavity.posterior.partition import Partition
+    from cavity.posterior.estimate import Partition
 
 
 class SeriesAnswers(SeriesPredictions):

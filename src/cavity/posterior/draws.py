@@ -90,7 +90,8 @@ def as_labels(values: Any, *, ndim: tuple[int, ...], what: str = "labels") -> np
     if array.ndim not in ndim:
         shapes = {1: "(n,)", 2: "(draw, n)", 3: "(chain, draw, n)"}
         wanted = " or ".join(shapes[d] for d in ndim)
-        raise ValueError(f"{what} must have shape {wanted}; got {array.shape}")
+        hint = ". One partition alone is draws[None, :]" if array.ndim == 1 else ""
+        raise ValueError(f"{what} must have shape {wanted}; got {array.shape}{hint}")
     if array.size == 0:
         raise ValueError(f"{what} is empty (shape {array.shape}); at least one draw is needed")
     if array.dtype.kind == "f":
@@ -183,7 +184,7 @@ def distinct(flat: np.ndarray, max_cells: int | None = None) -> Draws:
     """Merge equal partitions; thin evenly first if there are more than `max_cells` labels."""
     if max_cells is not None and flat.size > max_cells:
         keep = max(min(len(flat), 25), max_cells // flat.shape[1])
-        flat = flat[np.unique(np.linspace(0, len(flat) - 1, keep).round().astype(int))]
+        flat = evenly(flat, keep)
     seen: dict[bytes, int] = {}
     rows_kept: list[np.ndarray] = []
     counts: list[int] = []
@@ -205,3 +206,17 @@ def distinct(flat: np.ndarray, max_cells: int | None = None) -> Draws:
         labels[d] = row
     weights = np.bincount(which, minlength=len(counts)) / len(which)
     return Draws(labels, weights, n_clusters_all, which)
+
+
+def subset_of_observations(n: int, n_rows: int, random_state: int = 0) -> np.ndarray:
+    """All observations, or a fixed random subset of `n_rows` of them, in order."""
+    if n <= n_rows:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).choice(n, n_rows, replace=False))
+
+
+def evenly(draws: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the draws, evenly spaced."""
+    if len(draws) <= most:
+        return draws
+    return draws[np.linspace(0, len(draws) - 1, most).round().astype(int)]
