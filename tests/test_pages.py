@@ -92,7 +92,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     # Series take minutes to agree, and whether they do is not what is asked here.
     limit = property(lambda self: min(self.max_sweeps, 300))
-    monkeypatch.setattr("cavity.mcmc.schedule.AutomaticLength.limit", limit)
+    monkeypatch.setattr("cavity.mcmc.schedule.AutomaticSchedule.limit", limit)
     # The page's own module, not that of the tests of extensions.
     monkeypatch.delitem(sys.modules, "poisson_counts", raising=False)
     yield tmp_path

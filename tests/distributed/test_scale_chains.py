@@ -49,7 +49,7 @@ def test_trips_do_not_show(client):
     def short(dask_worker=None):
         import cavity.mcmc.remote as away
 
-        away.Traveller.go.__defaults__ = (0.05,)
+        away.ChunkWorker.run.__defaults__ = (0.05,)
 
     client.run(short)
     timer = killed_later(next(iter(client.run(os.getpid).values())), 0.5)

@@ -12,7 +12,7 @@ from toy import RandomWalk, assert_same_draws, make_walk, run_chains, run_until
 
 from cavity.mcmc import schedule as module
 from cavity.mcmc.checkpoint import CheckpointError
-from cavity.mcmc.schedule import AutomaticLength, FixedLength, Judgement, Stage, unsettled
+from cavity.mcmc.schedule import Assessment, AutomaticSchedule, FixedSchedule, Stage, never_stop
 
 QUIET = {"progress": False, "fingerprint": {}}
 SHORT = {"n_chains": 3, "n_warmup": 20, "random_state": 1, **QUIET}
@@ -24,7 +24,7 @@ def after(n_sweeps):
     def judge(chains, cluster_parameters):
         last = {int(chain["sweeps"][-1]) for chain in chains}
         assert len(last) == 1, "chains were looked at while they stood at different sweeps"
-        return Judgement(last.pop() >= n_sweeps, 0.5)
+        return Assessment(last.pop() >= n_sweeps, 0.5)
 
     return judge
 
@@ -34,7 +34,7 @@ def after(n_sweeps):
 
 @pytest.mark.parametrize("n_warmup", [20, 137, 200, 1000])
 def test_three_checks_to_a_tripling_and_a_third_is_warmup(n_warmup):
-    rule = AutomaticLength(unsettled, n_warmup, 10**6)
+    rule = AutomaticSchedule(never_stop, n_warmup, 10**6)
     ends = [rule.boundary(step) for step in range(12)]
     assert ends[0] == n_warmup
     for step in range(9):
@@ -42,7 +42,7 @@ def test_three_checks_to_a_tripling_and_a_third_is_warmup(n_warmup):
         assert 3 * ends[step] <= ends[step + 3] <= 3 * ends[step] + 3
     stage, seen = rule.first(), []
     while stage.end < 40 * n_warmup:
-        if rule.judges(stage):
+        if rule.is_checked(stage):
             seen.append(stage.n_warmup / stage.end)
             assert stage.n_warmup in ends
         stage = rule.following(stage, 0.0)
@@ -85,7 +85,7 @@ def test_equals_the_plain_loop(monkeypatch, max_sweeps, thin, most):
     """All sweeps of a run without warm-up, of which the rule chooses."""
     monkeypatch.setattr(module, "MOST_DRAWS", most)
     every = run_chains(make_walk(growth=0.05), **{**SHORT, "n_warmup": 0, "n_draws": max_sweeps})
-    run = run_until(unsettled, make_walk(), max_sweeps=max_sweeps, thin=thin, **SHORT)
+    run = run_until(never_stop, make_walk(), max_sweeps=max_sweeps, thin=thin, **SHORT)
     chosen = np.array(by_hand(20, max_sweeps, thin, most))
     np.testing.assert_array_equal(run.labels, every.labels[:, chosen - 1])
     np.testing.assert_array_equal(run.log_joint, every.log_joint[:, chosen - 1])
@@ -98,22 +98,22 @@ def test_equals_the_plain_loop(monkeypatch, max_sweeps, thin, most):
 
 def test_the_plain_loop_would_notice_a_draw_too_early(monkeypatch):
     every = run_chains(make_walk(), **{**SHORT, "n_warmup": 0, "n_draws": 100})
-    early = AutomaticLength._warmup
-    monkeypatch.setattr(AutomaticLength, "_warmup", lambda self, step: early(self, step) - 1)
-    run = run_until(unsettled, make_walk(), max_sweeps=100, **SHORT)
+    early = AutomaticSchedule._warmup
+    monkeypatch.setattr(AutomaticSchedule, "_warmup", lambda self, step: early(self, step) - 1)
+    run = run_until(never_stop, make_walk(), max_sweeps=100, **SHORT)
     chosen = np.array(by_hand(20, 100, 1, 2000))
     assert not np.array_equal(run.labels, every.labels[:, chosen - 1])
 
 
 def test_large_draws_are_thinned_to_a_bound_of_bytes(monkeypatch):
     monkeypatch.setattr(module, "LEAST_DRAWS", 30)
-    free = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    free = run_until(never_stop, make_walk(), max_sweeps=540, **SHORT)
     held = sum(a.nbytes for a in (free.labels, free.log_joint, *free.parameters.values()))
     monkeypatch.setattr(module, "MOST_BYTES", held // 3)
-    run = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    run = run_until(never_stop, make_walk(), max_sweeps=540, **SHORT)
     assert run.thin in (4, 8)
     monkeypatch.setattr(module, "MOST_BYTES", 1)
-    least = run_until(unsettled, make_walk(), max_sweeps=540, **SHORT)
+    least = run_until(never_stop, make_walk(), max_sweeps=540, **SHORT)
     assert 30 <= least.labels.shape[1] < 60
 
 
@@ -128,7 +128,7 @@ def test_large_draws_are_thinned_to_a_bound_of_bytes(monkeypatch):
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
-        AutomaticLength(unsettled, **settings)
+        AutomaticSchedule(never_stop, **settings)
 
 
 # The run
@@ -167,7 +167,7 @@ def test_summaries_are_those_of_the_draws():
 def test_chains_that_are_set_aside_have_no_part():
     def judge(chains, cluster_parameters):
         assert "centre" in cluster_parameters
-        return Judgement(True, 1.0, {1: {"below": 40.0}})
+        return Assessment(True, 1.0, {1: {"below": 40.0}})
 
     whole = run_until(after(0), make_walk(), **SHORT)
     run = run_until(judge, make_walk(), **SHORT)
@@ -188,11 +188,11 @@ def make_slow(chain, rng):
 
 def test_a_limit_of_seconds_keeps_the_draws_so_far():
     settings = {**SHORT, "max_sweeps": 10**6, "max_seconds": 0.8}
-    run = run_until(unsettled, make_slow, **settings)
+    run = run_until(never_stop, make_slow, **settings)
     assert run.stopped == "max_seconds"
     assert 0 < run.labels.shape[1] < 5000
     end = run.sweep_seconds.shape[1]
-    whole = run_until(unsettled, make_slow, **{**settings, "max_sweeps": end, "max_seconds": None})
+    whole = run_until(never_stop, make_slow, **{**settings, "max_sweeps": end, "max_seconds": None})
     # Stopped just after a check, it has let go of what would have become warm-up at the next.
     np.testing.assert_array_equal(run.labels, whole.labels[:, -run.labels.shape[1] :])
     fixed = run_chains(make_slow, n_draws=10**6, **{**SHORT, "max_seconds": 0.5})
@@ -204,19 +204,19 @@ def test_seconds_that_are_too_few_for_any_draw(tmp_path):
     with pytest.raises(
         ValueError, match=r"max_seconds=0.2 had passed after \d+ sweeps, before any"
     ):
-        run_until(unsettled, make_slow, checkpoint=tmp_path / "a", **settings)
+        run_until(never_stop, make_slow, checkpoint=tmp_path / "a", **settings)
     assert (tmp_path / "a").exists()
 
 
 def test_what_is_expected_grows_with_what_is_missing():
-    rule = AutomaticLength(unsettled, 200, 20_000)
+    rule = AutomaticSchedule(never_stop, 200, 20_000)
     stage = rule.first()
     assert rule.expected(stage, 1.0) == 600
     while stage.end < 600:
         stage = rule.following(stage, 0.0)
     found = [rule.expected(stage, share) for share in (2.0, 1.0, 0.7, 0.3, 0.01, 0.0)]
     assert found == [866, 866, 866, 2600, 20_000, 20_000]
-    assert FixedLength(5, 7, 3).expected(stage, 0.1) == 26
+    assert FixedSchedule(5, 7, 3).expected(stage, 0.1) == 26
 
 
 # Stopped and continued
@@ -271,7 +271,7 @@ def test_interrupted_at_each_phase_and_continued(tmp_path, monkeypatch, phase, n
         assert part.interrupted
         assert part.labels.shape[1] > 0
         end = part.sweep_seconds.shape[1]
-        same = run_until(unsettled, make_walk(), **{**SHORT, "max_sweeps": end})
+        same = run_until(never_stop, make_walk(), **{**SHORT, "max_sweeps": end})
         np.testing.assert_array_equal(part.labels[:, -1], same.labels[:, -1])
     assert_same_draws(run_until(judge, make_walk(), **settings), whole)
     # And once more: a run that has ended is given back as it was.
@@ -283,12 +283,12 @@ def test_interrupted_at_each_phase_and_continued(tmp_path, monkeypatch, phase, n
 def test_a_larger_limit_goes_on(tmp_path, monkeypatch, first):
     monkeypatch.setattr(module, "MOST_DRAWS", 100)
     settings = {**SHORT, "checkpoint": tmp_path / "a"}
-    part = run_until(unsettled, make_walk(), max_sweeps=first, **settings)
+    part = run_until(never_stop, make_walk(), max_sweeps=first, **settings)
     assert part.stopped == "max_sweeps"
-    longer = run_until(unsettled, make_walk(), max_sweeps=900, **settings)
-    assert_same_draws(longer, run_until(unsettled, make_walk(), max_sweeps=900, **SHORT))
+    longer = run_until(never_stop, make_walk(), max_sweeps=900, **settings)
+    assert_same_draws(longer, run_until(never_stop, make_walk(), max_sweeps=900, **SHORT))
     with pytest.raises(CheckpointError, match=r"sweep 900 .*max_sweeps=899\. .*max_sweeps=900"):
-        run_until(unsettled, make_walk(), max_sweeps=899, **settings)
+        run_until(never_stop, make_walk(), max_sweeps=899, **settings)
 
 
 def test_a_run_of_the_other_kind_is_refused(tmp_path):

@@ -9,8 +9,9 @@ import pytest
 from toy import RandomWalk, make_walk, run_chains, run_until
 
 from cavity.mcmc import memory
-from cavity.mcmc.memory import Kept
-from cavity.mcmc.schedule import unsettled
+from cavity.mcmc.memory import StoredDraws
+from cavity.mcmc.schedule import never_stop
+from cavity.utils.text import readable_bytes
 
 SETTINGS = {"n_chains": 2, "n_warmup": 3, "progress": False, "fingerprint": {}, "random_state": 0}
 
@@ -38,7 +39,7 @@ def test_so_is_an_automatic_run_that_could_not_keep_its_first_draws(monkeypatch)
     monkeypatch.setattr(memory.MemoryCheck.__init__, "__defaults__", (lambda: 50_000,))
     settings = {**SETTINGS, "n_warmup": 200}
     with pytest.raises(MemoryError, match=r"the 400 draws that n_draws='auto' takes at the least"):
-        run_until(unsettled, lambda chain, rng: Unswept(400, rng), **settings)
+        run_until(never_stop, lambda chain, rng: Unswept(400, rng), **settings)
 
 
 def test_the_number_of_draws_advised_fits(monkeypatch):
@@ -55,7 +56,7 @@ def test_the_number_of_draws_advised_fits(monkeypatch):
 
 @pytest.mark.parametrize("keep_warmup", [False, True])
 def test_the_estimate_is_what_is_kept(keep_warmup):
-    kept = Kept(11, 7 * keep_warmup, 7 + 33)
+    kept = StoredDraws(11, 7 * keep_warmup, 7 + 33)
     walk = RandomWalk(300, np.random.default_rng(0))
     sizes = memory.bytes_of_draws(walk.labels() + 256, walk.record(), 2, kept)
     assert sizes == {
@@ -70,7 +71,7 @@ def test_the_estimate_is_what_is_kept(keep_warmup):
 def test_one_chain_checks_for_all():
     """Draws made meanwhile take memory that was counted already."""
     rooms = [10**9, 0]
-    check = memory.MemoryCheck(2, Kept(10, 0, 10), room=lambda: rooms.pop(0))
+    check = memory.MemoryCheck(2, StoredDraws(10, 0, 10), room=lambda: rooms.pop(0))
     walk = RandomWalk(40, np.random.default_rng(0))
     check(walk)
     check(walk)
@@ -78,7 +79,7 @@ def test_one_chain_checks_for_all():
 
 
 def test_systems_that_do_not_tell_are_not_refused():
-    check = memory.MemoryCheck(2, Kept(10**15, 0, 10**15), room=lambda: None)
+    check = memory.MemoryCheck(2, StoredDraws(10**15, 0, 10**15), room=lambda: None)
     check(RandomWalk(40, np.random.default_rng(0)))
 
 
@@ -119,4 +120,4 @@ def test_other_systems(files, monkeypatch, known):
 def test_sizes_in_words():
     sizes = [12, 4_500, 2.5e6, 3e9, 7.25e12, 4.2e18]
     words = ["12 bytes", "4.5 kB", "2.5 MB", "3 GB", "7.25 TB", "4,200,000 TB"]
-    assert [memory._size(int(size)) for size in sizes] == words
+    assert [readable_bytes(int(size)) for size in sizes] == words

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from cavity.mcmc import runner as chains
-from cavity.mcmc.run import ChainRun
-from cavity.mcmc.schedule import AutomaticLength, FixedLength
+from cavity.mcmc.draws import ChainRun
+from cavity.mcmc.schedule import AutomaticSchedule, FixedSchedule
 
 
 class RandomWalk:
@@ -77,13 +77,13 @@ class RandomWalk:
 
 def run_chains(make_sampler, *, n_warmup=200, n_draws=300, thin=1, **settings) -> ChainRun:
     """A run of so many draws."""
-    length = FixedLength(n_warmup, n_draws, thin)
+    length = FixedSchedule(n_warmup, n_draws, thin)
     return chains.run_chains(make_sampler, length, **settings)
 
 
 def run_until(judge, make_sampler, *, n_warmup=20, max_sweeps=2000, thin=1, **settings):
     """An automatic run."""
-    length = AutomaticLength(judge, n_warmup, max_sweeps, thin)
+    length = AutomaticSchedule(judge, n_warmup, max_sweeps, thin)
     return chains.run_chains(make_sampler, length, **settings)
 
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 from toy import RandomWalk, run_chains, run_until
 
-from cavity.mcmc.run import ChainRun
+from cavity.mcmc.draws import ChainRun
 
 
 class Slow(RandomWalk):
@@ -78,12 +78,12 @@ def dies_in_a_system_call(checkpoint):
 def automatic(checkpoint):
     """A run that finds its own length, and thins on the way."""
     from cavity.mcmc import schedule as length
-    from cavity.mcmc.schedule import Judgement
+    from cavity.mcmc.schedule import Assessment
 
     length.MOST_DRAWS = 90
 
     def judge(chains, cluster_parameters):
-        return Judgement(int(chains[0]["sweeps"][-1]) > 400, 0.5)
+        return Assessment(int(chains[0]["sweeps"][-1]) > 400, 0.5)
 
     chain_run = run_until(
         judge,

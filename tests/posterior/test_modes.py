@@ -12,8 +12,8 @@ from cavity.posterior.convergence import (
     chain_disagreement,
     find_modes,
     groups,
-    judge_of,
     label_entropy,
+    stopping_rule,
 )
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord
@@ -122,7 +122,7 @@ GOOD, FAR, NEAR = (FIRST, 5, 0.0), (OTHER, 5, -60.0), (OTHER, 5, -2.0)
 
 
 def judged(kinds, seed=0, **options):
-    judge = judge_of(4, options.pop("log_joint_is_marginal", False))
+    judge = stopping_rule(4, options.pop("log_joint_is_marginal", False))
     return judge(views(np.random.default_rng(seed), kinds, **options), ())
 
 
@@ -171,7 +171,7 @@ def test_a_chain_on_its_way_is_waited_for():
     drift = np.linspace(-40.0, 0.0, 400)
     for name in ("log_joint", "parameters/log_marginal"):
         chains_now[2][name] = chains_now[2][name] + drift
-    found = judge_of(4, False)(chains_now, ())
+    found = stopping_rule(4, False)(chains_now, ())
     assert list(found.aside) == [2]
     assert not found.settled
 

@@ -11,21 +11,21 @@ import dask
 from distributed.scheduler import KilledWorker
 
 from cavity.distributed.dask_workers import expect_losses, results_of, workers_of
-from cavity.mcmc.remote import Ticket, Traveller, Trip
+from cavity.mcmc.remote import ChunkRequest, ChunkResult, ChunkWorker
 from distributed import Client
 
 RETRIES = 3
 # Samplers that a worker keeps from one trip to the next, the latest used.
 MOST_KEPT = 16
-_kept: OrderedDict[str, Traveller] = OrderedDict()
+_kept: OrderedDict[str, ChunkWorker] = OrderedDict()
 
 
-def go(make_sampler: Callable[..., Any], ticket: Ticket, name: str) -> Trip:
+def go(make_sampler: Callable[..., Any], ticket: ChunkRequest, name: str) -> ChunkResult:
     """Make a trip on a worker, with the sampler of the last one if it is still here."""
     traveller = _kept.pop(name, None)
     if traveller is None:
-        traveller = Traveller(make_sampler, ticket.chain)
-    trip = traveller.go(ticket)
+        traveller = ChunkWorker(make_sampler, ticket.chain)
+    trip = traveller.run(ticket)
     _kept[name] = traveller
     while len(_kept) > MOST_KEPT:
         _kept.popitem(last=False)
@@ -62,7 +62,7 @@ class ChainsAway:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             self._maker = client.submit(itself, make_sampler, key=f"cavity-maker-{self._run}")
 
-    def __call__(self, ticket: Ticket) -> Trip:
+    def __call__(self, ticket: ChunkRequest) -> ChunkResult:
         """Make a trip, on the worker where the chain was last if it is still there."""
         place = self._workers[ticket.chain % len(self._workers)]
         name = f"{self._run}-{ticket.chain}"
@@ -72,7 +72,7 @@ class ChainsAway:
                 workers=[place], allow_other_workers=True, retries=RETRIES,
             )  # fmt: skip
         try:
-            trip: Trip
+            trip: ChunkResult
             (trip,) = results_of(self._client, [future])
         except KilledWorker as error:
             raise MemoryError(

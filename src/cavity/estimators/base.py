@@ -16,7 +16,7 @@ from cavity.collapse.registry import assemble, collapses_of
 from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
 from cavity.mcmc.runner import check_seed, count_jobs
-from cavity.mcmc.schedule import AUTO, unsettled
+from cavity.mcmc.schedule import AUTO, never_stop
 from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
 from cavity.posterior.posterior import Posterior
@@ -106,7 +106,7 @@ class Estimator(Fitted, BaseEstimator):
         check_count("max_sweeps", self.max_sweeps, 1)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
-        self._run_settings().length(unsettled, 0)
+        self._run_settings().length(never_stop, 0)
         check_choice("collapse", self.collapse, self._collapses())
         prior = self._specification()
         prior.state(self.n_clusters, self.n_clusters, 1)

@@ -23,21 +23,21 @@ from cavity.mcmc.chain import (
     PartitionSampler,
     slots_for,
 )
-from cavity.mcmc.run import ChainRun
+from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import count_jobs, run_chains
 from cavity.mcmc.schedule import (
     AUTO,
     LEAST_WARMUP,
-    AutomaticLength,
-    FixedLength,
-    Judge,
-    Length,
+    AutomaticSchedule,
+    FixedSchedule,
+    Schedule,
+    StoppingRule,
 )
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
-from cavity.posterior.convergence import LOG_MARGINAL, judge_of
+from cavity.posterior.convergence import LOG_MARGINAL, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
@@ -77,11 +77,11 @@ class RunSettings:
             return self.n_warmup
         return max(self.n_warmup // 2, LEAST_WARMUP)
 
-    def length(self, judge: Judge, n: int) -> Length:
+    def length(self, judge: StoppingRule, n: int) -> Schedule:
         """How long the chains run, given what looks at draws whose number is not given."""
         if self.n_draws == AUTO:
-            return AutomaticLength(judge, self.least_warmup(n), self.max_sweeps, self.thin)
-        return FixedLength(self.n_warmup, int(self.n_draws), self.thin)
+            return AutomaticSchedule(judge, self.least_warmup(n), self.max_sweeps, self.thin)
+        return FixedSchedule(self.n_warmup, int(self.n_draws), self.thin)
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         compile_kernels(plan, settings.n_jobs)
         if plan.anchors is not None:
             anchors = plan.anchors()
-        judge = judge_of(plan.max_clusters, plan.marginal)
+        judge = stopping_rule(plan.max_clusters, plan.marginal)
         with on_workers(client, make_sampler) as away:
             return run_chains(
                 make_sampler,
@@ -368,7 +368,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
                 keep_warmup=settings.keep_warmup,
                 fingerprint=plan.fingerprint,
                 label=plan.name,
-                away=away,
+                run_chunk=away,
             )
 
 

@@ -25,9 +25,9 @@ from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
 from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
 from cavity.likelihoods.scaled_gaussian import first_scales
-from cavity.mcmc.run import ChainRun
+from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import count_jobs, run_chains
-from cavity.posterior.convergence import judge_of
+from cavity.posterior.convergence import stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
@@ -335,7 +335,7 @@ def run_over_shards(
         warnings.simplefilter("ignore", ConvergenceWarning)
         return run_chains(
             make_sampler,
-            settings.length(judge_of(most, False), 0),
+            settings.length(stopping_rule(most, False), 0),
             n_chains=settings.n_chains,
             max_seconds=settings.max_seconds,
             n_jobs=settings.n_chains if n_jobs is None else n_jobs,

@@ -8,11 +8,13 @@ integer type) a new one replaces it and the old one stays as it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from cavity.mcmc.runner import Sampler
     from cavity.mcmc.schedule import Stage
 
 
@@ -299,3 +301,91 @@ def stack_parameter(rows: list[np.ndarray], has_clusters: bool) -> np.ndarray:
     for chain, r in enumerate(rows):
         out[chain, :, : r.shape[1]] = r
     return out
+
+
+@dataclass(frozen=True)
+class ChainRun:
+    """What the chains drew.
+
+    Attributes
+    ----------
+    labels : array of int, shape (chain, draw, n)
+        In the smallest integer type that holds them.
+    log_joint : array, shape (chain, draw)
+    sweep_seconds : array, shape (chain, sweep)
+        Wall time of every sweep, warm-up included.
+    labels_warmup : array of int, shape (chain, sweep, n), or None
+        Labels after each warm-up sweep, when these were kept.
+    parameters : dict of arrays, each of shape (chain, draw, ...)
+        Recorded quantities; NaN where a cluster did not exist.
+    cluster_parameters : tuple of str
+        Names in `parameters` whose third axis is the cluster.
+    events : dict of arrays, each of shape (chain,)
+        Counters of the samplers.
+    samplers : list of Sampler
+        The chains at their end. After an interrupt some may have gone a few sweeps further than
+        the draws, which are cut to the number that all chains have.
+    summaries : list of lists of dicts of arrays
+        Each chain's running summaries of its kept draws, in stretches.
+    entropy : int
+        What the chains' generators were spawned from: the seed, drawn if none was given.
+    stopped : {"n_draws", "converged", "max_sweeps", "max_seconds", "interrupted"}
+        Why the run ended.
+    n_warmup, thin : int
+        Sweeps before the first draw, and sweeps per draw.
+    aside : dict of int to dict
+        Chains that were set aside, by their number, and what is known of them; all else is of the
+        others.
+    """
+
+    labels: np.ndarray
+    log_joint: np.ndarray
+    sweep_seconds: np.ndarray
+    labels_warmup: np.ndarray | None
+    parameters: dict[str, np.ndarray]
+    cluster_parameters: tuple[str, ...]
+    events: dict[str, np.ndarray]
+    samplers: list[Sampler]
+    summaries: list[list[dict[str, np.ndarray]]]
+    entropy: int
+    stopped: str
+    n_warmup: int
+    thin: int
+    aside: dict[int, Mapping[str, Any]]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.stopped == "interrupted"
+
+
+def assemble(
+    samplers: list[Sampler], arrays: list[dict[str, np.ndarray]], n_draws: int, **more: Any
+) -> ChainRun:
+    """Stack the arrays of several chains; these are let go one by one, so none exists twice."""
+    cluster_parameters = tuple(samplers[0].cluster_parameters)
+    parameters = {
+        name.partition("/")[2]: stack_parameter(
+            [part.pop(name)[:n_draws] for part in arrays],
+            has_clusters=name.partition("/")[2] in cluster_parameters,
+        )
+        for name in [key for key in arrays[0] if key.startswith("parameters/")]
+    }
+    warmup = None
+    if "labels_warmup" in arrays[0]:
+        warmup = stack_labels([part.pop("labels_warmup") for part in arrays])
+    events = [sampler.events() for sampler in samplers]
+    n_sweeps = int(arrays[0]["sweeps"][n_draws - 1])
+    return ChainRun(
+        labels=stack_labels([part.pop("labels")[:n_draws] for part in arrays]),
+        log_joint=np.stack([part["log_joint"][:n_draws] for part in arrays]),
+        sweep_seconds=np.stack([part["sweep_seconds"][:n_sweeps] for part in arrays]),
+        labels_warmup=warmup,
+        parameters=parameters,
+        cluster_parameters=cluster_parameters,
+        events={
+            name: np.array([float(event.get(name, 0.0)) for event in events]) for name in events[0]
+        },
+        samplers=samplers,
+        **more,
+    )

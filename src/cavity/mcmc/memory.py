@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cavity.mcmc.draws import smallest_integer_type
+from cavity.utils.text import readable_bytes
 
 if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
@@ -63,7 +64,7 @@ def _group_room() -> int | None:
 
 
 def bytes_of_draws(
-    labels: np.ndarray, record: Mapping[str, Any], n_chains: int, kept: Kept
+    labels: np.ndarray, record: Mapping[str, Any], n_chains: int, kept: StoredDraws
 ) -> dict[str, int]:
     """Bytes that all kept draws take, by name, if every draw is like the one given.
 
@@ -75,7 +76,7 @@ def bytes_of_draws(
         Other quantities of one draw.
     n_chains : int
         Number of chains.
-    kept : Kept
+    kept : StoredDraws
         What one chain keeps.
     """
     top = int(labels.max()) if labels.size else 0
@@ -88,7 +89,7 @@ def bytes_of_draws(
     return sizes
 
 
-class Kept(NamedTuple):
+class StoredDraws(NamedTuple):
     """What one chain keeps at the least: draws, labels of warm-up sweeps, times of sweeps."""
 
     draws: int
@@ -104,7 +105,7 @@ class MemoryCheck:
     ----------
     n_chains : int
         Number of chains.
-    kept : Kept
+    kept : StoredDraws
         What one chain keeps.
     room : callable
         Gives the bytes that are free, or None.
@@ -113,7 +114,7 @@ class MemoryCheck:
     def __init__(
         self,
         n_chains: int,
-        kept: Kept,
+        kept: StoredDraws,
         room: Callable[[], int | None] = available_bytes,
     ) -> None:
         self._n_chains = n_chains
@@ -144,14 +145,8 @@ class MemoryCheck:
             what = f"the {n_draws} draws that n_draws='auto' takes at the least"
             ask = f"Ask for n_draws={max(1, fitting)}"
         raise MemoryError(
-            f"Keeping {what} in each of {self._n_chains} chains takes at least {_size(needed)} of "
-            f"memory ({largest}: {_size(sizes[largest])}) and {_size(room)} are free. {ask}, for "
+            f"Keeping {what} in each of {self._n_chains} chains takes at least "
+            f"{readable_bytes(needed)} of memory ({largest}: {readable_bytes(sizes[largest])}) and "
+            f"{readable_bytes(room)} are free. {ask}, for "
             "fewer chains, or give fewer rows or columns."
         )
-
-
-def _size(n_bytes: int) -> str:
-    units = ("bytes", "kB", "MB", "GB", "TB")
-    power = min(max(len(str(n_bytes)) - 1, 0) // 3, len(units) - 1)
-    value = n_bytes / 1000**power
-    return f"{value:.3g} {units[power]}" if value < 1000 else f"{value:,.0f} {units[power]}"

@@ -1,8 +1,8 @@
-"""Chains whose sweeps are done elsewhere, many at a time, with the same draws as here.
+"""Chains whose sweeps run on other machines, with the same draws as here.
 
-A chain between two sweeps is its sampler's state and its generator's: these go out, sweeps are done
-where there is a processor for them, and what was drawn comes back. A trip that is lost on its way
-is made again, with the same result.
+A chain between two sweeps is its sampler's state and its generator's. These are sent out, a chunk
+of sweeps is done where there is a processor for it, and the draws come back. A lost chunk is run
+again, with the same result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
     from cavity.mcmc.schedule import Stage
 
-# Seconds that a trip takes, more or less: until then nothing is known of it, nor can it be stopped.
-TRIP_SECONDS = 3.0
+# Approximate seconds per chunk; a chunk in progress cannot be watched or stopped.
+CHUNK_SECONDS = 3.0
 
 MakeSampler = Callable[[int, np.random.Generator], "Sampler"]
 
 
-class Ticket(NamedTuple):
-    """Where a chain stands, and how far it is to go."""
+class ChunkRequest(NamedTuple):
+    """State of a chain and the sweep to run to."""
 
     chain: int
     n_sweeps: int
@@ -37,8 +37,8 @@ class Ticket(NamedTuple):
     rng: dict[str, Any]
 
 
-class Trip(NamedTuple):
-    """What a chain did on its way."""
+class ChunkResult(NamedTuple):
+    """Draws and final state of a chunk of sweeps."""
 
     seconds: list[float]  # of every sweep
     labels: list[np.ndarray]  # of the first sweeps, where these are wanted
@@ -47,12 +47,12 @@ class Trip(NamedTuple):
     rng: dict[str, Any]
 
 
-# Makes a trip somewhere, and waits for it.
-Away = Callable[[Ticket], Trip]
+# Runs a chunk somewhere, and waits for it.
+RunChunk = Callable[[ChunkRequest], ChunkResult]
 
 
-class Traveller:
-    """A sampler that stays where trips are made, so that the next need not build it again.
+class ChunkWorker:
+    """Sampler that stays on a worker, so that the next chunk need not build it again.
 
     Parameters
     ----------
@@ -66,64 +66,64 @@ class Traveller:
         self._rng = np.random.Generator(np.random.PCG64(0))
         self._at = -1
 
-    def go(self, ticket: Ticket, seconds: float = TRIP_SECONDS) -> Trip:
+    def run(self, request: ChunkRequest, seconds: float = CHUNK_SECONDS) -> ChunkResult:
         """Sweep to the end or until the time is over."""
-        sampler, rng, stage = self._sampler, self._rng, ticket.stage
-        if self._at != ticket.n_sweeps or rng.bit_generator.state != ticket.rng:
-            sampler.restore(ticket.state)
-            rng.bit_generator.state = ticket.rng
-        at = ticket.n_sweeps
-        # Until it is through, a trip that fails leaves nothing that the next could rely on.
+        sampler, rng, stage = self._sampler, self._rng, request.stage
+        if self._at != request.n_sweeps or rng.bit_generator.state != request.rng:
+            sampler.restore(request.state)
+            rng.bit_generator.state = request.rng
+        at = request.n_sweeps
+        # A chunk that fails leaves nothing that the next could rely on.
         self._at = -1
-        trip = Trip([], [], {}, {}, {})
+        result = ChunkResult([], [], {}, {}, {})
         begun = time.perf_counter()
-        while at < ticket.end and time.perf_counter() - begun < seconds:
+        while at < request.end and time.perf_counter() - begun < seconds:
             start = time.perf_counter()
             sampler.sweep(rng)
-            trip.seconds.append(time.perf_counter() - start)
+            result.seconds.append(time.perf_counter() - start)
             at += 1
-            if at <= ticket.n_labels:
-                trip.labels.append(sampler.labels().copy())
+            if at <= request.n_labels:
+                result.labels.append(sampler.labels().copy())
             if stage.keeps(at):
                 labels = sampler.labels().copy()
                 log_joint = float(sampler.log_joint())
                 record = {name: np.array(v) for name, v in sampler.record().items()}
-                trip.draws[at] = labels, log_joint, record
+                result.draws[at] = labels, log_joint, record
                 sampler.keep()
         self._at = at
-        return trip._replace(state=dict(sampler.state()), rng=dict(rng.bit_generator.state))
+        return result._replace(state=dict(sampler.state()), rng=dict(rng.bit_generator.state))
 
 
-class AwayChain(Chain):
-    """A chain whose sweeps are done elsewhere; its sampler here follows after each trip.
+class RemoteChain(Chain):
+    """Chain whose sweeps run remotely; the sampler here is updated after each chunk.
 
     Parameters
     ----------
-    away : callable
-        Makes a trip.
+    run_chunk : callable
+        Runs a chunk of sweeps.
     *rest
         As for `Chain`.
     """
 
-    def __init__(self, away: Away, *rest: Any) -> None:
+    def __init__(self, run_chunk: RunChunk, *rest: Any) -> None:
         super().__init__(*rest)
-        self._away = away
+        self._run_chunk = run_chunk
 
     def sweep(self) -> None:
-        """Make a trip, and keep what is to be kept of it."""
+        """Run a chunk of sweeps and store its draws."""
         assert self.sampler is not None
         assert self.draws is not None
-        ticket = Ticket(
+        request = ChunkRequest(
             self.index, self.n_sweeps, self._stage, min(self._stage.end, self._limit),
             self._n_warmup or 0, dict(self.sampler.state()), dict(self._rng.bit_generator.state),
         )  # fmt: skip
-        trip = self._away(ticket)
-        for at, seconds in enumerate(trip.seconds, 1):
+        result = self._run_chunk(request)
+        for at, seconds in enumerate(result.seconds, 1):
             self.draws.add_sweep(seconds)
-            if at <= len(trip.labels):
-                self.draws.add_warmup(trip.labels[at - 1])
-            if ticket.n_sweeps + at in trip.draws:
-                self.draws.add_draw(*trip.draws[ticket.n_sweeps + at])
-        self.sampler.restore(trip.state)
-        self._rng.bit_generator.state = trip.rng
-        self.n_sweeps += len(trip.seconds)
+            if at <= len(result.labels):
+                self.draws.add_warmup(result.labels[at - 1])
+            if request.n_sweeps + at in result.draws:
+                self.draws.add_draw(*result.draws[request.n_sweeps + at])
+        self.sampler.restore(result.state)
+        self._rng.bit_generator.state = result.rng
+        self.n_sweeps += len(result.seconds)

@@ -11,18 +11,30 @@ from __future__ import annotations
 import functools
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from cavity._numba.arrays import StateError
 from cavity.mcmc.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
+from cavity.mcmc.draws import ChainRun, assemble
 from cavity.mcmc.memory import MemoryCheck
-from cavity.mcmc.remote import Away, AwayChain
-from cavity.mcmc.run import ChainRun, Run
-from cavity.mcmc.schedule import Length
-from cavity.mcmc.thread_runner import Chain
-from cavity.utils.progress import reporting
+from cavity.mcmc.remote import RemoteChain, RunChunk
+from cavity.mcmc.schedule import (
+    ASKED,
+    CONVERGED,
+    INTERRUPTED,
+    MAX_SECONDS,
+    MAX_SWEEPS,
+    Assessment,
+    Schedule,
+    Stage,
+)
+from cavity.mcmc.thread_runner import TICK_SECONDS, Chain, ThreadRunner, uninterrupted
+from cavity.utils.progress import Silent, reporting
 
 
 class Sampler(Protocol):
@@ -69,6 +81,211 @@ class Sampler(Protocol):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over what `state` gave."""
+
+
+@dataclass
+class Run:
+    """Chains on their way through the stages.
+
+    Parameters
+    ----------
+    chains : sequence of Chain
+    n_threads : int
+    schedule : Schedule
+        How many sweeps there are, and which of them are draws.
+    stage : Stage
+        The one that the chains are in.
+    file : Checkpoint or None
+    reporter : Silent
+        Of progress.
+    deadline : float
+        When to stop, on the monotonic clock.
+    """
+
+    chains: Sequence[Chain]
+    n_threads: int
+    schedule: Schedule
+    stage: Stage
+    file: Checkpoint | None
+    reporter: Silent
+    deadline: float
+    stopped: str = ""
+    aside: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    def through(self) -> None:
+        """Stage after stage until there is a reason to stop."""
+        if self.schedule.rule is not None:
+            self._expect(1.0)
+        while not self.stopped:
+            self._report()
+            self.stopped = self._drive()
+            self._report()
+            if not self.stopped:
+                self.stopped = self._look()
+        if self.file is not None:
+            for chain in self.chains:
+                chain.take_snapshot()
+            self.file.write([chain.snapshot for chain in self.chains])
+
+    def _drive(self) -> str:
+        """Run the threads from the main one to the stage's end; return why it was not reached."""
+        chains, file = self.chains, self.file
+        crew = ThreadRunner(chains, self.n_threads, keep_snapshots=file is not None)
+        asked = False
+        stopped = ""
+        try:
+            crew.start()
+            while not crew.wait(TICK_SECONDS):
+                self._report()
+                if time.monotonic() > self.deadline:
+                    stopped = MAX_SECONDS
+                    break
+                if file is None or crew.failure is not None:
+                    continue
+                if not asked and file.due():
+                    for chain in chains:
+                        chain.snapshot_wanted = chain.sampler is not None and not chain.finished
+                    asked = True
+                # A chain that finished meanwhile may never answer; its last snapshot will do.
+                if asked and not any(c.snapshot_wanted and not c.finished for c in chains):
+                    file.write([chain.snapshot for chain in chains])
+                    asked = False
+        except KeyboardInterrupt:
+            stopped = INTERRUPTED
+        finally:
+            crew.stop()
+        if stopped and crew.failure is None:
+            crew.begin_chains_with_draws()
+        if crew.failure is not None:
+            self._raise(*crew.failure)
+        return "" if all(chain.finished for chain in chains) else stopped
+
+    def _raise(self, index: int, n_sweeps: int, error: BaseException) -> None:
+        if self.file is not None and isinstance(error, StateError):
+            raise CheckpointError(
+                f"The checkpoint {self.file.path} cannot be continued: the state of chain "
+                f"{index + 1} does not fit this run ({error}). Delete it, or give another path, to "
+                "start afresh."
+            ) from error
+        error.add_note(f"In chain {index + 1} of {len(self.chains)}, after {n_sweeps} sweeps.")
+        raise error
+
+    def _look(self) -> str:
+        """All chains stand at the stage's end, or the limit: enter the next, or say why to stop."""
+        schedule, stage = self.schedule, self.stage
+        at_limit = self.chains[0].n_sweeps >= schedule.limit
+        share = 1.0
+        try:
+            if schedule.rule is not None and (at_limit or schedule.is_checked(stage)):
+                found = self._assess(self.chains)
+                share, self.aside = found.share, found.aside
+                if found.settled:
+                    return CONVERGED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        if at_limit:
+            return ASKED if schedule.rule is None else MAX_SWEEPS
+        self._expect(share)
+        return INTERRUPTED if uninterrupted(self._enter) else ""
+
+    def _expect(self, share: float) -> None:
+        expected = self.schedule.expected(self.stage, share)
+        for task in range(len(self.chains)):
+            self.reporter.expect(task, expected)
+
+    def _assess(self, chains: Sequence[Chain], n_draws: int | None = None) -> Assessment:
+        rule, sampler = self.schedule.rule, chains[0].sampler
+        assert rule is not None
+        assert sampler is not None
+        return rule([_of_draws(chain, n_draws) for chain in chains], sampler.cluster_parameters)
+
+    def _enter(self) -> None:
+        self.stage = self.schedule.following(self.stage, _bytes_per_draw(self.chains))
+        for chain in self.chains:
+            chain.enter(self.stage)
+        if self.file is not None:
+            # All snapshots with the stage, so that no file has chains of two stages.
+            for chain in self.chains:
+                chain.take_snapshot()
+            self.file.stage = self.stage
+
+    def _report(self) -> None:
+        for task, chain in enumerate(self.chains):
+            stage = "warm-up" if chain.n_sweeps < self.stage.n_warmup else ""
+            note = ", ".join(part for part in (stage, chain.news) if part)
+            self.reporter.update(task, chain.n_sweeps, f"({note})" if note else "")
+
+    def collected(self, entropy: int, max_seconds: float | None) -> ChainRun:
+        """The draws that all chains have, without those set aside."""
+        begun = [chain for chain in self.chains if chain.n_draws > 0]
+        early = self.stopped in (INTERRUPTED, MAX_SECONDS)
+        again = ""
+        if self.file is not None:
+            again = f" The checkpoint {self.file.path} holds its state: run it again to continue."
+        if not begun:
+            n_sweeps = max(chain.n_sweeps for chain in self.chains)
+            if self.stopped == INTERRUPTED:
+                raise KeyboardInterrupt(
+                    f"stopped after {n_sweeps} sweeps, before any chain had a draw to give.{again}"
+                )
+            raise ValueError(
+                f"max_seconds={max_seconds:g} had passed after {n_sweeps} sweeps, before any chain "
+                f"had a draw to give: give it more time.{again}"
+            )
+        n_draws = min(chain.n_draws for chain in begun)
+        if self.stopped == INTERRUPTED:
+            self._warn(len(begun), n_draws, again)
+        if early and self.schedule.rule is not None:
+            found = self._assess(begun, n_draws).aside
+            self.aside = {begun[c].index: facts for c, facts in found.items()}
+        kept = [chain for chain in begun if chain.index not in self.aside]
+        samplers = [chain.sampler for chain in kept if chain.sampler is not None]
+        summaries = [chain.summaries() for chain in kept]
+        arrays = [chain.draws.arrays() for chain in kept if chain.draws is not None]
+        for chain in self.chains:
+            # The arrays are handed over one by one, so that the draws are never in memory twice.
+            chain.draws = chain.snapshot = None
+        return assemble(
+            samplers,
+            arrays,
+            n_draws,
+            summaries=summaries,
+            entropy=entropy,
+            stopped=self.stopped,
+            n_warmup=self.stage.n_warmup,
+            thin=self.stage.thin,
+            aside=dict(self.aside),
+        )
+
+    def _warn(self, n_chains: int, n_draws: int, again: str) -> None:
+        left_out = len(self.chains) - n_chains
+        without = f" ({left_out} more had none yet and are left out)" if left_out else ""
+        of = f" of {self.stage.n_draws()}" if self.schedule.rule is None else ""
+        warnings.warn(
+            f"Stopped early: {n_draws}{of} draws exist in each of "
+            f"{n_chains} chain{'s' if n_chains > 1 else ''}{without}.{again}",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _of_draws(chain: Chain, n_draws: int | None = None) -> dict[str, np.ndarray]:
+    """Views of what a chain has drawn, cut to so many draws."""
+    assert chain.draws is not None
+    of_sweeps = ("sweep_seconds", "labels_warmup")
+    return {
+        name: rows[:n_draws]
+        for name, rows in chain.draws.arrays().items()
+        if name not in of_sweeps and not name.startswith("block/")
+    }
+
+
+def _bytes_per_draw(chains: Sequence[Chain]) -> float:
+    """Bytes that one draw of every chain takes."""
+    return sum(
+        sum(rows.nbytes for rows in _of_draws(chain).values()) / max(chain.n_draws, 1)
+        for chain in chains
+    )
 
 
 def seed_entropy(random_state: Any) -> int | None:
@@ -127,7 +344,7 @@ def count_jobs(n_jobs: int | None, n_chains: int) -> int:
 
 def run_chains(
     make_sampler: Callable[[int, np.random.Generator], Sampler],
-    length: Length,
+    schedule: Schedule,
     *,
     n_chains: int,
     max_seconds: float | None = None,
@@ -139,7 +356,7 @@ def run_chains(
     keep_warmup: bool = False,
     fingerprint: Mapping[str, Any],
     label: str = "sampling",
-    away: Away | None = None,
+    run_chunk: RunChunk | None = None,
 ) -> ChainRun:
     """Run several chains to their end, a limit, an interrupt or an error.
 
@@ -147,7 +364,7 @@ def run_chains(
     ----------
     make_sampler : callable
         Given the chain's index and generator, returns a started sampler.
-    length : Length
+    schedule : Schedule
         How many sweeps there are, and which of them are draws.
     n_chains : int
         Number of chains.
@@ -171,8 +388,8 @@ def run_chains(
         What identifies the model, its settings and its data, for the checkpoint.
     label : str
         What the progress is called.
-    away : callable, optional
-        Does the sweeps elsewhere, of all chains at once; see `cavity.mcmc.remote`.
+    run_chunk : callable, optional
+        Runs sweeps remotely, of all chains at once; see `cavity.mcmc.remote`.
 
     Returns
     -------
@@ -185,12 +402,12 @@ def run_chains(
     """
     if isinstance(n_chains, bool) or not isinstance(n_chains, int | np.integer) or n_chains < 1:
         raise ValueError(f"n_chains must be an integer of at least 1, not {n_chains!r}")
-    # Chains that are away have a thread each to wait in.
-    n_threads = count_jobs(n_jobs, n_chains) if away is None else int(n_chains)
-    make_chain = Chain if away is None else functools.partial(AwayChain, away)
+    # Each remote chain has a thread to wait in.
+    n_threads = count_jobs(n_jobs, n_chains) if run_chunk is None else int(n_chains)
+    make_chain = Chain if run_chunk is None else functools.partial(RemoteChain, run_chunk)
     entropy = seed_entropy(random_state)
     deadline = np.inf if max_seconds is None else time.monotonic() + max_seconds
-    stage = length.first()
+    stage = schedule.first()
 
     file: Checkpoint | None = None
     saved: list[Snapshot | None] = [None] * n_chains
@@ -198,7 +415,7 @@ def run_chains(
         settings = {
             "n_chains": int(n_chains),
             "keep_warmup": bool(keep_warmup),
-            **length.settings(),
+            **schedule.settings(),
         }
         file = Checkpoint(
             checkpoint,
@@ -209,22 +426,22 @@ def run_chains(
         )
         saved = file.open()
         entropy = file.entropy
-        _refuse_shorter(file, saved, length)
+        _refuse_shorter(file, saved, schedule)
         if file.stage is not None:
-            stage = length.resumed(file.stage)
+            stage = schedule.resumed(file.stage)
         file.stage = stage
     if entropy is None:
         entropy = fresh_entropy()
 
-    n_warmup = length.n_warmup if keep_warmup else None
-    check = MemoryCheck(int(n_chains), length.kept(n_warmup or 0))
+    n_warmup = schedule.n_warmup if keep_warmup else None
+    check = MemoryCheck(int(n_chains), schedule.stored(n_warmup or 0))
     chains = [
         make_chain(
             i,
             np.random.Generator(np.random.PCG64(seed)),
             make_sampler,
             stage,
-            length.limit,
+            schedule.limit,
             n_warmup,
             saved[i],
             check,
@@ -232,22 +449,22 @@ def run_chains(
         for i, seed in enumerate(np.random.SeedSequence(entropy).spawn(n_chains))
     ]
     names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
-    totals = [length.expected(stage, 1.0)] * n_chains
+    totals = [schedule.expected(stage, 1.0)] * n_chains
     done = [chain.n_sweeps for chain in chains]
     # A limit of sweeps is of each chain.
     of_all = "sweeps of all chains"
     with reporting(progress, label, names, totals, done=done, together=of_all) as reporter:
-        run = Run(chains, n_threads, length, stage, file, reporter, deadline)
+        run = Run(chains, n_threads, schedule, stage, file, reporter, deadline)
         run.through()
         reporter.finish()
     return run.collected(entropy, max_seconds)
 
 
-def _refuse_shorter(file: Checkpoint, saved: Sequence[Snapshot | None], length: Length) -> None:
+def _refuse_shorter(file: Checkpoint, saved: Sequence[Snapshot | None], schedule: Schedule) -> None:
     most = max((s.n_sweeps for s in saved if s is not None), default=0)
-    if most > length.limit:
-        least = length.least(most)
+    if most > schedule.limit:
+        least = schedule.least(most)
         raise CheckpointError(
             f"The checkpoint {file.path} has already come to sweep {most} and this run asks for "
-            f"{length.words()}. Ask for at least {least}, or give another path."
+            f"{schedule.words()}. Ask for at least {least}, or give another path."
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from cavity.mcmc.memory import Kept
+from cavity.mcmc.memory import StoredDraws
 
 # Why a run ended.
 ASKED = "n_draws"  # it has the draws that were asked for
@@ -66,7 +66,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Assessment:
     """What looking at the draws has told.
 
     Attributes
@@ -86,59 +86,16 @@ class Judgement:
 
 # Says how draws look, given what each chain has drawn (arrays by name, as `Draws.arrays` has them)
 # and which of the recorded quantities have a cluster axis.
-Judge = Callable[[Sequence[Mapping[str, np.ndarray]], Collection[str]], Judgement]
+StoppingRule = Callable[[Sequence[Mapping[str, np.ndarray]], Collection[str]], Assessment]
 
 
-def unsettled(chains: Any, cluster_parameters: Any) -> Judgement:
-    """The judge that is never satisfied: the run goes to its limit."""
-    return Judgement(False)
-
-
-class Length(Protocol):
-    """What decides how long chains run."""
-
-    @property
-    def n_warmup(self) -> int:
-        """The least sweeps before a draw."""
-
-    @property
-    def judge(self) -> Judge | None:
-        """What looks at the draws, where their number depends on them."""
-
-    @property
-    def limit(self) -> int:
-        """The most sweeps that a chain does."""
-
-    def first(self) -> Stage:
-        """The first stage."""
-
-    def judges(self, stage: Stage) -> bool:
-        """Whether chains are looked at when the stage ends."""
-
-    def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
-        """The stage after this one."""
-
-    def resumed(self, saved: Stage) -> Stage:
-        """The stage that a run was in when it was stopped."""
-
-    def kept(self, n_warmup: int) -> Kept:
-        """What a chain keeps at the least, with the labels of so many warm-up sweeps."""
-
-    def words(self) -> str:
-        """What sets its end, as a user gives it."""
-
-    def least(self, n_sweeps: int) -> str:
-        """The same, for an end after so many sweeps at the earliest."""
-
-    def expected(self, stage: Stage, share: float) -> int:
-        """Sweeps that a chain will have done in the end, as far as can be told."""
-
-    def settings(self) -> dict[str, int | str]:
-        """What of it may not change between a run and its continuation."""
+def never_stop(chains: Any, cluster_parameters: Any) -> Assessment:
+    """Stopping rule that is never satisfied: the run goes to its limit."""
+    return Assessment(False)
 
 
 @dataclass(frozen=True)
-class FixedLength:
+class FixedSchedule:
     """So many draws, in one stage.
 
     Attributes
@@ -150,7 +107,7 @@ class FixedLength:
     n_warmup: int
     n_draws: int
     thin: int = 1
-    judge: Judge | None = field(default=None, init=False)
+    rule: StoppingRule | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         _check(self, n_warmup=0, n_draws=1, thin=1)
@@ -164,7 +121,7 @@ class FixedLength:
         """The only stage."""
         return Stage(0, self.limit, self.n_warmup, self.thin, self.n_warmup)
 
-    def judges(self, stage: Stage) -> bool:
+    def is_checked(self, stage: Stage) -> bool:
         """Nothing depends on the draws."""
         return False
 
@@ -176,9 +133,9 @@ class FixedLength:
         """The only stage, which may have become longer."""
         return self.first()
 
-    def kept(self, n_warmup: int) -> Kept:
+    def stored(self, n_warmup: int) -> StoredDraws:
         """All draws."""
-        return Kept(self.n_draws, n_warmup, self.limit)
+        return StoredDraws(self.n_draws, n_warmup, self.limit)
 
     def words(self) -> str:
         """Its number of draws."""
@@ -198,8 +155,8 @@ class FixedLength:
 
 
 @dataclass(frozen=True)
-class AutomaticLength:
-    """Until a judge is satisfied, or a limit of sweeps.
+class AutomaticSchedule:
+    """Until a stopping rule is satisfied, or a limit of sweeps.
 
     The first check comes after three times the least warm-up, and so on with three checks to every
     tripling of the sweeps. At each check the first third of all sweeps is warm-up, whatever they
@@ -209,7 +166,7 @@ class AutomaticLength:
 
     Attributes
     ----------
-    judge : callable
+    rule : callable
         Says how the draws look at a check.
     n_warmup : int
         The least warm-up; moves adapt in it.
@@ -219,7 +176,7 @@ class AutomaticLength:
         Sweeps per draw at first.
     """
 
-    judge: Judge
+    rule: StoppingRule
     n_warmup: int = 200
     max_sweeps: int = 20_000
     thin: int = 1
@@ -257,7 +214,7 @@ class AutomaticLength:
         """The least warm-up and a little more."""
         return Stage(0, self.boundary(1), self.n_warmup, self.thin)
 
-    def judges(self, stage: Stage) -> bool:
+    def is_checked(self, stage: Stage) -> bool:
         """From three times the least warm-up on, when a third of the sweeps can be left out."""
         return stage.end >= self.boundary(len(_STEPS))
 
@@ -278,11 +235,11 @@ class AutomaticLength:
         """Where it was."""
         return saved
 
-    def kept(self, n_warmup: int) -> Kept:
+    def stored(self, n_warmup: int) -> StoredDraws:
         """The draws of the first check, or of the limit if that comes before."""
         end = min(self.boundary(len(_STEPS)), self.max_sweeps)
         draws = Stage(0, end, self.n_warmup, self.thin).n_draws()
-        return Kept(draws, n_warmup, end, automatic=True)
+        return StoredDraws(draws, n_warmup, end, automatic=True)
 
     def words(self) -> str:
         """Its limit."""
@@ -307,9 +264,12 @@ class AutomaticLength:
         return {"run length": AUTO, "n_warmup": self.n_warmup, "thin": self.thin}
 
 
-def _check(length: Any, **least: int) -> None:
+Schedule = FixedSchedule | AutomaticSchedule
+
+
+def _check(schedule: Any, **least: int) -> None:
     for name, low in least.items():
-        value = getattr(length, name)
+        value = getattr(schedule, name)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
             with_auto = " with n_draws='auto'" if low == LEAST_WARMUP else ""
             raise ValueError(

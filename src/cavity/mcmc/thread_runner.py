@@ -156,7 +156,7 @@ class Chain:
             )
 
 
-class Crew:
+class ThreadRunner:
     """Threads that take turns over the chains until all are at their stage's end, or stopped."""
 
     def __init__(self, chains: Sequence[Chain], n_threads: int, keep_snapshots: bool) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.mcmc.draws import stack_parameter
-from cavity.mcmc.schedule import Judge, Judgement
+from cavity.mcmc.schedule import Assessment, StoppingRule
 from cavity.posterior.draws import evenly, size_summaries, subset_of_observations
 from cavity.posterior.effective import LEAST_DRAWS, ess, rhat
 from cavity.posterior.relabel import relabel
@@ -568,7 +568,7 @@ def _apart(checks: Checks) -> list[str]:
 Chains = Sequence[Mapping[str, np.ndarray]]
 
 
-def judge_of(max_clusters: int | None, log_joint_is_marginal: bool) -> Judge:
+def stopping_rule(max_clusters: int | None, log_joint_is_marginal: bool) -> StoppingRule:
     """What looks at the draws of an automatic run.
 
     The run may end once the diagnostics would call it converged. Chains in modes of negligible
@@ -591,9 +591,9 @@ def judge_of(max_clusters: int | None, log_joint_is_marginal: bool) -> Judge:
             max_clusters=max_clusters,
         )
 
-    def judge(chains: Chains, cluster_parameters: Collection[str]) -> Judgement:
+    def judge(chains: Chains, cluster_parameters: Collection[str]) -> Assessment:
         if len(chains[0]["labels"]) < LEAST_DRAWS:
-            return Judgement(False, 1.0)  # nothing can be told, nor how much is missing
+            return Assessment(False, 1.0)  # nothing can be told, nor how much is missing
         checks = check(chains, cluster_parameters)
         aside = _set_aside(checks)
         waiting = not all(checks.at_rest(chain) for chain in aside)
@@ -603,7 +603,7 @@ def judge_of(max_clusters: int | None, log_joint_is_marginal: bool) -> Judge:
         # One chain is judged by its halves, as well as that goes; the last of several is not.
         alone = bool(aside) and checks.n_chains == 1
         share = checks.effective[1] / ess_needed(checks.n_chains)
-        return Judgement(not (problems_of(checks) or waiting or alone), share, aside)
+        return Assessment(not (problems_of(checks) or waiting or alone), share, aside)
 
     return judge
 

@@ -9,6 +9,7 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity.mcmc.memory import available_bytes
 from cavity.posterior.draws import Draws, distinct, evenly, iter_canonical
+from cavity.utils.text import readable_bytes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -44,15 +45,6 @@ def _all_similarity(by_item, counts, total, out):
                     together += counts[d]
             out[i, j] = together / total
             out[j, i] = out[i, j]
-
-
-def readable_bytes(size: float) -> str:
-    """A size in words: 1.6 GB."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
 
 
 def _check_rows(rows: Any, n: int) -> np.ndarray:

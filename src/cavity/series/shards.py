@@ -16,7 +16,7 @@ from cavity.estimators.fitting import RunSettings, moves_for, prior_of_rows
 from cavity.estimators.sharded import run_over_shards
 from cavity.estimators.validation import LARGEST
 from cavity.mcmc.chain import PartitionSampler
-from cavity.mcmc.run import ChainRun
+from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import count_jobs
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import SeriesUnits

@@ -38,3 +38,17 @@ def enumerate_words(items: Sequence[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def readable_bytes(n_bytes: int) -> str:
+    """Write a number of bytes with its unit.
+
+    Examples
+    --------
+    >>> readable_bytes(1_600_000_000)
+    '1.6 GB'
+    """
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(max(len(str(n_bytes)) - 1, 0) // 3, len(units) - 1)
+    value = n_bytes / 1000**power
+    return f"{value:.3g} {units[power]}" if value < 1000 else f"{value:,.0f} {units[power]}"
