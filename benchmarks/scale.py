@@ -27,9 +27,9 @@ from pathlib import Path
 import numpy as np
 
 from cavity.distributed.blocks import SWEEP
-from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.kernel import RUNGS, atoms_of
-from cavity.distributed.passes import Order
+from cavity.distributed.passes import ShardRequest, make_shard, run_all
 from cavity.distributed.sources import ArraySource
 
 TURNS = 5
@@ -43,9 +43,11 @@ def clusters(n, d, k, seed, spread=5.0):
     return centres[z] + rng.standard_normal((n, d)), z, centres
 
 
-def loaded(engine, n, d):
-    engine.load(np.zeros(d), np.ones(d), np.zeros(d), np.arange(0, n, max(n // 5000, 1)))
-    return engine
+def loaded(executor, n, d):
+    executor.load(
+        make_shard, np.zeros(d), np.ones(d), np.zeros(d), np.arange(0, n, max(n // 5000, 1))
+    )
+    return executor
 
 
 def order_of(centres, alpha=2.0):
@@ -53,7 +55,7 @@ def order_of(centres, alpha=2.0):
     atoms = atoms_of(
         np.full(k, 1.0 / k), centres, np.tile(np.eye(d), (k, 1, 1)), np.zeros(k), np.full(k, alpha)
     )
-    return Order(atoms, np.zeros((0, RUNGS)), (1, 2), 0, SWEEP)
+    return ShardRequest(atoms, np.zeros((0, RUNGS)), (1, 2), 0, SWEEP)
 
 
 def best(functions, turns=TURNS, clock=time.perf_counter):
@@ -69,16 +71,16 @@ def best(functions, turns=TURNS, clock=time.perf_counter):
     return {name: min(values) for name, values in seconds.items()}
 
 
-def on_the_way(engine, client, order, n_passes=20):
+def on_the_way(executor, client, order, n_passes=20):
     """Processor seconds of a pass: of client and scheduler, and of each worker.
 
     What wall time there would be on processors that nothing else uses, but for latencies.
     """
-    engine.run(order)
+    run_all(executor, order)
     workers = client.run(time.process_time)
     start = time.process_time()
     for _ in range(n_passes):
-        engine.run(order)
+        run_all(executor, order)
     own = time.process_time() - start
     after = client.run(time.process_time)
     return own / n_passes, [(after[w] - workers[w]) / n_passes for w in workers]
@@ -104,22 +106,22 @@ def em_seconds(X, k, centres, n_iterations=4):
 def sweep(n=10**6, d=3, k=10):
     from threadpoolctl import threadpool_limits
 
-    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.dask_executor import DaskExecutor
     from distributed import Client, LocalCluster
 
     X, _, centres = clusters(n, d, k, 1)
     source = ArraySource(X, tuple("abc"[:d]))
     order = order_of(centres)
-    one = loaded(ThreadEngine(source, 1), n, d)
+    one = loaded(ThreadExecutor(source, 1), n, d)
     with threadpool_limits(1):
         em = min(em_seconds(X, k, centres) for _ in range(2))
-        own = best({"t": lambda: one.run(order)}, clock=time.thread_time)["t"]
+        own = best({"t": lambda: run_all(one, order)}, clock=time.thread_time)["t"]
         gauss = order_of(centres, np.inf)
-        gaussian = best({"g": lambda: one.run(gauss)}, clock=time.thread_time)["g"]
-    two = loaded(ThreadEngine(source, 2), n, d)
+        gaussian = best({"g": lambda: run_all(one, gauss)}, clock=time.thread_time)["g"]
+    two = loaded(ThreadExecutor(source, 2), n, d)
     out = {"sweep ns/row": own / n * 1e9, "gaussian ns/row": gaussian / n * 1e9}
     out |= {"EM ns/row": em / n * 1e9, "against EM": own / em, "gaussian against EM": gaussian / em}
-    wall = best({"1": lambda: one.run(order), "2": lambda: two.run(order)})
+    wall = best({"1": lambda: run_all(one, order), "2": lambda: run_all(two, order)})
     out |= {f"seconds, {name} threads": seconds for name, seconds in wall.items()}
     out["2 threads against 1"] = wall["1"] / wall["2"]
     for n_workers in (1, 2):
@@ -127,9 +129,9 @@ def sweep(n=10**6, d=3, k=10):
             LocalCluster(n_workers=n_workers, **OPTIONS) as local,
             Client(local) as client,
         ):
-            engine = loaded(DaskEngine(source, client), n, d)
-            wall = best({"w": lambda e=engine: e.run(order)})
-            own, each = on_the_way(engine, client, order)
+            executor = loaded(DaskExecutor(source, client), n, d)
+            wall = best({"w": lambda e=executor: run_all(e, order)})
+            own, each = on_the_way(executor, client, order)
         out[f"seconds, {n_workers} workers"] = wall["w"]
         out[f"processor seconds, {n_workers} workers"] = own + max(each)
     for what in ("seconds", "processor seconds"):
@@ -138,17 +140,20 @@ def sweep(n=10**6, d=3, k=10):
 
 
 def overhead(n=10**5, d=3, k=10):
-    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.dask_executor import DaskExecutor
     from distributed import Client, LocalCluster
 
     X, _, centres = clusters(n, d, k, 1)
     source, order = ArraySource(X, tuple("abc"[:d])), order_of(centres)
     with LocalCluster(n_workers=1, **OPTIONS) as local, Client(local) as client:
-        threads = loaded(ThreadEngine(source, 1), n, d)
-        engine = loaded(DaskEngine(source, client), n, d)
-        wall = best({"threads": lambda: threads.run(order), "dask": lambda: engine.run(order)}, 30)
-        alone = best({"": lambda: threads.run(order)}, 10, time.thread_time)[""]
-        own, each = on_the_way(engine, client, order)
+        threads = loaded(ThreadExecutor(source, 1), n, d)
+        executor = loaded(DaskExecutor(source, client), n, d)
+        wall = best(
+            {"threads": lambda: run_all(threads, order), "dask": lambda: run_all(executor, order)},
+            30,
+        )
+        alone = best({"": lambda: run_all(threads, order)}, 10, time.thread_time)[""]
+        own, each = on_the_way(executor, client, order)
     return {
         "ms, 1 thread": 1e3 * wall["threads"],
         "ms, 1 worker": 1e3 * wall["dask"],
@@ -329,8 +334,8 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     """Processor ms of a pass over shards of 64 rows, by their number; bytes that it moves."""
     import pickle
 
-    from cavity.distributed.dask_engine import DaskEngine
-    from cavity.distributed.passes import make_shard, run_pass
+    from cavity.distributed.dask_executor import DaskExecutor
+    from cavity.distributed.passes import run_pass
     from distributed import Client, LocalCluster
 
     block = 64
@@ -340,8 +345,8 @@ def tasks(d=3, k=10, counts=(1, 8, 32, 96)):
     with LocalCluster(n_workers=1, **OPTIONS) as local, Client(local) as client:
         for n in counts:
             source = ArraySource(X[: block * n], tuple("abc"[:d]))
-            engine = loaded(DaskEngine(source, client, n, block), 1, d)
-            own, each = on_the_way(engine, client, order, 10)
+            executor = loaded(DaskExecutor(source, client, n, block), 1, d)
+            own, each = on_the_way(executor, client, order, 10)
             spent[n] = own, each[0]
     numbers = list(spent)
     slope, fixed = np.polyfit(numbers, [1e3 * own for own, _ in spent.values()], 1)

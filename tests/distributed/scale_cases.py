@@ -6,7 +6,8 @@ import numpy as np
 
 from cavity.distributed.clusters import Makeup
 from cavity.distributed.df_grid import Tails
-from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.executor import ThreadExecutor
+from cavity.distributed.passes import make_shard
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import ShardedSampler
 from cavity.distributed.sources import ArraySource
@@ -14,12 +15,12 @@ from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_
 
 
 def few_rows(y, n_shards=1, block=2):
-    """An engine over rows in the model's units, all of them followed."""
+    """An executor over rows in the model's units, all of them followed."""
     columns = tuple(f"x{j}" for j in range(y.shape[1]))
-    engine = ThreadEngine(ArraySource(y, columns), n_shards=n_shards, block=block)
+    executor = ThreadExecutor(ArraySource(y, columns), n_shards=n_shards, block=block)
     d = y.shape[1]
-    engine.load(np.zeros(d), np.ones(d), np.zeros(d), np.arange(len(y)))
-    return engine
+    executor.load(make_shard, np.zeros(d), np.ones(d), np.zeros(d), np.arange(len(y)))
+    return executor
 
 
 def statistics(y, z, n_slots):

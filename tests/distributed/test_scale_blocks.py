@@ -15,7 +15,7 @@ from cavity.distributed.blocks import SWEEP, layouts, partial_sums, stream, tota
 from cavity.distributed.clusters import NIW, Location, Shape, moments
 from cavity.distributed.kernel import RUNGS, atoms_of, draw_block, room_for
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
-from cavity.distributed.passes import Order, make_shard
+from cavity.distributed.passes import ShardRequest, followed_rows, make_shard, run_all
 from cavity.priors.partition import dirichlet, dirichlet_process
 
 # Where the categories of two columns begin.
@@ -147,7 +147,7 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
     rows = np.hstack([y, codes, counts])
     still = np.zeros(d)
     shard = make_shard(layout, rows, still, np.ones(d), still, np.arange(n), shape)
-    assert shard.take(np.arange(n)) == pytest.approx(rows)
+    assert followed_rows(shard) == pytest.approx(rows)
     assert shard.constant[0] == pytest.approx(-gammaln(np.maximum(counts, 0.0) + 1.0).sum())
     labels, sums, totals = np.zeros(n, dtype=np.int32), np.zeros((k, shape.width)), np.zeros(2)
     tails = np.zeros((n_rungs, RUNGS))
@@ -165,13 +165,13 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
 def test_a_pass_does_not_depend_on_the_shards():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((37, 2))
-    order = Order(atoms_of(*mixture(2, 3, 2.0, rng)), np.ones((1, RUNGS)), (1, 2), 4, SWEEP)
-    whole = few_rows(y, 1, block=4).run(order)
+    order = ShardRequest(atoms_of(*mixture(2, 3, 2.0, rng)), np.ones((1, RUNGS)), (1, 2), 4, SWEEP)
+    whole = run_all(few_rows(y, 1, block=4), order)
     for n_shards in (2, 3, 10):
-        found = few_rows(y, n_shards, block=4).run(order)
+        found = run_all(few_rows(y, n_shards, block=4), order)
         for one, other in zip(whole, found, strict=True):
             assert np.array_equal(one, other)
-    other = few_rows(y, 1, block=4).run(order._replace(sweep=5))
+    other = run_all(few_rows(y, 1, block=4), order._replace(sweep=5))
     assert not np.array_equal(whole.statistics, other.statistics)
 
 
@@ -298,7 +298,7 @@ def test_a_cluster_that_is_there_twice_becomes_one():
 
     from cavity.distributed.clusters import Makeup
     from cavity.distributed.df_grid import Tails
-    from cavity.distributed.engines import ThreadEngine
+    from cavity.distributed.executor import ThreadExecutor
     from cavity.distributed.pilot import Scouts
     from cavity.distributed.sampler import ShardedSampler
     from cavity.distributed.sources import ArraySource
@@ -308,10 +308,10 @@ def test_a_cluster_that_is_there_twice_becomes_one():
     rng = np.random.default_rng(2)
     n, seen = 40_000, np.arange(0, 40_000, 100)
     y = rng.standard_normal((n, 2))
-    engine = ThreadEngine(ArraySource(y, ("a", "b")))
-    engine.load(np.zeros(2), np.ones(2), np.zeros(2), seen)
+    executor = ThreadExecutor(ArraySource(y, ("a", "b")))
+    executor.load(make_shard, np.zeros(2), np.ones(2), np.zeros(2), seen)
     sampler = ShardedSampler(
-        engine, Scouts(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
+        executor, Scouts(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
         Makeup(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
         Tails(np.inf), (), rng,
     )  # fmt: skip

@@ -57,13 +57,13 @@ def test_a_killed_worker_leaves_no_trace(folder, alone, client):
 
 def test_a_file_that_goes_missing_is_named(folder, client, tmp_path):
     lost = write_rows(tmp_path, rows(9000))
-    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.dask_executor import DaskExecutor
     from cavity.distributed.sources import parquet_source
 
-    engine = DaskEngine(parquet_source(lost), client, n_shards=3)
+    executor = DaskExecutor(parquet_source(lost), client, n_shards=3)
     (lost / "part-1.parquet").unlink()
     with pytest.raises(ShardError, match=r"part-1\.parquet cannot be read"):
-        engine.sample(np.arange(5))
+        executor.sample(np.arange(5))
 
 
 def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
@@ -117,11 +117,11 @@ def test_a_table_on_a_cluster(client, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypatch):
-    from cavity.distributed import dask_engine, dask_workers
+    from cavity.distributed import dask_executor, dask_workers
     from cavity.distributed.sources import ParquetSource, parquet_source
 
     source = parquet_source(folder)
-    engine = dask_engine.DaskEngine(source, client, n_shards=3)
+    executor = dask_executor.DaskExecutor(source, client, n_shards=3)
     client.run_on_scheduler(allow_failures, 1)
     right = ParquetSource.reader
     monkeypatch.setattr(
@@ -130,7 +130,7 @@ def test_a_worker_that_cannot_hold_a_file_is_told_of_it(folder, client, monkeypa
         lambda self, layout: Deadly() if layout.pieces[0].part == 1 else right(self, layout),
     )
     with pytest.raises(MemoryError, match=r"died reading .*part-1\.parquet.*lack of memory"):
-        engine.sample(np.arange(5))
+        executor.sample(np.arange(5))
     client.run_on_scheduler(allow_failures, dask_workers.ALLOWED_FAILURES)
 
 

@@ -128,7 +128,7 @@ def renew(sampler, rng):
     y = mean + rng.standard_normal(z.size) / np.sqrt(precision * scale)
     sampler.scale = scale
     at = 0
-    for shard in sampler.engine.shards:
+    for shard in sampler.executor.shards:
         n = shard.layout.n_rows
         shard.y[0, :n] = y[at : at + n]
         at += n

@@ -134,10 +134,12 @@ def test_a_common_movement_is_refused_by_name(tmp_path):
 
 
 def test_a_cluster_draws_what_threads_draw(folder, alone, client, monkeypatch):
-    from cavity.distributed.dask_engine import DaskEngine
+    from cavity.distributed.dask_executor import DaskExecutor
 
-    news, told = DaskEngine.news, []
-    monkeypatch.setattr(DaskEngine, "news", lambda engine: told.append(news(engine)) or told[-1])
+    news, told = DaskExecutor.status, []
+    monkeypatch.setattr(
+        DaskExecutor, "status", lambda executor: told.append(news(executor)) or told[-1]
+    )
     assert same_draws(fit(folder, client, progress=True), alone)
     assert told
     assert all(" series/s" in words for words in told)

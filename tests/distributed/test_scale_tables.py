@@ -18,8 +18,9 @@ from scipy import stats
 from cavity import TableMixture
 from cavity.distributed.clusters import RATES, SHARES, Conjugate, Location, Makeup, moments
 from cavity.distributed.df_grid import Tails
-from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.parts import ShardUpdate
+from cavity.distributed.passes import make_shard
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import ShardedSampler
 from cavity.distributed.sources import ArraySource
@@ -43,15 +44,15 @@ def chain(rows, makeup, prior, rng, *, df=np.inf, n_shards=1, seen=None, updates
     """A chain that begins with everything in one cluster."""
     shape = makeup.shape
     names = tuple(f"x{j}" for j in range(shape.n_columns))
-    engine = ThreadEngine(ArraySource(rows, names, False, shape), n_shards=n_shards, block=2)
+    executor = ThreadExecutor(ArraySource(rows, names, False, shape), n_shards=n_shards, block=2)
     still = np.zeros(shape.d)
-    engine.load(still, np.ones(shape.d), still, np.arange(len(rows)), shape)
+    executor.load(make_shard, still, np.ones(shape.d), still, np.arange(len(rows)), shape)
     scouts = Scouts(rows if seen is None else rows[seen], len(rows), shape)
     n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
     everything = Scouts(rows, len(rows), shape)
     start = everything.begun(np.zeros(len(rows), dtype=int), n_slots, np.ones(len(rows)))
     return ShardedSampler(
-        engine, scouts, start, makeup, prior, Tails(df), updates, rng, moves=moves
+        executor, scouts, start, makeup, prior, Tails(df), updates, rng, moves=moves
     )
 
 
@@ -130,7 +131,7 @@ def redrawn(sampler, rng):
     codes, y = joint.cells(share, rate, rng)
     rows = numbers(np.empty((joint.N, 0)), codes, y)
     at = 0
-    for shard in sampler.engine.shards:
+    for shard in sampler.executor.shards:
         n = shard.layout.n_rows
         own = rows[at : at + n]
         shard.columns.cells[:, :n] = np.where(own[:, :2] < 0, -1, own[:, :2] + START[:2]).T

@@ -13,13 +13,12 @@ from scipy import stats
 from series_oracle import joint_loglik, model_of
 from test_series_geweke import LIMIT, ONE, PRIORS, K, N, T, World, from_prior, scores, statistics
 
-from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.sources import ArraySource
 from cavity.priors.partition import dirichlet
 from cavity.series import shard_sampler as series_sampler
 from cavity.series.parameters import EVERYTHING, NOTHING
-from cavity.series.shard_crews import ThreadSeries
-from cavity.series.shard_pass import Own, SeriesShard, token
+from cavity.series.shard_pass import Own, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.state_space import Cells, own_copy
 
@@ -31,7 +30,7 @@ def crew_over(model, n_shards, block):
     """Shards whose data are views of the model's, all series followed."""
     y = model.cells.y
     columns = tuple(map(str, range(y.shape[1])))
-    engine = ThreadEngine(ArraySource(y, columns, gaps=True), 1, n_shards, block)
+    executor = ThreadExecutor(ArraySource(y, columns, gaps=True), 1, n_shards, block)
 
     def make(layout, rows):
         here = slice(layout.first_row, layout.first_row + layout.n_rows)
@@ -42,10 +41,10 @@ def crew_over(model, n_shards, block):
             np.zeros(layout.n_rows, dtype=np.int32), own.a[here].copy(), own.loading[here].copy(),
             own.var_y[here].copy(), own.beta[here].copy(), noise[here] if noise.size else noise,
         )  # fmt: skip
-        return SeriesShard(layout, cells, begun, np.arange(layout.n_rows), np.zeros(1), token())
+        return SeriesShard(layout, cells, begun, np.arange(layout.n_rows), np.zeros(1))
 
-    engine.load_by(make)
-    return ThreadSeries(engine)
+    executor.load(make)
+    return SeriesShards(executor)
 
 
 def chain(model, prior, rng, *, n_shards=1, block=2, moving=NOTHING, priors=PRIORS, **options):

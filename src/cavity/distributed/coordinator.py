@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from cavity._numba.jit import Kernels
 from cavity.conjugate.common import log_densities_of_parameters
 from cavity.distributed.clusters import Makeup
 from cavity.distributed.df_grid import Tails, log_density, no_ladder
+from cavity.distributed.executor import ShardExecutor
 from cavity.distributed.kernel import atoms_of
 from cavity.distributed.mixture_weights import Weights, log_first
-from cavity.distributed.passes import Order, Total
+from cavity.distributed.passes import PassTotal, ShardRequest, run_all
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.split_merge import KINDS, Mixture, SplitMerge
 from cavity.likelihoods.degrees_of_freedom import draw_df
@@ -39,23 +40,12 @@ class Model(NamedTuple):
     alpha: np.ndarray
 
 
-class Passes(Protocol):
-    """What proposals need of an engine."""
-
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-
-    def run(self, order: Order) -> Total:
-        """One pass over all rows."""
-
-
 class Coordinator:
     """Base of the samplers over shards.
 
     Parameters
     ----------
-    engine : Engine
+    executor : ShardExecutor
         With its rows loaded.
     scouts : Scouts
         The rows that are followed.
@@ -82,7 +72,7 @@ class Coordinator:
 
     def __init__(
         self,
-        engine: Passes,
+        executor: ShardExecutor,
         scouts: Scouts,
         makeup: Makeup,
         prior: Any,
@@ -94,7 +84,7 @@ class Coordinator:
         describe: Describe | None = None,
         cluster_parameters: tuple[str, ...] = (),
     ) -> None:
-        self.engine = engine
+        self.executor = executor
         self.scouts = scouts
         self.prior = prior
         self.tails = tails
@@ -116,7 +106,7 @@ class Coordinator:
         self._log_marginal = math.nan  # of the state that log_joint saw last
         self.ladder = no_ladder()
         has_weights = hasattr(prior, "concentration")
-        self._moves = SplitMerge(scouts, engine.n_rows) if moves and has_weights else None
+        self._moves = SplitMerge(scouts, executor.n_rows) if moves and has_weights else None
         self._accepted = dict.fromkeys(KINDS, 0)
         self._asked = dict.fromkeys(KINDS, 0)
         self._log_mixture = math.nan  # of all rows, labels summed out
@@ -148,7 +138,9 @@ class Coordinator:
         self.weights = self.weights._replace(weight=mixture.weight)
         self.makeup.set_locations(self.parameters, mixture.locations)
 
-    def _order(self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None) -> Order:
+    def _request(
+        self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None
+    ) -> ShardRequest:
         mean, whiten, half_log_det, log_share, log_rate = (
             np.array(part) for part in zip(*mixture.locations, strict=True)
         )
@@ -156,11 +148,11 @@ class Coordinator:
             mixture.weight, mean, whiten, half_log_det, mixture.alpha, log_share, log_rate
         )
         rungs = no_ladder() if ladder is None else 1.0 / ladder
-        return Order(atoms, rungs, self.key, self.n_sweeps, purpose)
+        return ShardRequest(atoms, rungs, self.key, self.n_sweeps, purpose)
 
     def _try(
         self, kind: str, purpose: int, ladder: np.ndarray | None, rng: np.random.Generator
-    ) -> tuple[Order, Total] | None:
+    ) -> PassTotal | None:
         """Propose a split or merge; what a pass over all rows has drawn, if it was accepted."""
         assert self._moves is not None
         now = self._mixture()
@@ -170,8 +162,8 @@ class Coordinator:
         if found is None:
             return None
         self._asked[kind] += 1
-        order = self._order(found.mixture, purpose, ladder)
-        drawn = self.engine.run(order)
+        request = self._request(found.mixture, purpose, ladder)
+        drawn = run_all(self.executor, request)
         weights = self.weights._replace(weight=found.mixture.weight)
         gain = drawn.log_mixture - self._log_mixture - found.scouted
         gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
@@ -182,12 +174,12 @@ class Coordinator:
         self._set(found.mixture)
         self._log_mixture = drawn.log_mixture
         self._table = None
-        return order, drawn
+        return drawn
 
     def _scouted(self, now: Mixture) -> np.ndarray:
         """What the scouts say of the present clusters, computed once."""
         if self._table is None:
-            self._table = self.scouts.table(self._order(now, 0).atoms, now.locations)
+            self._table = self.scouts.table(self._request(now, 0).atoms, now.locations)
         return self._table
 
     def _move_events(self) -> dict[str, float]:

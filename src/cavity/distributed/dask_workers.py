@@ -21,7 +21,7 @@ ALLOWED_FAILURES = 10
 OURS = "cavity-"
 
 
-class WishesDropped(SchedulerPlugin):
+class DropWorkerRestrictions(SchedulerPlugin):
     """Lets tasks that would rather have run on a worker that is gone run on any.
 
     A task with ``allow_other_workers`` that becomes ready while there is no worker at all is
@@ -30,7 +30,7 @@ class WishesDropped(SchedulerPlugin):
     whatever waits for it, would not run any more.
     """
 
-    name = "cavity-wishes-dropped"
+    name = "cavity-drop-worker-restrictions"
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
@@ -51,7 +51,7 @@ def _set_allowed_failures(number: int, dask_scheduler: Any = None) -> None:
 
 def expect_losses(client: Client) -> None:
     """Let a cluster's scheduler go on with our tasks whatever becomes of its workers."""
-    client.register_plugin(WishesDropped())
+    client.register_plugin(DropWorkerRestrictions())
     client.run_on_scheduler(_set_allowed_failures, ALLOWED_FAILURES)
 
 

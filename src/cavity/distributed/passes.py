@@ -7,28 +7,24 @@ and a pass that is repeated gives the same bits.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from cavity._numba.simd import WIDTH
-from cavity.distributed.blocks import STEPS, Layout, Node, partial_sums, stream
+from cavity.distributed.blocks import STEPS, Layout, Node, partial_sums, stream, total
 from cavity.distributed.clusters import Shape
+from cavity.distributed.executor import ShardExecutor, local_rows
 from cavity.distributed.kernel import N_TOTALS, Atoms, Columns, draw_block, room_for
 
-Mapper = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 _STEP_KEY = (20_180_719, 0)
 
 
 class Shard(NamedTuple):
     """Rows of consecutive blocks in the model's units.
 
-    ``followed`` are the rows (counted in the shard) whose labels are wanted. ``token`` is another
-    each time the shard is read, so that one can tell.
+    ``followed`` are the rows (counted in the shard) whose labels are wanted.
     """
 
     layout: Layout
@@ -36,23 +32,15 @@ class Shard(NamedTuple):
     shape: Shape
     constant: np.ndarray  # (blocks,), what log densities have beside the clusters'
     followed: np.ndarray
-    token: str
 
     @property
     def y(self) -> np.ndarray:
         """Measurements, (d, n + 8)."""
         return self.columns.y
 
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, all columns side by side."""
-        parts = [part[:, rows].T.astype(float) for part in self.columns]
-        starts = np.array(self.shape.start[:-1])
-        parts[1] = np.where(parts[1] < 0.0, -1.0, parts[1] - starts)
-        return np.ascontiguousarray(np.hstack(parts))
 
-
-class Order(NamedTuple):
-    """What a pass is to draw, and by which streams."""
+class ShardRequest(NamedTuple):
+    """Parameters and streams that a pass draws labels by."""
 
     atoms: Atoms
     rungs: np.ndarray
@@ -61,15 +49,14 @@ class Order(NamedTuple):
     purpose: int
 
 
-class Gathered(NamedTuple):
-    """What a pass over all rows, or some blocks of them, gave."""
+class ShardResult(NamedTuple):
+    """Sums and followed labels of a pass over one shard."""
 
     nodes: list[Node]
     labels: np.ndarray  # of the followed rows
-    token: str
 
 
-class Total(NamedTuple):
+class PassTotal(NamedTuple):
     """The sums of a whole pass."""
 
     statistics: np.ndarray  # (K, P)
@@ -125,40 +112,58 @@ def make_shard(
                 noise[c] *= width[c]
         y[:, low:high] += noise
         constant[b] = -gammaln(np.maximum(counts[low:high], 0.0) + 1.0).sum()
-    own = followed[(followed >= layout.first_row) & (followed < layout.first_row + n)]
-    token = uuid.uuid4().hex
-    return Shard(layout, Columns(y, cells, tallied), shape, constant, own - layout.first_row, token)
+    return Shard(layout, Columns(y, cells, tallied), shape, constant, local_rows(layout, followed))
 
 
-def run_pass(shard: Shard, order: Order, mapper: Mapper = map) -> Gathered:
-    """Draw the labels of every block of a shard; `mapper` may do several blocks at once."""
+def followed_rows(shard: Shard) -> np.ndarray:
+    """Return the followed rows in the model's units, all columns side by side."""
+    parts = [part[:, shard.followed].T.astype(float) for part in shard.columns]
+    starts = np.array(shard.shape.start[:-1])
+    parts[1] = np.where(parts[1] < 0.0, -1.0, parts[1] - starts)
+    return np.ascontiguousarray(np.hstack(parts))
+
+
+def run_pass(shard: Shard, request: ShardRequest) -> ShardResult:
+    """Draw the labels of every block of a shard."""
     layout, d = shard.layout, shard.shape.d
-    n_atoms = len(order.atoms.constant)
-    sizes = (n_atoms * shard.shape.width, N_TOTALS, order.rungs.size)
+    n_atoms = len(request.atoms.constant)
+    sizes = (n_atoms * shard.shape.width, N_TOTALS, request.rungs.size)
     places = np.cumsum(sizes)
     leaves = np.zeros((layout.n_blocks, places[-1]))
     labels = np.empty(len(shard.followed), dtype=np.int32)
     bounds = np.searchsorted(shard.followed, layout.edges)
 
-    def one(b: int) -> None:
+    for b in range(layout.n_blocks):
         low, high = int(layout.edges[b]), int(layout.edges[b + 1])
         found = np.empty(high - low, dtype=np.int32)
         sums, totals, tails = np.split(leaves[b], places[:-1])
         draw_block(
-            shard.columns, low, high, order.atoms, order.rungs, found,
-            sums.reshape(n_atoms, -1), totals, tails.reshape(order.rungs.shape),
+            shard.columns, low, high, request.atoms, request.rungs, found,
+            sums.reshape(n_atoms, -1), totals, tails.reshape(request.rungs.shape),
             room_for(n_atoms, d),
-            stream(order.key, layout.first_block + b, order.sweep, order.purpose),
+            stream(request.key, layout.first_block + b, request.sweep, request.purpose),
         )  # fmt: skip
         totals[0] += shard.constant[b]
         here = slice(bounds[b], bounds[b + 1])
         labels[here] = found[shard.followed[here] - low]
-
-    for _ in mapper(one, range(layout.n_blocks)):
-        pass
-    return Gathered(partial_sums(layout.first_block, leaves), labels, shard.token)
+    return ShardResult(partial_sums(layout.first_block, leaves), labels)
 
 
-def on_threads(pool: ThreadPoolExecutor) -> Mapper:
-    """A mapper that spreads blocks over the threads of a pool."""
-    return lambda work, items: pool.map(work, items)
+def run_all(executor: ShardExecutor, request: ShardRequest) -> PassTotal:
+    """Draw the labels of all rows and add up the sums, in the order of the blocks."""
+    parts = executor.map(run_pass, request)
+    values = total([node for part in parts for node in part.nodes], executor.n_blocks)
+    n_atoms, size = len(request.atoms.constant), request.rungs.size
+    cut = values.size - size
+    bad = int(values[cut - 1])
+    if bad:
+        raise FloatingPointError(
+            f"{bad} rows have no finite density in any cluster; check their values against the "
+            "scale of the others"
+        )
+    return PassTotal(
+        values[: cut - N_TOTALS].reshape(n_atoms, -1),
+        float(values[cut - N_TOTALS]),
+        values[cut:].reshape(request.rungs.shape),
+        np.concatenate([part.labels for part in parts]),
+    )

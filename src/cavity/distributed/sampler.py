@@ -25,9 +25,9 @@ from cavity.distributed.blocks import PROPOSAL, SWEEP
 from cavity.distributed.clusters import Makeup
 from cavity.distributed.coordinator import Coordinator, Model
 from cavity.distributed.df_grid import TAILS_EVERY, Tails, choose_rung, draw_ladder, no_ladder
-from cavity.distributed.engines import Engine
+from cavity.distributed.executor import ShardExecutor
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
-from cavity.distributed.passes import Total
+from cavity.distributed.passes import PassTotal, run_all
 from cavity.distributed.pilot import Scouts, log_sum
 from cavity.distributed.split_merge import ROUND
 from cavity.mcmc.chain import Describe
@@ -45,10 +45,10 @@ class ShardedSampler(Coordinator):
 
     Parameters
     ----------
-    engine : Engine
+    executor : ShardExecutor
         With its rows loaded.
     scouts : Scouts
-        The rows that the engine follows: proposals are made from them.
+        The rows that the executor follows: proposals are made from them.
     start : array of shape (slots, P)
         Statistics of the scouts under the labels that the chain begins with.
     makeup : Makeup
@@ -68,7 +68,7 @@ class ShardedSampler(Coordinator):
 
     def __init__(
         self,
-        engine: Engine,
+        executor: ShardExecutor,
         scouts: Scouts,
         start: np.ndarray,
         makeup: Makeup,
@@ -84,10 +84,9 @@ class ShardedSampler(Coordinator):
     ) -> None:
         n_slots = start.shape[0]
         super().__init__(
-            engine, scouts, makeup, prior, tails, updates, n_slots, rng, moves, describe,
+            executor, scouts, makeup, prior, tails, updates, n_slots, rng, moves, describe,
             cluster_parameters,
         )  # fmt: skip
-        self.engine: Engine = engine
         self.n_adapted = n_adapted
         self._n_refused = 0
         # Begin as if the scouts were all there is.
@@ -102,10 +101,10 @@ class ShardedSampler(Coordinator):
 
     # ------------------------------------------------------------------ the state
 
-    def _pass(self) -> Total:
-        return self.engine.run(self._order(self._mixture(), SWEEP, self.ladder))
+    def _pass(self) -> PassTotal:
+        return run_all(self.executor, self._request(self._mixture(), SWEEP, self.ladder))
 
-    def _take(self, found: Total) -> None:
+    def _take(self, found: PassTotal) -> None:
         """Make what a pass has drawn the state."""
         self.statistics = found.statistics
         self.counts = np.rint(found.statistics[:, 1]).astype(np.int64)
@@ -129,7 +128,7 @@ class ShardedSampler(Coordinator):
         due = self.tails.learn is not None and self.n_sweeps % TAILS_EVERY == 0
         self.ladder = no_ladder()
         if due:
-            self.ladder = draw_ladder(self.model.alpha, self.tails, self.engine.n_rows, rng)
+            self.ladder = draw_ladder(self.model.alpha, self.tails, self.executor.n_rows, rng)
         before = log_first(self.weights, self.counts)
         found = self._pass()
         after = log_first(self.weights, np.rint(found.statistics[:, 1]))
@@ -146,7 +145,7 @@ class ShardedSampler(Coordinator):
             for at, kind in enumerate(ROUND * rounds):
                 accepted = self._try(kind, PROPOSAL + at, self.ladder, rng)
                 if accepted is not None:
-                    self._take(accepted[1])
+                    self._take(accepted)
 
     def _draw_all_but_labels(self, rng: np.random.Generator) -> None:
         if is_open(self.prior):
@@ -228,11 +227,11 @@ class ShardedSampler(Coordinator):
     def events(self) -> dict[str, float]:
         """Splits and merges, and what befell the workers."""
         out = {"sweeps_refused": float(self._n_refused)} if is_open(self.prior) else {}
-        return out | self._move_events() | self.engine.events()
+        return out | self._move_events() | self.executor.events()
 
     def news(self) -> str:
         """What a progress bar should say."""
-        return self.engine.news()
+        return self.executor.status()
 
     # ------------------------------------------------------------------ survival
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cavity.distributed.engines import Engine, ThreadEngine
+from cavity.distributed.executor import ShardExecutor, ThreadExecutor, make_executor
 from cavity.distributed.mixture_weights import is_supported
+from cavity.distributed.passes import followed_rows, make_shard
 from cavity.distributed.pilot import Scouts
 from cavity.distributed.sampler import SPARE, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
@@ -26,13 +27,12 @@ from cavity.estimators.start import initial_labels
 from cavity.estimators.validation import robust_standardiser
 from cavity.likelihoods.scaled_gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
-from cavity.mcmc.runner import count_jobs, run_chains
+from cavity.mcmc.runner import run_chains
 from cavity.posterior.convergence import stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.specifications import PartitionSpecification
-from cavity.utils.progress import say
 
 N_FOLLOWED = 5_000
 # Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
@@ -94,15 +94,6 @@ def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool)
             )
         return frame_source(X, client, columns)
     return ArraySource(X, tuple(columns or ()), named)
-
-
-def make_engine(source: Source, client: Any, n_jobs: int | None) -> Engine:
-    """Engine that holds the rows."""
-    if client is None:
-        return ThreadEngine(source, count_jobs(n_jobs, 10**6))
-    from cavity.distributed.dask_engine import DaskEngine
-
-    return DaskEngine(source, client)
 
 
 def check_prior(prior: PartitionSpecification, n_clusters: int) -> None:
@@ -174,12 +165,10 @@ def fit_rows(
             f"There are {n} rows, fewer than n_clusters={n_clusters}. Lower n_clusters, or use "
             "prior='dp'."
         )
-    if client is not None:
-        say(f"Dask's dashboard: {client.dashboard_link}")
-    engine = make_engine(source, client, n_jobs)
+    executor = make_executor(source, client, n_jobs)
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
-    raw = engine.sample(followed)
+    raw = executor.sample(followed)
     names = np.array(source.columns, dtype=object) if source.named else None
     shape = source.shape
     measured = raw[:, : shape.d]
@@ -192,19 +181,17 @@ def fit_rows(
         standard[:, : shape.d] = units.standardise(measured)
         width = np.maximum(recording_steps(standard[:, : shape.d]), LEAST_STEP)
         width[measured.min(axis=0) == measured.max(axis=0)] = -1.0
-    engine.load(units.centre, units.scale, width, followed, shape)
-    try:
-        taken = engine.take(followed)
+    with executor:
+        executor.load(make_shard, units.centre, units.scale, width, followed, shape)
+        taken = np.concatenate(executor.map(followed_rows))
         scouts = Scouts(taken, n, shape)
         start = init if isinstance(init, str) else np.asarray(init)[followed]
         stated = problem(taken)
         made = _Chains(
-            engine, scouts, points(standard), stated, describe(stated), prior, n_clusters, start,
+            executor, scouts, points(standard), stated, describe(stated), prior, n_clusters, start,
             moves, settings,
         )  # fmt: skip
         run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
-    finally:
-        engine.close()
     return posterior_of(
         run,
         name,
@@ -225,7 +212,7 @@ class _Chains:
 
     def __init__(
         self,
-        engine: Engine,
+        executor: ShardExecutor,
         scouts: Scouts,
         points: np.ndarray,
         problem: Any,
@@ -236,7 +223,7 @@ class _Chains:
         moves: bool,
         settings: RunSettings,
     ) -> None:
-        self.engine, self.scouts, self.points = engine, scouts, points
+        self.executor, self.scouts, self.points = executor, scouts, points
         self.problem, self.makeup = problem, makeup_of(problem)
         self.describe, self.cluster_parameters = describe
         self.prior, self.n_clusters, self.init = prior, n_clusters, init
@@ -254,7 +241,7 @@ class _Chains:
             z = self._scouted(z, n_start, rng)
             n_start = int(z.max()) + 1
         n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
-        prior = self.prior.state(self.n_clusters, n_slots, self.engine.n_rows)
+        prior = self.prior.state(self.n_clusters, n_slots, self.executor.n_rows)
         told: dict[str, Any] = {
             "describe": self.describe,
             "cluster_parameters": self.cluster_parameters,
@@ -264,7 +251,7 @@ class _Chains:
             scale = first_scales(self.scouts.y, 0.5 * tails.df)
         learned = self.prior.updates()
         return ShardedSampler(
-            self.engine,
+            self.executor,
             self.scouts,
             self.scouts.begun(z, n_slots, scale),
             self.makeup,
@@ -288,8 +275,8 @@ class _Chains:
         n, shape = len(z), self.scouts.shape
         still = np.zeros(shape.d)
         columns = tuple(map(str, range(shape.n_columns)))
-        few = ThreadEngine(ArraySource(self.scouts.rows, columns, kinds=shape, gaps=True))
-        few.load(still, still + 1.0, still, np.arange(n), shape)
+        few = ThreadExecutor(ArraySource(self.scouts.rows, columns, kinds=shape, gaps=True))
+        few.load(make_shard, still, still + 1.0, still, np.arange(n), shape)
         tails, n_slots = tails_of(self.problem), n_start + SPARE
         scale = first_scales(self.scouts.y, 0.5 * tails.df) if shape.d else np.ones(n)
         alone = Scouts(self.scouts.rows, n, shape)

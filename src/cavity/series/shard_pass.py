@@ -9,16 +9,14 @@ are a few numbers for each series (`Own`), with which the next pass begins.
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import jit
-from cavity.distributed.blocks import SWEEP, Layout, Node, partial_sums, quick_stream
-from cavity.distributed.kernel import RUNGS
-from cavity.distributed.passes import Mapper
+from cavity.distributed.blocks import SWEEP, Layout, Node, partial_sums, quick_stream, total
+from cavity.distributed.executor import ShardExecutor
 from cavity.interface import pick_given
 from cavity.likelihoods.degrees_of_freedom import log_tail
 from cavity.series.coefficients import coefficients
@@ -93,11 +91,6 @@ class SeriesShard(NamedTuple):
     begun: Own
     followed: np.ndarray  # series, counted in the shard, of which all is wanted
     log_volume: np.ndarray  # (blocks,), sums over observations of the log scale of their series
-    token: str
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Values of some series, as recorded."""
-        return self.cells.y[rows]
 
 
 class SeriesOrder(NamedTuple):
@@ -134,7 +127,6 @@ class SeriesGathered(NamedTuple):
     nodes: list[Node]
     bounds: np.ndarray  # (2, padded slots), of a shift of the a_i of each cluster
     seen: Seen
-    token: str
 
 
 class SeriesTotal(NamedTuple):
@@ -199,10 +191,8 @@ def sum_tails(noise, labels, rungs, out):
         out[r] = log_tail(noise, labels, -1, rungs[r])
 
 
-def run_series_pass(
-    shard: SeriesShard, own: Own, order: SeriesOrder, mapper: Mapper = map
-) -> tuple[Own, SeriesGathered]:
-    """Sweep over every block of a shard; `mapper` may do several at once.
+def run_series_pass(shard: SeriesShard, own: Own, order: SeriesOrder) -> tuple[Own, SeriesGathered]:
+    """Sweep over every block of a shard.
 
     `own` is left as it is, so that a pass can be repeated.
     """
@@ -225,7 +215,7 @@ def run_series_pass(
     among = np.searchsorted(shard.followed, layout.edges)
     paths = FactorPaths(order.paths.copy(), np.zeros_like(order.paths))
 
-    def one(b: int) -> None:
+    for b in range(layout.n_blocks):
         rows = slice(int(layout.edges[b]), int(layout.edges[b + 1]))
         rng = quick_stream(order.key, layout.first_block + b, order.sweep, SWEEP)
         pull, back, scalars, a_square, totals, before, now, tails = np.split(leaves[b], places[:-1])
@@ -258,9 +248,6 @@ def run_series_pass(
         if heavy:
             after.noise[rows] = model.own.tails
             sum_tails(model.own.tails.reshape(-1), _NO_LABELS, order.rungs, tails)
-
-    for _ in mapper(one, range(layout.n_blocks)):
-        pass
     found = shard.followed
     seen = Seen(
         after._replace(noise=_NOT_KEPT).part(found),
@@ -269,7 +256,7 @@ def run_series_pass(
     )
     extremes = np.array([bounds[:, 0].max(axis=0), bounds[:, 1].min(axis=0)])
     nodes = partial_sums(layout.first_block, leaves)
-    return after, SeriesGathered(nodes, extremes, seen, shard.token)
+    return after, SeriesGathered(nodes, extremes, seen)
 
 
 def _two_sums(beta: np.ndarray) -> np.ndarray:
@@ -339,9 +326,37 @@ def no_rungs() -> np.ndarray:
     return np.zeros(0)
 
 
-def token() -> str:
-    """Another name each time a shard is read."""
-    return uuid.uuid4().hex
+def initial_state(shard: SeriesShard) -> Own:
+    """Return the state of a shard's series before the first pass."""
+    return shard.begun
 
 
-__all__ = ["RUNGS", "Own", "SeriesOrder", "SeriesShard", "SeriesTotal", "run_series_pass"]
+class SeriesShards:
+    """The shards of an executor with the state of their series, for one chain.
+
+    Parameters
+    ----------
+    executor : ShardExecutor
+        With its series loaded.
+    """
+
+    def __init__(self, executor: ShardExecutor) -> None:
+        self.executor = executor
+        self._states = executor.begin(initial_state)
+
+    def run(self, order: SeriesOrder) -> SeriesTotal:
+        """Sweep over all series and return the sums."""
+        self._states, parts = self.executor.step(self._states, run_series_pass, order)
+        values = total([node for part in parts for node in part.nodes], self.executor.n_blocks)
+        return whole(parts, np.asarray(values), order)
+
+    def fetch(self) -> Own:
+        """Return the state of all series, in their order."""
+        return joined(self.executor.fetch(self._states))
+
+    def put(self, own: Own) -> None:
+        """Set the state of all series."""
+        ends = np.cumsum(self.executor.shard_sizes)
+        starts = ends - self.executor.shard_sizes
+        parts = [own.part(slice(int(a), int(b))) for a, b in zip(starts, ends, strict=True)]
+        self._states = self.executor.scatter(parts)

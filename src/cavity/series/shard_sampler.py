@@ -40,7 +40,6 @@ from cavity.series.parameters import (
     log_mass,
     log_normal,
 )
-from cavity.series.shard_crews import SeriesCrew
 from cavity.series.shard_pass import (
     A_SQUARE,
     LIKELIHOOD,
@@ -53,6 +52,7 @@ from cavity.series.shard_pass import (
     WITHOUT_WEIGHTS,
     A,
     SeriesOrder,
+    SeriesShards,
     SeriesTotal,
     no_rungs,
     own_from,
@@ -79,7 +79,7 @@ class SeriesShardedSampler:
 
     Parameters
     ----------
-    crew : SeriesCrew
+    shards : SeriesShards
         The shards, for this chain.
     model : FactorSeries
         The series that are followed, with the parameters that all series begin with.
@@ -103,7 +103,7 @@ class SeriesShardedSampler:
 
     def __init__(
         self,
-        crew: SeriesCrew,
+        shards: SeriesShards,
         model: FactorSeries,
         sizes: SeriesSizes,
         paths: np.ndarray,
@@ -116,7 +116,7 @@ class SeriesShardedSampler:
         updates: Iterable[Update] = (),
         rng: np.random.Generator,
     ) -> None:
-        self.crew, self.model, self.sizes = crew, model, sizes
+        self.shards, self.model, self.sizes = shards, model, sizes
         self.prior, self.priors, self.moving = prior, priors, moving
         self.updates = tuple(updates)
         n_times, self.n_slots = paths.shape
@@ -160,7 +160,7 @@ class SeriesShardedSampler:
 
     def _pass(self) -> None:
         """Let all series sweep, and take over what they tell."""
-        self.total: SeriesTotal = self.crew.run(self._order())
+        self.total: SeriesTotal = self.shards.run(self._order())
         seen, own = self.total.seen, self.model.own
         self.z[:] = seen.own.z
         for name in ("a", "loading", "var_y", "beta"):
@@ -319,11 +319,11 @@ class SeriesShardedSampler:
 
     def events(self) -> dict[str, float]:
         """What befell the workers."""
-        return self.crew.events()
+        return self.shards.executor.events()
 
     def news(self) -> str:
         """What a progress bar should say."""
-        return self.crew.news()
+        return self.shards.executor.status()
 
     # ------------------------------------------------------------------ survival
 
@@ -340,16 +340,16 @@ class SeriesShardedSampler:
             **flatten(self.model.own, "model."),
             **{f"total.{name}": value.copy() for name, value in _plain(self.total).items()},
             **{f"series.{name}": value for name, value in self._series.arrays().items()},
-            **saved_own(self.crew.fetch()),
+            **saved_own(self.shards.fetch()),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from ``state``."""
         state = dict(state)
-        own = own_from(state, self.crew.fetch())
+        own = own_from(state, self.shards.fetch())
         if own.z.min(initial=0) < 0 or own.z.max(initial=0) >= self.n_slots:
             raise StateError("its labels name clusters that it has no room for")
-        self.crew.put(own)
+        self.shards.put(own)
         first, second = (int(word) for word in saved_array(state, "key"))
         self.key, self.n_sweeps = (first, second), int(saved_array(state, "n_sweeps"))
         self.z[:] = fitting(saved_array(state, "z"), self.z, "z")

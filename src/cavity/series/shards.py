@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.collapse.registry import assemble
 from cavity.distributed.blocks import Layout, Node, partial_sums, total
-from cavity.distributed.engines import ThreadEngine
+from cavity.distributed.executor import ShardExecutor, local_rows, make_executor
 from cavity.distributed.sources import ShardError, Source
 from cavity.estimators.fitting import RunSettings, moves_for, prior_of_rows
 from cavity.estimators.sharded import run_over_shards
 from cavity.estimators.validation import LARGEST
 from cavity.mcmc.chain import PartitionSampler
 from cavity.mcmc.draws import ChainRun
-from cavity.mcmc.runner import count_jobs
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
@@ -34,15 +32,11 @@ from cavity.series.initialization import (
     starting_weights,
     typical_loudness,
 )
-from cavity.series.parameters import EVERYTHING
-from cavity.series.problem import SeriesProblem, build_priors, series_problem, start_df
-from cavity.series.shard_crews import SeriesCrew, ThreadSeries
-from cavity.series.shard_pass import SERIES_BLOCK, Own, SeriesShard, token
-from cavity.series.shard_rehearsal import rehearse_series
+from cavity.series.problem import SeriesProblem, series_problem, start_df
+from cavity.series.shard_pass import SERIES_BLOCK, Own, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.sources import names_of, times_of
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
-from cavity.utils.progress import say
 
 # Series whose labels, parameters and trends are kept, a uniform sample.
 N_FOLLOWED = 1_000
@@ -143,10 +137,9 @@ def make_series_shard(
         noise = ((told.df + 1.0) / weight - told.df).astype(np.float32)
         noise[data.count == 0] = 0.0
     begun = Own(np.zeros(len(rows), dtype=np.int32), own.a, own.loading, own.var_y, own.beta, noise)
-    mine = followed[(followed >= layout.first_row) & (followed < layout.first_row + len(rows))]
     each = data.count.sum(1, dtype=float) * np.log(scale)
     volume = np.add.reduceat(each, layout.edges[:-1])
-    return SeriesShard(layout, model.cells, begun, mine - layout.first_row, volume, token())
+    return SeriesShard(layout, model.cells, begun, local_rows(layout, followed), volume)
 
 
 def facts(shard: SeriesShard) -> tuple[list[Node], int, int]:
@@ -154,27 +147,6 @@ def facts(shard: SeriesShard) -> tuple[list[Node], int, int]:
     seen = shard.cells.repeats > 0
     volume = partial_sums(shard.layout.first_block, shard.log_volume[:, None])
     return volume, int(seen.sum()), int((~seen.any(axis=1)).sum())
-
-
-def make_engine(source: Source, client: Any, n_jobs: int | None, rehearsal: Any) -> Any:
-    """What holds the series."""
-    if client is None:
-        return ThreadEngine(source, count_jobs(n_jobs, 10**6), block=SERIES_BLOCK)
-    from cavity.distributed.dask_engine import DaskEngine
-
-    say(f"Dask's dashboard: {client.dashboard_link}")
-    return DaskEngine(
-        source, client, block=SERIES_BLOCK, rehearsal=rehearsal, least=LEAST_SERIES, noun="series"
-    )
-
-
-def crew_of(engine: Any, client: Any, chain: int) -> SeriesCrew:
-    """The shards, for one chain."""
-    if client is None:
-        return ThreadSeries(engine)
-    from cavity.series.dask_shards import DaskSeries
-
-    return DaskSeries(engine, chain)
 
 
 # --------------------------------------------------------------------------- chains
@@ -185,7 +157,7 @@ class SpreadSeries(NamedTuple):
 
     Attributes
     ----------
-    engine : ThreadEngine or DaskEngine
+    executor : ShardExecutor
         With all series loaded.
     client : distributed.Client or None
     data : SeriesData
@@ -202,7 +174,7 @@ class SpreadSeries(NamedTuple):
         Whether chains may move groups while they look for a start.
     """
 
-    engine: Any
+    executor: ShardExecutor
     client: Any
     data: SeriesData
     units: SeriesUnits
@@ -222,7 +194,7 @@ class SpreadSeries(NamedTuple):
             getattr(model.own, name)[:] = getattr(own, name)
         prior = self.prior.state(self.n_clusters, self.n_clusters, self.sizes.n)
         return SeriesShardedSampler(
-            crew_of(self.engine, self.client, chain),
+            SeriesShards(self.executor),
             model,
             self.sizes,
             found.parameters.value[:, : self.n_clusters],
@@ -317,10 +289,8 @@ def spread(
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, N_FOLLOWED), replace=False))
     start = start_df(df)
-    priors = build_priors(series_prior, int(intercept), intercept)
-    rehearsal = partial(rehearse_series, n_clusters, intercept, start, priors, EVERYTHING)
-    engine = make_engine(source, client, n_jobs, rehearsal)
-    raw = engine.sample(followed)
+    executor = make_executor(source, client, n_jobs, SERIES_BLOCK, LEAST_SERIES, "series")
+    raw = executor.sample(followed)
     if axis_of is not None:
         index = axis_of.series[followed]
         frame = pd.DataFrame(raw, index=index, columns=axis_of.axis.labels())
@@ -330,8 +300,8 @@ def spread(
     data = from_wide(frame)
     position = data.axis.locate(frame.columns)
     told = yardstick(data, position, intercept, each, start)
-    engine.load_by(make_series_shard, told, followed)
-    volumes, cells, silent = zip(*engine.each(facts), strict=True)
+    executor.load(make_series_shard, told, followed)
+    volumes, cells, silent = zip(*executor.map(facts), strict=True)
     sizes = SeriesSizes(n, int(sum(cells)), data.axis.size)
     base = find_units(data, intercept)
     scale = told.scale(data)
@@ -339,8 +309,10 @@ def spread(
     units = replace(base, scale=scale, log_volume=float(np.average(np.log(scale), weights=weight)))
     most = max(SCOUTS, SCOUTS_PER_CLUSTER * n_clusters)
     problem = scouts_problem(data, units, series_prior, df, most)
-    fit = SpreadSeries(engine, client, data, units, problem, told, prior, n_clusters, sizes, moves)
-    volume = total([node for nodes in volumes for node in nodes], engine.n_blocks)
+    fit = SpreadSeries(
+        executor, client, data, units, problem, told, prior, n_clusters, sizes, moves
+    )
+    volume = total([node for nodes in volumes for node in nodes], executor.n_blocks)
     return fit, float(volume[0]), int(sum(silent))
 
 

@@ -116,7 +116,7 @@ class SeriesSpread(SeriesAssignment, Estimator):
             intercept=bool(self.intercept), each=self.scales != "all", df=self.df,
             moves=bool(self.moves),
         )  # fmt: skip
-        try:
+        with fit.executor:
             if self.common_factor == "auto" and move_together(fit.data, fit.units):
                 raise ValueError(
                     "All series move together, and a common factor cannot be had with series in "
@@ -138,8 +138,6 @@ class SeriesSpread(SeriesAssignment, Estimator):
                 },
                 type(self).__name__,
             )
-        finally:
-            fit.engine.close()
         moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = fit.data, moments
         posterior = posterior_of(
