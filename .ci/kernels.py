@@ -91,7 +91,7 @@ def common_use(folder: Path) -> None:
     for common in (False, True):
         many = SeriesMixture(4, **short, common_factor=common).fit(series)
         many.forecast(3)
-        many.assign(series)
+        many.membership(series)
         many.report(folder / "page.html")
 
 

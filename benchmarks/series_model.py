@@ -62,7 +62,7 @@ def coverage(first=200, n=8, **settings):
             train = np.where(out, np.nan, Y)[:, :60]
             s = fit(train, **settings)
             i, t = np.nonzero(out)
-            inside = s.predict(pd.DataFrame({"series": i, "time": t}))
+            inside = s.predict_values(pd.DataFrame({"series": i, "time": t}))
             ahead = s.forecast(12)
             later = Y[:, 60:]
             rows.append([
@@ -102,7 +102,7 @@ def seattle(first=200, n=3, **settings):
         s.fit(sales[~last & ~out], **NAMES, covariates=["log_sqft", "bathrooms"])
         share = []
         for rows in (sales[out], sales[last]):
-            found = s.predict(rows)
+            found = s.predict_values(rows)
             share.append(rows["log_price"].between(found["lower"], found["upper"]).mean())
         print(f"seed {seed}: within {share[0]:.3f}, last six months {share[1]:.3f}, "
               f"log score {s.score(sales[out]):.3f}", flush=True)  # fmt: skip

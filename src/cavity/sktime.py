@@ -79,22 +79,12 @@ class SeriesMixtureClusterer(BaseClusterer):
         return self
 
     def _predict(self, X: np.ndarray, y: Any = None) -> np.ndarray:
-        return self._assigned(X).argmax(axis=1)
+        return self.mixture_.predict(X[:, 0, :])
 
     def _predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return self._assigned(X)
-
-    def _assigned(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities of the estimate's clusters, as shares of what is not elsewhere.
-
-        Clusters that stayed empty have columns of zeros.
-        """
-        found = self.mixture_.n_clusters_
-        table = self.mixture_.assign(X[:, 0, :])
-        p = table[[f"p_{k}" for k in range(found)]].to_numpy(dtype=float)
-        total = p.sum(axis=1, keepdims=True)
-        p = np.divide(p, total, out=np.full_like(p, 1.0 / found), where=total > 0)
-        return np.pad(p, ((0, 0), (0, max(self.n_clusters - found, 0))))
+        # Clusters that stayed empty have columns of zeros.
+        p = self.mixture_.predict_proba(X[:, 0, :])
+        return np.pad(p, ((0, 0), (0, max(self.n_clusters - p.shape[1], 0))))
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def test_trends_cover_the_truth(wide, fitted):
     assert inside.mean() == pytest.approx(0.9, abs=four(0.019))
     error = np.sqrt(np.mean((band.mean.to_numpy() - truth.states) ** 2))
     assert error < 0.46 + four(0.018)
-    wider = fitted.trends(0.99)
+    wider = fitted.trends_.at(0.99)
     assert (wider.upper.to_numpy() > band.upper.to_numpy()).all()
 
 
@@ -166,9 +166,9 @@ def test_what_sets_a_cluster_of_series_apart(long_fit):
     trends = s.trends_.mean
     lines = trends.sub(trends.mean(axis=1), axis=0).div(trends.std(axis=1, ddof=0), axis=0)
     lines = lines.mul(np.where(s.series_["loading"] < 0, -1.0, 1.0), axis=0)
-    assert not s._shares
+    assert "common_factor" not in s.posterior_.drawn
     typical = s.typical_series(2)
-    for k, words in enumerate(s.distinguishing(2)):
+    for k, words in enumerate(s.distinguishing_features(2)):
         own = lines[s.labels_ == k].mean()
         assert words.startswith(f"highest {own.idxmax()}, lowest {own.idxmin()}; ")
         assert words.endswith(f"like {', '.join(typical.loc[k])}")
@@ -186,12 +186,12 @@ def test_numbers_that_name_series_stay_whole(fitted):
     assert typical.isna().to_numpy().any()
     named = {str(name) for name in typical.stack().dropna()}
     assert named == {str(name) for name in fitted.series_.index}
-    assert ".0" not in " ".join(uneven.distinguishing(len(fitted.labels_)))
+    assert ".0" not in " ".join(uneven.distinguishing_features(len(fitted.labels_)))
 
 
 def test_predictions_of_held_out_rows(long_fit):
     s, _, test = long_fit
-    out = s.predict(test)
+    out = s.predict_values(test)
     assert (out.index == test.index).all()
     error = test["sales"] - out["mean"]
     assert np.sqrt((error**2).mean()) < 1.06 + four(0.037)
@@ -208,7 +208,7 @@ def test_predictions_beyond_the_data_are_forecasts(long_fit):
     s, _, _ = long_fit
     rows = pd.DataFrame({"store": ["s03"] * 2, "month": ["2020-01", "2020-06"], "size": [0.0, 1.0]})
     rows["month"] = pd.PeriodIndex(rows["month"], freq="M")
-    out = s.predict(rows)
+    out = s.predict_values(rows)
     ahead = s.forecast(6)
     centre = s._units.covariate_centre[0]
     slope = s.series_.loc["s03", "beta[size]"]
@@ -235,7 +235,7 @@ def test_offset_is_given_back(wide):
     train["sales"] += train["trend"]
     s = SeriesMixture(3, **SHORT)
     s.fit(train, series="store", time="month", value="sales", covariates="size", offset="trend")
-    out = s.predict(train)
+    out = s.predict_values(train)
     # Noise of one and 2,400 rows: a standard error of 0.0145; five of them, 3e-7.
     assert np.sqrt(((train["sales"] - out["mean"]) ** 2).mean()) < 1.07
 
@@ -410,11 +410,11 @@ def test_calls_that_are_refused(wide, fitted):
     with pytest.raises(ValueError, match="steps must be"):
         fitted.forecast(0)
     with pytest.raises(ValueError, match="level must lie"):
-        fitted.trends(1.0)
+        fitted.trends_.at(1.0)
     with pytest.raises(ValueError, match="rows must be a DataFrame"):
-        fitted.predict(Y)
+        fitted.predict_values(Y)
     with pytest.raises(ValueError, match="series '99' was not in the data"):
-        fitted.predict(pd.DataFrame({"series": [99], "time": [3]}))
+        fitted.predict_values(pd.DataFrame({"series": [99], "time": [3]}))
 
 
 def test_the_estimator_is_scikit_learns(wide):
@@ -470,11 +470,11 @@ def test_a_saved_fit_answers_as_the_fitted_one(fitted, long_fit, form, tmp_path)
     pd.testing.assert_frame_equal(again.typical_series(2), s.typical_series(2))
     if rows is None:
         rows = pd.DataFrame({"series": [0, 3], "time": [5, 70]})
-    pd.testing.assert_frame_equal(again.predict(rows), s.predict(rows))
+    pd.testing.assert_frame_equal(again.predict_values(rows), s.predict_values(rows))
     if form == "wide":
         new = np.full((1, 60), np.nan)
         new[0, 5:50] = 1.0
-        pd.testing.assert_frame_equal(again.assign(new), s.assign(new))
+        pd.testing.assert_frame_equal(again.membership(new), s.membership(new))
 
 
 def test_new_series_find_their_clusters(wide):
@@ -482,25 +482,29 @@ def test_new_series_find_their_clusters(wide):
     Y, truth = wide
     s = SeriesMixture(3, **SHORT).fit(Y[:30])
     home = {k: np.bincount(truth.labels[:30][s.labels_ == k]).argmax() for k in range(3)}
-    found = s.assign(Y[30:])
+    found = s.membership(Y[30:])
     right = [home[k] == t for k, t in zip(found["cluster"], truth.labels[30:], strict=True)]
     assert sum(right) >= 5
-    columns = ["p_0", "p_1", "p_2", "elsewhere"]
+    columns = ["p_0", "p_1", "p_2", "p_unmatched"]
     np.testing.assert_allclose(found[columns].sum(axis=1), 1.0)
+    np.testing.assert_array_equal(s.predict(Y[30:]), found["cluster"])
+    p = s.predict_proba(Y[30:])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(p.argmax(axis=1), found["cluster"])
     blank = np.full((2, 60), np.nan)
     blank[1, 3] = 0.1
-    unsure = s.assign(blank)
+    unsure = s.membership(blank)
     assert unsure["probability"].max() < 0.7  # next to nothing is known of them
 
 
 def test_new_series_that_cannot_be_placed(fitted, long_fit):
     with pytest.raises(ValueError, match="has 5 times, the fit had 60"):
-        fitted.assign(np.zeros((1, 5)))
+        fitted.membership(np.zeros((1, 5)))
     with pytest.raises(ValueError, match="fitted with covariates"):
-        long_fit[0].assign(np.zeros((1, 60)))
+        long_fit[0].membership(np.zeros((1, 60)))
     rows = pd.DataFrame({"s": ["x", "x"], "t": [3, 75], "v": [0.0, 1.0]})
     with pytest.raises(ValueError, match="beyond the fit's last time"):
-        fitted.assign(rows, series="s", time="t", value="v")
+        fitted.membership(rows, series="s", time="t", value="v")
 
 
 @pytest.mark.parametrize("level", [1e6, 1e8])

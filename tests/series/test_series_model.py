@@ -52,7 +52,7 @@ def test_a_market_is_found_and_taken_out(market, shared):
 
 def test_pictures_show_clusters_without_the_market(shared):
     """What the factor moves is its autoregressive sum; without it a cluster's series are alike."""
-    picture = shared._picture()
+    picture = shared._fitted().picture()
     table, g = shared.series_, shared.common_factor_.mean.to_numpy()[0]
     moved = (picture.trends.mean - picture.apart).to_numpy()
     for i in (0, 17):
@@ -80,7 +80,7 @@ def test_where_nothing_is_common_there_is_no_common_factor():
 
 def test_new_series_files_and_pictures_know_the_common_factor(market, shared, tmp_path):
     Y, truth = market
-    found = shared.assign(Y[36:, :84])
+    found = shared.membership(Y[36:, :84])
     true = [np.bincount(truth.labels[:36][shared.labels_ == k]).argmax() for k in found["cluster"]]
     assert (np.array(true) == truth.labels[36:]).mean() >= 0.75
     again = cavity.load(shared.save(tmp_path / "run.nc"))
@@ -110,7 +110,7 @@ def test_a_common_factor_can_be_held_and_its_prior_stated(market):
     np.testing.assert_allclose(s.posterior_.parameters["common"], 1.0, rtol=1e-5)
     s = SeriesMixture(5, common_factor=True, priors=SeriesPrior(common=(1.0, 0.1)), **short)
     assert "common_mean" not in s.fit(Y[:36]).posterior_.drawn
-    assert s.assign(Y[36:]).shape[0] == 4
+    assert s.membership(Y[36:]).shape[0] == 4
     with pytest.raises(ValueError, match="common_factor must be True, False"):
         SeriesMixture(5, common_factor="yes").check(Y)
     with pytest.raises(ValueError, match="with common_factor=True alone"):
@@ -126,7 +126,7 @@ def test_forecast_and_predict_say_the_same(shared):
     ahead = pd.DataFrame({"series": [3, 3], "time": [84, 86]})
     for of in ("observation", "trend"):
         for level in (0.5, 0.9, 0.99):
-            rows = shared.predict(ahead, of=of, level=level)
+            rows = shared.predict_values(ahead, of=of, level=level)
             band = shared.forecast(3, of=of, level=level)
             for name in ("mean", "lower", "upper"):
                 expected = getattr(band, name).loc[3].iloc[[0, 2]]
@@ -134,12 +134,15 @@ def test_forecast_and_predict_say_the_same(shared):
     pd.testing.assert_frame_equal(
         shared.forecast(2).upper, shared.forecast(2, of="observation").upper
     )
-    trend = shared.predict(ahead, of="trend")
-    assert (shared.predict(ahead)["upper"] > trend["upper"]).all()
+    trend = shared.predict_values(ahead, of="trend")
+    assert (shared.predict_values(ahead)["upper"] > trend["upper"]).all()
     # Inside the data the trend's interval is that of `trends_`.
-    inside = shared.predict(pd.DataFrame({"series": [3], "time": [10]}), of="trend")
+    inside = shared.predict_values(pd.DataFrame({"series": [3], "time": [10]}), of="trend")
     assert inside["upper"][0] == pytest.approx(shared.trends_.upper.loc[3, 10])
-    for verb in (lambda: shared.forecast(1, of="mean"), lambda: shared.predict(ahead, of="mean")):
+    for verb in (
+        lambda: shared.forecast(1, of="mean"),
+        lambda: shared.predict_values(ahead, of="mean"),
+    ):
         with pytest.raises(ValueError, match="of must be"):
             verb()
 
@@ -150,7 +153,7 @@ def test_the_score_is_a_density(shared):
     rows = pd.DataFrame({"series": 3, "time": 10, "value": value})
     density = np.exp(shared.score_samples(rows))
     assert trapezoid(density, value) == pytest.approx(1.0, abs=2e-3)
-    band = shared.predict(rows[:1])
+    band = shared.predict_values(rows[:1])
     inside = (value > band["lower"][0]) & (value < band["upper"][0])
     assert trapezoid(density[inside], value[inside]) == pytest.approx(0.9, abs=0.02)
 
@@ -187,8 +190,8 @@ def test_seasons_are_apart_from_trends(seasonal, tmp_path):
     assert errors[0] < errors[1]
     # Rows by name, new series and files have the season too.
     rows = pd.DataFrame({"series": ["shop 2"], "time": [table.columns[74]]})
-    assert s.predict(rows)["mean"][0] == pytest.approx(ahead.mean.loc["shop 2"].iloc[2])
-    assert s.assign(table.iloc[:2, :72]).shape[0] == 2
+    assert s.predict_values(rows)["mean"][0] == pytest.approx(ahead.mean.loc["shop 2"].iloc[2])
+    assert s.membership(table.iloc[:2, :72]).shape[0] == 2
     again = cavity.load(s.save(tmp_path / "season.nc"))
     pd.testing.assert_frame_equal(again.forecast(2).upper, s.forecast(2).upper)
     with pytest.raises(AttributeError, match="no season"):
@@ -287,7 +290,7 @@ def test_rows_with_covariates_and_offset_are_appended():
     s = SeriesMixture(2, **SHORT).fit(rows[rows["when"] < 35], **names)
     later = s.append(rows[rows["when"] >= 35])
     assert later._data.covariates.shape == (6, 40, 1)
-    error = rows["v"] - later.predict(rows)["mean"]
+    error = rows["v"] - later.predict_values(rows)["mean"]
     assert error.std() < 1.3
     with pytest.raises(ValueError, match="append needs rows"):
         s.append(np.zeros((6, 2)))

@@ -90,7 +90,7 @@ def test_new_series_with_wild_values_are_assigned():
     Y, truth = wild(2)
     s = SeriesMixture(4, n_chains=1, n_warmup=60, n_draws=40, random_state=0, progress=False,
                       df=3.0).fit(Y[:52])  # fmt: skip
-    found = s.assign(Y[52:])
+    found = s.membership(Y[52:])
     for row, label in zip(found["cluster"], truth.labels[52:], strict=True):
         members = truth.labels[:52][s.labels_ == row]
         assert (members == label).mean() > 0.5

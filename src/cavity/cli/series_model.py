@@ -101,7 +101,7 @@ class SeriesModel(Model):
 
     def features(self, estimator: Any) -> list[str] | None:
         """What sets each cluster apart."""
-        return estimator.distinguishing()
+        return estimator.distinguishing_features()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Trends, factors and forecasts, one row per curve and time; parameters of each series."""
@@ -113,7 +113,7 @@ class SeriesModel(Model):
             ahead[f"trend_{name}"] = trend[name]
         out = {
             files.TRENDS: long_band(estimator.trends_, key, time),
-            files.FACTORS: long_band(estimator.all_factors(), "cluster", time),
+            files.FACTORS: long_band(estimator.all_factors_, "cluster", time),
             files.FORECAST: ahead,
             files.PARAMETERS: estimator.series_.rename_axis(index=key).reset_index(),
         }
@@ -149,9 +149,9 @@ class SeriesModel(Model):
         cluster = estimator.series_["cluster"]
         with speaking_of_options():
             if value in rows.columns and not rows[series].isin(cluster.index).any():
-                placed = estimator.assign(rows, series=series, time=time, value=value)
+                placed = estimator.membership(rows, series=series, time=time, value=value)
                 return placed.rename_axis(index=choice.series or SERIES).reset_index()
-            expected = estimator.predict(rows)
+            expected = estimator.predict_values(rows)
         result = pd.DataFrame(
             {
                 choice.series or SERIES: rows[series],

@@ -59,7 +59,7 @@ class ClusteredTrends:
 
     def effect(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of trend plus regression."""
-        found = self.mixture.predict(_table(rows, self._regions), of="trend")
+        found = self.mixture.predict_values(_table(rows, self._regions), of="trend")
         return found["mean"].to_numpy(), found["sd"].to_numpy() ** 2
 
     def noise(self, rows: Any) -> np.ndarray:

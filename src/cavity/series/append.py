@@ -1,19 +1,15 @@
-"""Later times appended to a fit without a new one: states and factors given all data."""
+"""Later times appended to a fit: states and factors are drawn again, given all data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import ESTIMATE, Fitted
-from cavity.estimators.validation import check_count
+from cavity.estimators.base import ESTIMATE
 from cavity.io.frames import as_pandas
 from cavity.likelihoods.predictive import spread_draws
-from cavity.mcmc.runner import seed_entropy
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
@@ -44,196 +40,175 @@ class _Chain:
     prior: Any = None
 
 
-class SeriesExtension(Fitted):
-    """The verb that appends times."""
+def append_times(
+    posterior: Posterior,
+    estimate: np.ndarray,
+    data: SeriesData,
+    priors: SeriesPrior | None,
+    df: float | str | None,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[Posterior, TrendMoments]:
+    """Draw states and factors again given later observations too.
 
-    priors: SeriesPrior | None
-    df: float | str | None
-    _data: SeriesData
-    _moments: TrendMoments
+    Parameters
+    ----------
+    posterior : Posterior
+        The fit's.
+    estimate : (n,) array
+        Labels of the point estimate.
+    data : SeriesData
+        Those of the fit and the new ones, from `appended`.
+    priors : SeriesPrior or None
+    df : float, "learn" or None
+    n_draws : int
+        Draws of the fit to keep, at most.
+    rng : numpy.random.Generator
+    """
+    kept = spread_draws(posterior.n_draws, max(1, n_draws // posterior.n_chains))
+    drawn = {
+        name: np.array(values[:, kept])
+        for name, values in posterior.drawn.items()
+        if name not in ("trend", "factor", "common_factor")
+    }
+    labels = posterior.labels[:, kept]
+    moments = _draw_again(posterior, data, priors, df, labels, kept, drawn, rng)
+    log_joint = posterior.log_joint
+    extended = Posterior(
+        labels,
+        log_joint=None if log_joint is None else log_joint[:, kept],
+        sweep_seconds=posterior.sweep_seconds,
+        parameters=drawn,
+        cluster_parameters=posterior.cluster_parameters,
+        events=posterior.events,
+        names=posterior.names,
+        units=posterior.units,
+        summaries=summaries_of(data, moments) | {ESTIMATE: estimate},
+        record=replace(posterior.record, details=details_of(data)),
+    )
+    return extended, moments
 
-    def append(self, Y: Any, *, n_draws: int = 1000, random_state: Any = 0) -> Self:
-        """Take in later observations without a new fit; returns a fitted estimator.
 
-        Labels and parameters stay those of the fit's draws. States and factors, old and new, are
-        drawn again given these and all observations, so that trends end, and forecasts
-        begin, where the data now end. When the new times are many beside the old, fit anew.
+def appended(old: SeriesData, Y: Any) -> SeriesData:
+    """Return the fit's data with the new times appended."""
+    size = old.axis.size
+    y, count, covariates = _later(old, as_pandas(Y))
+    if old.season is not None:
+        waves = season_terms(old.season, size + np.arange(y.shape[1]))
+        covariates[:, :, covariates.shape[2] - waves.shape[1] :] = waves
+    counts = np.concatenate([old.count.astype(float), count], axis=1)
+    return replace(
+        old,
+        y=np.concatenate([old.y, y], axis=1),
+        count=counts.astype(old.count.dtype if counts.max() < 2**16 else float),
+        covariates=np.concatenate([old.covariates, covariates], axis=1),
+        axis=replace(old.axis, size=size + y.shape[1]),
+    )
 
-        Parameters
-        ----------
-        Y : array or DataFrame
-            The times that follow: an array with a row per series and a column per time, a wide
-            table of the same series with their times, or rows with the columns of the fit.
-        n_draws : int
-            Draws of the fit to keep, at most.
-        random_state : None, int or Generator
 
-        Examples
-        --------
-        >>> from cavity import SeriesMixture
-        >>> from cavity.datasets import make_series
-        >>> Y, truth = make_series(30, 66, n_clusters=3, random_state=1)
-        >>> settings = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0}
-        >>> s = SeriesMixture(3, **settings).fit(Y[:, :60])
-        >>> later = s.append(Y[:, 60:])
-        >>> later.trends_.mean.shape, s.trends_.mean.shape
-        ((30, 66), (30, 60))
-        """
-        check_is_fitted(self, "posterior_")
-        check_count("n_draws", n_draws, 1)
-        data = self._appended(Y)
-        old = self.posterior_
-        kept = spread_draws(old.n_draws, max(1, n_draws // old.n_chains))
-        rng = np.random.default_rng(seed_entropy(random_state))
-        drawn = {
-            name: np.array(values[:, kept])
-            for name, values in old.drawn.items()
-            if name not in ("trend", "factor", "common_factor")
-        }
-        labels = old.labels[:, kept]
-        moments = self._draw_again(data, labels, kept, drawn, rng)
-        posterior = Posterior(
-            labels,
-            log_joint=None if old.log_joint is None else old.log_joint[:, kept],
-            sweep_seconds=old.sweep_seconds,
-            parameters=drawn,
-            cluster_parameters=old.cluster_parameters,
-            events=old.events,
-            names=old.names,
-            units=old.units,
-            summaries=summaries_of(data, moments) | {ESTIMATE: self.labels_},
-            record=replace(old.record, details=details_of(data)),
+def _later(old: SeriesData, Y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cell means, counts and covariates of the new times."""
+    n, c, size = len(old.y), old.covariates.shape[2], old.axis.size
+    rows = hasattr(Y, "columns") and all(name in Y.columns for name in old.columns)
+    if not rows and (old.given_covariates or old.offset_column is not None):
+        listed = ", ".join(repr(name) for name in old.columns)
+        raise ValueError(
+            f"append needs rows with the columns of the fit ({listed}, and covariates or "
+            "offset), as the fit had covariates or an offset."
         )
-        other: Any = clone(self)
-        other.posterior_, other._data, other._moments = posterior, data, moments
-        other._settle(self.partition_)
-        if hasattr(self, "converged_"):
-            other.converged_ = self.converged_
-        return other
-
-    # ------------------------------------------------------------------ data
-
-    def _appended(self, Y: Any) -> SeriesData:
-        """The fit's data with the new ones behind them."""
-        old = self._data
-        size = old.axis.size
-        y, count, covariates = self._later(as_pandas(Y), size)
-        if old.season is not None:
-            waves = season_terms(old.season, size + np.arange(y.shape[1]))
-            covariates[:, :, covariates.shape[2] - waves.shape[1] :] = waves
-        counts = np.concatenate([old.count.astype(float), count], axis=1)
-        return replace(
-            old,
-            y=np.concatenate([old.y, y], axis=1),
-            count=counts.astype(old.count.dtype if counts.max() < 2**16 else float),
-            covariates=np.concatenate([old.covariates, covariates], axis=1),
-            axis=replace(old.axis, size=size + y.shape[1]),
-        )
-
-    def _later(self, Y: Any, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Cell means, counts and covariates of the new times."""
-        old = self._data
-        n, c = len(old.y), old.covariates.shape[2]
-        rows = hasattr(Y, "columns") and all(name in Y.columns for name in old.columns)
-        if not rows and (old.given_covariates or old.offset_column is not None):
-            listed = ", ".join(repr(name) for name in old.columns)
-            raise ValueError(
-                f"append needs rows with the columns of the fit ({listed}, and covariates or "
-                "offset), as the fit had covariates or an offset."
-            )
-        if not rows:
-            wide = from_wide(Y)
-            position = size + np.arange(wide.y.shape[1])
-            order = np.arange(n)
-            if hasattr(Y, "columns"):
-                position = old.axis.locate(wide.axis.labels())
-                order = wide.series.get_indexer(old.series)
-                unknown = wide.series[~wide.series.isin(old.series)]
-                if len(unknown):
-                    raise ValueError(
-                        f"series {str(unknown[0])!r} was not in the data that the model was fitted "
-                        "to. New series are assigned (`assign`), or fitted with the others."
-                    )
-            elif len(wide.y) != n:
-                raise ValueError(f"Y has {len(wide.y)} series, the fit had {n}.")
-            _refuse_earlier(position, size, old)
-            y = np.full((n, int(position.max()) - size + 1), np.nan)
-            present = order >= 0
-            y[np.ix_(present, position - size)] = wide.y[order[present]]
-            return y, np.isfinite(y).astype(float), np.zeros((*y.shape, c))
-        code, position, u, shift, value = locate_rows(Y, old, with_value=True)
+    if not rows:
+        wide = from_wide(Y)
+        position = size + np.arange(wide.y.shape[1])
+        order = np.arange(n)
+        if hasattr(Y, "columns"):
+            position = old.axis.locate(wide.axis.labels())
+            order = wide.series.get_indexer(old.series)
+            unknown = wide.series[~wide.series.isin(old.series)]
+            if len(unknown):
+                raise ValueError(
+                    f"series {str(unknown[0])!r} was not in the data that the model was fitted "
+                    "to. `predict` assigns new series to clusters."
+                )
+        elif len(wide.y) != n:
+            raise ValueError(f"Y has {len(wide.y)} series, the fit had {n}.")
         _refuse_earlier(position, size, old)
-        shape = (n, int(position.max()) - size + 1)
-        cell = code * shape[1] + position - size
-        count = np.bincount(cell, minlength=shape[0] * shape[1]).astype(float)
+        y = np.full((n, int(position.max()) - size + 1), np.nan)
+        present = order >= 0
+        y[np.ix_(present, position - size)] = wide.y[order[present]]
+        return y, np.isfinite(y).astype(float), np.zeros((*y.shape, c))
+    code, position, u, shift, value = locate_rows(Y, old, with_value=True)
+    _refuse_earlier(position, size, old)
+    shape = (n, int(position.max()) - size + 1)
+    cell = code * shape[1] + position - size
+    count = np.bincount(cell, minlength=shape[0] * shape[1]).astype(float)
 
-        def mean(values: np.ndarray, empty: float) -> np.ndarray:
-            total = np.bincount(cell, values, minlength=count.size)
-            out = np.full(count.size, empty)
-            return np.divide(total, count, out=out, where=count > 0).reshape(shape)
+    def mean(values: np.ndarray, empty: float) -> np.ndarray:
+        total = np.bincount(cell, values, minlength=count.size)
+        out = np.full(count.size, empty)
+        return np.divide(total, count, out=out, where=count > 0).reshape(shape)
 
-        covariates = [mean(u[:, j], 0.0) for j in range(c)]
-        stacked = np.stack(covariates, axis=2) if c else np.zeros((*shape, 0))
-        return mean(value - shift, np.nan), count.reshape(shape), stacked
+    covariates = [mean(u[:, j], 0.0) for j in range(c)]
+    stacked = np.stack(covariates, axis=2) if c else np.zeros((*shape, 0))
+    return mean(value - shift, np.nan), count.reshape(shape), stacked
 
-    # ------------------------------------------------------------------ draws
 
-    def _draw_again(
-        self,
-        data: SeriesData,
-        labels: np.ndarray,
-        kept: np.ndarray,
-        drawn: dict[str, np.ndarray],
-        rng: np.random.Generator,
-    ) -> TrendMoments:
-        """Draw states and factors given all else of each draw, into `drawn`; moments of trends."""
-        old = self.posterior_
-        units = old.units
-        assert isinstance(units, SeriesUnits)
-        factor = old.drawn["factor"]
-        n_slots, n_times = factor.shape[2], data.y.shape[1]
-        shared = "common" in drawn
-        p = data.covariates.shape[2] + units.intercept
-        model = factor_series(
-            data.y, data.count, (data.covariates - units.covariate_centre) / units.covariate_scale,
-            a=0.5, loading=0.0, var_x=1.0, var_y=1.0, df=start_df(self.df),
-            common=0.0 if shared else None, centre=units.centre, scale=units.scale,
-            n_slots=n_slots, intercept=units.intercept,
-        )  # fmt: skip
-        priors = build_priors(check_priors(self.priors), p, units.intercept)
-        update = SeriesUpdate(
-            model, priors, np.array([np.zeros(p), np.ones(p)]), NOTHING,
-            joint=n_times <= LONGEST_JOINT, approximate=False,
-        )  # fmt: skip
-        paths = factor_paths(n_times, model.scratch.lanes.shape[1])
-        at_once = update.joint and not shared and not model.own.tails.size
-        head = labels.shape[:2]
-        drawn["factor"] = np.zeros((*head, n_slots, n_times), dtype=np.float32)
-        drawn["state_last"] = np.zeros((*head, len(data.y)))
+def _draw_again(
+    old: Posterior,
+    data: SeriesData,
+    prior: SeriesPrior | None,
+    df: float | str | None,
+    labels: np.ndarray,
+    kept: np.ndarray,
+    drawn: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> TrendMoments:
+    """Draw states and factors given all else of each draw, into `drawn`; moments of trends."""
+    units = old.units
+    assert isinstance(units, SeriesUnits)
+    factor = old.drawn["factor"]
+    n_slots, n_times = factor.shape[2], data.y.shape[1]
+    shared = "common" in drawn
+    p = data.covariates.shape[2] + units.intercept
+    model = factor_series(
+        data.y, data.count, (data.covariates - units.covariate_centre) / units.covariate_scale,
+        a=0.5, loading=0.0, var_x=1.0, var_y=1.0, df=start_df(df),
+        common=0.0 if shared else None, centre=units.centre, scale=units.scale,
+        n_slots=n_slots, intercept=units.intercept,
+    )  # fmt: skip
+    priors = build_priors(check_priors(prior), p, units.intercept)
+    update = SeriesUpdate(
+        model, priors, np.array([np.zeros(p), np.ones(p)]), NOTHING,
+        joint=n_times <= LONGEST_JOINT, approximate=False,
+    )  # fmt: skip
+    paths = factor_paths(n_times, model.scratch.lanes.shape[1])
+    at_once = update.joint and not shared and not model.own.tails.size
+    head = labels.shape[:2]
+    drawn["factor"] = np.zeros((*head, n_slots, n_times), dtype=np.float32)
+    drawn["state_last"] = np.zeros((*head, len(data.y)))
+    if shared:
+        drawn["common_factor"] = np.zeros((*head, n_times), dtype=np.float32)
+    before = factor.shape[3]
+    rounds = 1 if at_once else _FIRST
+    for place in np.ndindex(*head):
+        source = place[0], kept[place[1]]
+        _take_over(model, drawn, place)
+        paths.value[:before, :n_slots] = np.nan_to_num(factor[source].T)
         if shared:
-            drawn["common_factor"] = np.zeros((*head, n_times), dtype=np.float32)
-        before = factor.shape[3]
-        rounds = 1 if at_once else _FIRST
-        for place in np.ndindex(*head):
-            source = place[0], kept[place[1]]
-            _take_over(model, drawn, place)
-            paths.value[:before, :n_slots] = np.nan_to_num(factor[source].T)
-            if shared:
-                model.own.common_factor[:before] = old.drawn["common_factor"][source]
-            z = labels[place].astype(np.int32)
-            counts = np.bincount(z, minlength=paths.value.shape[1])
-            chain = _Chain(model, paths, z, counts)
-            for _ in range(rounds):
-                update.draw(chain, rng)
-            update.keep(chain)
-            drawn["factor"][place] = np.where(
-                counts[:n_slots, None] > 0, paths.value.T[:n_slots], np.nan
-            )
-            drawn["state_last"][place] = update.last
-            if shared:
-                drawn["common_factor"][place] = model.own.common_factor
-            rounds = 1 if at_once else _LATER
-        return pool_trends([update.summaries()])
+            model.own.common_factor[:before] = old.drawn["common_factor"][source]
+        z = labels[place].astype(np.int32)
+        counts = np.bincount(z, minlength=paths.value.shape[1])
+        chain = _Chain(model, paths, z, counts)
+        for _ in range(rounds):
+            update.draw(chain, rng)
+        update.keep(chain)
+        drawn["factor"][place] = np.where(
+            counts[:n_slots, None] > 0, paths.value.T[:n_slots], np.nan
+        )
+        drawn["state_last"][place] = update.last
+        if shared:
+            drawn["common_factor"][place] = model.own.common_factor
+        rounds = 1 if at_once else _LATER
+    return pool_trends([update.summaries()])
 
 
 def _take_over(model: FactorSeries, drawn: dict[str, np.ndarray], place: tuple[int, ...]) -> None:

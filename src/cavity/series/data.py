@@ -5,6 +5,8 @@ Series as a wide table or as rows, checked and gathered into cells (series x tim
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -362,6 +364,47 @@ def from_rows(
         columns=(series, time, value),
         offset_column=offset,
     )
+
+
+def read_series(
+    Y: Any,
+    series: str | None = None,
+    time: str | None = None,
+    value: str | None = None,
+    covariates: Sequence[str] = (),
+    offset: Any = None,
+    freq: str | None = None,
+) -> SeriesData:
+    """Read a wide table or, where columns are named, a long frame; warn of empty series."""
+    names = {"series": series, "time": time, "value": value}
+    given = [name for name, column in names.items() if column is not None]
+    if not given:
+        if len(covariates):
+            raise ValueError(
+                "covariates need a long frame: name its columns by series=, time= and value=."
+            )
+        data = from_wide(Y, offset, freq)
+    else:
+        if len(given) < 3:
+            missing = ", ".join(f"{n}=" for n in names if n not in given)
+            raise ValueError(f"a long frame needs {missing} as well as {', '.join(given)}.")
+        if not hasattr(Y, "columns"):
+            raise ValueError("series=, time= and value= name columns, but Y is no DataFrame.")
+        if isinstance(covariates, str):
+            covariates = (covariates,)
+        if offset is not None and not isinstance(offset, str):
+            raise ValueError("offset must name a column of the long frame.")
+        data = from_rows(Y, str(series), str(time), str(value), tuple(covariates), offset, freq)
+    silent = np.flatnonzero(data.count.sum(1) == 0)
+    if silent.size:
+        listed = ", ".join(str(data.series[i]) for i in silent[:5])
+        warnings.warn(
+            f"{silent.size} series without any observation ({listed}"
+            f"{' ...' if silent.size > 5 else ''}): their clusters are the prior's guess.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return data
 
 
 def locate_rows(

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
+from cavity.estimators.placing import given_matched
 from cavity.estimators.rehearsal import request_of
 from cavity.estimators.sharded import check_client
-from cavity.estimators.validation import check_labels, check_names
+from cavity.estimators.validation import check_count, check_labels, check_names
 from cavity.mcmc.fingerprint import data_digest
+from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
+from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
-from cavity.series.answers import SeriesAnswers
-from cavity.series.append import SeriesExtension
+from cavity.series.append import append_times, appended
+from cavity.series.assign import MAX_DRAWS, Assigner, assigner, new_series
 from cavity.series.collapses import affordable_collapse
 from cavity.series.common_factor import move_together
-from cavity.series.data import SeriesData, check_season, from_rows, from_wide, with_season
+from cavity.series.data import (
+    SeriesData,
+    check_season,
+    read_series,
+    with_season,
+)
 from cavity.series.exact import ROUTES
 from cavity.series.initialization import find_units, smoothed_paths
+from cavity.series.predictions import OBSERVATION, SeriesPredictor
 from cavity.series.problem import (
     DRAWS,
     check_df,
@@ -34,12 +46,18 @@ from cavity.series.problem import (
     own_scales,
     series_problem,
 )
-from cavity.series.results import Band, details_of, pool_trends, summaries_of
-from cavity.series.spread import PARALLEL, SeriesSpread
+from cavity.series.results import LEVEL, Band, data_from, details_of, pool_trends, summaries_of
+from cavity.series.spread import PARALLEL, check_spread, fit_spread, is_spread
+from cavity.series.summary import SeriesSummary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cavity.posterior.estimate import Partition
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SeriesMixture(SeriesAnswers, SeriesSpread, SeriesExtension, Estimator):
+class SeriesMixture(Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
 
     Each series is an autoregression driven by its cluster's factor, seen through noise::
@@ -205,10 +223,10 @@ progress, checkpoint, keep_warmup
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
         """
         self._check_settings()
-        if self._is_spread(Y):
-            self._check_spread(Y, names.get("covariates", ()), names.get("offset"))
+        if is_spread(self, Y):
+            check_spread(self, Y, names.get("covariates", ()), names.get("offset"))
             return self
-        data = with_season(self._read(Y, **names), self.season)
+        data = with_season(read_series(Y, **names), self.season)
         check_names(data.series, "series")
         self._plan(data)
         return self
@@ -255,14 +273,14 @@ progress, checkpoint, keep_warmup
         """
         self._check_settings()
         check_client(client)
-        if self._is_spread(Y):
-            self._fit_shards(
-                Y, client, names=series, covariates=covariates, offset=offset,
-                read=lambda: self._read(Y, series, time, value, covariates, offset, freq),
+        if is_spread(self, Y):
+            fit_spread(
+                self, Y, client, names=series, covariates=covariates, offset=offset,
+                read=lambda: read_series(Y, series, time, value, covariates, offset, freq),
             )  # fmt: skip
             return self
         data = with_season(
-            self._read(Y, series, time, value, covariates, offset, freq), self.season
+            read_series(Y, series, time, value, covariates, offset, freq), self.season
         )
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
@@ -295,7 +313,9 @@ progress, checkpoint, keep_warmup
         draw = options.pop("draw", "auto")
         hold = check_hold(self.hold)
         units = find_units(data, bool(self.intercept), each=own_scales(self.scales, data, hold))
-        common = self._has_common_factor(data, units)
+        common = bool(self.common_factor)
+        if self.common_factor == "auto":
+            common = move_together(data, units)
         collapse = self._collapse_for(n, data.y.shape[1])
         problem = series_problem(
             data,
@@ -331,50 +351,321 @@ progress, checkpoint, keep_warmup
         )
         return plan, units
 
-    def _has_common_factor(self, data: SeriesData, units: SeriesUnits) -> bool:
-        if self.common_factor == "auto":
-            return move_together(data, units)
-        return bool(self.common_factor)
+    # ------------------------------------------------------------------ results
 
-    def _read(
+    def _restore(self, posterior: Posterior) -> None:
+        self._data, self._moments = data_from(posterior)
+
+    def _settle(self, partition: Partition) -> None:
+        super()._settle(partition)
+        predictor = SeriesPredictor(self.posterior_, self._data, self._moments, self.df)
+        self._summary = SeriesSummary(predictor, partition, self.common_factor)
+
+    def _fitted(self) -> SeriesSummary:
+        check_is_fitted(self, "posterior_")
+        return self._summary
+
+    @property
+    def trends_(self) -> Band:
+        """Trend of each series (state plus level, without noise), with 90% intervals."""
+        return self._fitted().trends()
+
+    @property
+    def factors_(self) -> Band:
+        """Factor of each cluster, with the sign of most loadings and 90% intervals."""
+        return self._fitted().factors()
+
+    @property
+    def common_factor_(self) -> Band:
+        """Factor that all series share, in one row, with 90% intervals."""
+        return self._fitted().common_factor()
+
+    @property
+    def all_factors_(self) -> Band:
+        """Factors of the clusters and, in a last row ``"common"``, the common factor."""
+        return self._fitted().all_factors()
+
+    @property
+    def seasons_(self) -> Band:
+        """Season of each series with 90% intervals, starting at the first time's position."""
+        return self._fitted().seasons()
+
+    @property
+    def series_(self) -> pd.DataFrame:
+        """Per series: cluster, number of observations, posterior means of its parameters."""
+        return self._fitted().table()
+
+    def typical_series(self, n: int = 3) -> pd.DataFrame:
+        """Return the `n` series of each cluster most often found with its other members."""
+        return self._fitted().typical_series(n)
+
+    def distinguishing_features(self, most: int = 3) -> list[str]:
+        """Describe when each cluster's series are high and low, and name the most typical.
+
+        Trends are standardized, without the common factor's part, and reversed where a series
+        moves against its cluster.
+        """
+        found = self._fitted()
+        return found.distinguishing_features(found.picture(), found.typical_series(most))
+
+    def common_factor_words(self) -> str:
+        """Describe whether a common factor was removed, and why; empty if it was not to be."""
+        return self._fitted().common_factor_words()
+
+    # ------------------------------------------------------------------ predictions
+
+    def forecast(self, steps: int = 1, *, of: str = OBSERVATION, level: float = LEVEL) -> Band:
+        """Return mean and interval of every series at the next `steps` times.
+
+        Parameters
+        ----------
+        steps : int
+        of : {"observation", "trend"}
+            The interval is for one new observation (at the covariates' mean), or for the trend
+            without noise.
+        level : float
+            Probability of the interval.
+        """
+        return self._fitted().predictor.forecast(steps, of, level)
+
+    def predict_values(
+        self, rows: Any, *, of: str = OBSERVATION, level: float = LEVEL
+    ) -> pd.DataFrame:
+        """Return mean, interval and standard deviation at new rows.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The columns of series and time (``"series"`` and ``"time"`` after a wide fit), and
+            the covariates and offset of the fit. Times may lie beyond the data.
+        of : {"observation", "trend"}
+            The interval is for an observation, or for its expected value without noise.
+        level : float
+            Probability of the interval.
+        """
+        return self._fitted().predictor.predict_values(rows, of, level)
+
+    def score_samples(self, rows: Any) -> np.ndarray:
+        """Return the log predictive density of held-out rows (with their values).
+
+        The expected value of a row is taken as normal with its exact posterior mean and variance.
+        The noise added to it, Gaussian or Student-t, has the posterior means of its variance and
+        degrees of freedom.
+        """
+        return self._fitted().predictor.score_samples(rows)
+
+    def score(self, rows: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of held-out rows."""
+        return float(self.score_samples(rows).mean())
+
+    def membership(
         self,
         Y: Any,
+        *,
         series: str | None = None,
         time: str | None = None,
         value: str | None = None,
-        covariates: Sequence[str] = (),
-        offset: Any = None,
-        freq: str | None = None,
-    ) -> SeriesData:
-        names = {"series": series, "time": time, "value": value}
-        given = [name for name, column in names.items() if column is not None]
-        if not given:
-            if len(covariates):
-                raise ValueError(
-                    "covariates need a long frame: name its columns by series=, time= and value=."
-                )
-            data = from_wide(Y, offset, freq)
-        else:
-            if len(given) < 3:
-                missing = ", ".join(f"{n}=" for n in names if n not in given)
-                raise ValueError(f"a long frame needs {missing} as well as {', '.join(given)}.")
-            if not hasattr(Y, "columns"):
-                raise ValueError("series=, time= and value= name columns, but Y is no DataFrame.")
-            if isinstance(covariates, str):
-                covariates = (covariates,)
-            if offset is not None and not isinstance(offset, str):
-                raise ValueError("offset must name a column of the long frame.")
-            data = from_rows(Y, str(series), str(time), str(value), tuple(covariates), offset, freq)
-        silent = np.flatnonzero(data.count.sum(1) == 0)
-        if silent.size:
-            listed = ", ".join(str(data.series[i]) for i in silent[:5])
-            warnings.warn(
-                f"{silent.size} series without any observation ({listed}"
-                f"{' ...' if silent.size > 5 else ''}): their clusters are the prior's guess.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return data
+        n_draws: int = MAX_DRAWS,
+        random_state: Any = 0,
+    ) -> pd.DataFrame:
+        """Return cluster probabilities of series that were not in the fit, as a table.
 
+        The factors are those of the fit. A new series' own parameters (autoregression, loading,
+        noise, level) are drawn with its label, under their priors. New series do not change the
+        clusters.
 
-__all__ = ["Band", "SeriesMixture"]
+        Parameters
+        ----------
+        Y : array or DataFrame
+            As in `fit`: a wide table over the same times (an array has as many columns), or rows
+            in long form with `series`, `time` and `value`, all within the fit's times. Models
+            with covariates or an offset need a new fit.
+        series, time, value : str, optional
+            Columns of a long frame.
+        n_draws : int
+            Draws of the fit to average over.
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        DataFrame
+            One row per series: ``cluster``, its ``probability``, ``p_unmatched`` (probability of a
+            cluster that matches none of the estimate's), and ``p_0``, ``p_1``, ...
+        """
+        check_is_fitted(self, "posterior_")
+        check_count("n_draws", n_draws, 1)
+        data = new_series(self._data, Y, series, time, value)
+        return self._assigner(n_draws).table(
+            data, np.random.default_rng(seed_entropy(random_state))
+        )
+
+    def predict(self, Y: Any, **options: Any) -> np.ndarray:
+        """Return the most probable cluster of each new series; `options` as in `membership`.
+
+        Examples
+        --------
+        >>> from cavity import SeriesMixture
+        >>> from cavity.datasets import make_series
+        >>> Y, truth = make_series(31, 60, n_clusters=3, random_state=1)
+        >>> s = SeriesMixture(3, n_chains=2, n_warmup=40, n_draws=40, random_state=0).fit(Y[:30])
+        >>> (label,) = s.predict(Y[30:])
+        >>> bool(truth.labels[:30][s.labels_ == label][0] == truth.labels[30])
+        True
+        """
+        return self.membership(Y, **options)["cluster"].to_numpy()
+
+    def predict_proba(self, Y: Any, **options: Any) -> np.ndarray:
+        """Return the probability of each cluster for each new series, (n, n_clusters_).
+
+        Given that the series is in one of these clusters: rows sum to one. `options` as in
+        `membership`, which shows the probability of none of them.
+        """
+        table = self.membership(Y, **options)
+        return given_matched(table[[f"p_{k}" for k in range(self.n_clusters_)]].to_numpy())
+
+    def _assigner(self, n_draws: int) -> Assigner:
+        prior, axis = check_priors(self.priors), self._data.axis
+        return assigner(self.posterior_, self.partition_, axis, prior, self.df, n_draws)
+
+    def place(
+        self,
+        Y: str | os.PathLike[str],
+        folder: str | os.PathLike[str],
+        *,
+        series: str | None = None,
+        client: Any = None,
+        n_draws: int = 50,
+    ) -> list[Path]:
+        """Write each series' cluster and its probabilities, one Parquet file for each of Y's.
+
+        Series of the fit and new ones alike, each by itself given the clusters (see `membership`).
+
+        Parameters
+        ----------
+        Y : path
+            Of a Parquet file, a folder or a pattern: a row per series, a column per time, over the
+            times of the fit.
+        folder : path
+            Where to write; made if it is not there. Files have the names of Y's, and their rows
+            are in the same order.
+        series : str, optional
+            A column with names, which goes with them.
+        client : distributed.Client, optional
+            Cluster that does it.
+        n_draws : int
+            Draws to average over.
+
+        Returns
+        -------
+        list of Path
+            The files, with the columns ``cluster``, ``probability``, ``p_unmatched``, ``p_0``, ...
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pandas as pd
+        >>> from cavity import SeriesMixture
+        >>> from cavity.datasets import make_series
+        >>> Y, truth = make_series(30, 60, n_clusters=3, random_state=1)
+        >>> s = SeriesMixture(3, n_chains=2, n_warmup=40, n_draws=40, random_state=0).fit(Y)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> frame = pd.DataFrame(Y, columns=[str(t) for t in range(60)])
+        >>> frame.to_parquet(folder / "series.parquet")
+        >>> (path,) = s.place(folder / "series.parquet", folder / "placed")
+        >>> pd.read_parquet(path)["cluster"].shape
+        (30,)
+        """
+        from cavity.series.placing import place_series
+
+        check_is_fitted(self, "posterior_")
+        check_client(client)
+        return place_series(self._assigner(n_draws), Y, Path(folder), series, client)
+
+    def append(self, Y: Any, *, n_draws: int = 1000, random_state: Any = 0) -> Self:
+        """Return a fitted estimator with later observations added, without a new fit.
+
+        Labels and parameters stay those of the fit's draws. States and factors, old and new, are
+        drawn again given these and all observations: trends end, and forecasts begin, where the
+        data now end. Fit again when the new times are many compared with the old.
+
+        Parameters
+        ----------
+        Y : array or DataFrame
+            The times that follow: an array with a row per series and a column per time, a wide
+            table of the same series with their times, or rows with the columns of the fit.
+        n_draws : int
+            Draws of the fit to keep, at most.
+        random_state : None, int or Generator
+
+        Examples
+        --------
+        >>> from cavity import SeriesMixture
+        >>> from cavity.datasets import make_series
+        >>> Y, truth = make_series(30, 66, n_clusters=3, random_state=1)
+        >>> settings = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0}
+        >>> s = SeriesMixture(3, **settings).fit(Y[:, :60])
+        >>> later = s.append(Y[:, 60:])
+        >>> later.trends_.mean.shape, s.trends_.mean.shape
+        ((30, 66), (30, 60))
+        """
+        check_is_fitted(self, "posterior_")
+        check_count("n_draws", n_draws, 1)
+        other: Any = clone(self)
+        other._data = appended(self._data, Y)
+        rng = np.random.default_rng(seed_entropy(random_state))
+        other.posterior_, other._moments = append_times(
+            self.posterior_, self.labels_, other._data, self.priors, self.df, n_draws, rng
+        )
+        other._settle(self.partition_)
+        if hasattr(self, "converged_"):
+            other.converged_ = self.converged_
+        return other
+
+    # ------------------------------------------------------------------ plots and report
+
+    def plot_clusters(self, **options: Any) -> Any:
+        """Draw the series of each cluster and their mean; see `cavity.plotting.series`."""
+        from cavity.plotting.series import plot_clusters
+
+        return plot_clusters(self._fitted().picture(), **options)
+
+    def plot_factors(self, **options: Any) -> Any:
+        """Draw the factors with their intervals; see `cavity.plotting.series`."""
+        from cavity.plotting.series import plot_factors
+
+        return plot_factors(self._fitted().picture(), **options)
+
+    def plot_common_factor(self, **options: Any) -> Any:
+        """Draw the factor that all series share; see `cavity.plotting.series`."""
+        from cavity.plotting.series import plot_common_factor
+
+        return plot_common_factor(self._fitted().picture(), **options)
+
+    def plot_dendrogram(self, **options: Any) -> Any:
+        """Draw which series join first, by name; see `Posterior.plot_dendrogram`."""
+        check_is_fitted(self, "posterior_")
+        return self.posterior_.plot_dendrogram(self.partition_, **options)
+
+    def plot_series(self, name: Any, *, steps: int = 0, **options: Any) -> Any:
+        """Draw one series: data, trend, interval, missing values, a forecast of `steps` times."""
+        from cavity.plotting.one_series import plot_series
+
+        return plot_series(self._fitted().picture(steps), name, **options)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write an HTML report: summary in words, tables, pictures.
+
+        Parameters
+        ----------
+        path : path
+            File to write; an existing file is replaced.
+        title : str, optional
+        settings : mapping, optional
+            Further lines of the list of settings, such as the data's file.
+        """
+        return self._fitted().report(path, title, settings)

@@ -1,7 +1,4 @@
-"""What the draws of a series model say: trends, factors, predictions, forecasts.
-
-A series fit's data in plain arrays and text, for its file, and back.
-"""
+"""Posterior curves: bands, moments over chains, aligned factors; their storage in a file."""
 
 from __future__ import annotations
 
@@ -19,17 +16,40 @@ if TYPE_CHECKING:
     from cavity.posterior.posterior import Posterior
 
 
+# Probability of the intervals, unless another is asked for.
+LEVEL = 0.9
+
+
 class Band(NamedTuple):
     """Posterior mean and interval of curves, one row each, one column per time.
 
     Attributes
     ----------
     mean, lower, upper : pandas.DataFrame
+    level : float
+        Probability of the interval.
     """
 
     mean: pd.DataFrame
     lower: pd.DataFrame
     upper: pd.DataFrame
+    level: float = LEVEL
+
+    def at(self, level: float) -> Band:
+        """Return the same curves with intervals of another probability."""
+        half = (self.upper - self.mean) * (normal_quantile(level) / normal_quantile(self.level))
+        return Band(self.mean, self.mean - half, self.mean + half, level)
+
+
+def band(mean: Any, sd: np.ndarray, index: Any, columns: Any, level: float = LEVEL) -> Band:
+    """Return curves with normal intervals, as tables."""
+    import pandas as pd
+
+    half = normal_quantile(level) * sd
+    mean, lower, upper = (
+        pd.DataFrame(v, index=index, columns=columns) for v in (mean, mean - half, mean + half)
+    )
+    return Band(mean, lower, upper, level)
 
 
 def normal_quantile(level: float) -> float:
