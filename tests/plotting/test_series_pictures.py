@@ -15,8 +15,7 @@ import pandas as pd
 import pytest
 
 from cavity.plotting import style
-from cavity.plotting.one_series import plot_series
-from cavity.plotting.series import LINES_MAX, PANELS_MAX, plot_clusters, plot_factors
+from cavity.plotting.series import LINES_MAX, PANELS_MAX, plot_clusters, plot_factors, plot_series
 from cavity.plotting.series_picture import SeriesPicture
 from cavity.report.series import series_sections
 

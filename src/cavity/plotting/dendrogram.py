@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.plotting import style
 from cavity.plotting.legend import add_legend, cluster_entries
-from cavity.plotting.subject import Clusters
 from cavity.utils.text import count, plural
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ def choose_leaves(labels: np.ndarray, most: int = LEAVES_MAX) -> np.ndarray:
 
 
 def draw_dendrogram(
-    view: Clusters, leaves: np.ndarray, similarity: np.ndarray, ax: Axes, *, legend: str = "right"
+    view: Any, leaves: np.ndarray, similarity: np.ndarray, ax: Axes, *, legend: str = "right"
 ) -> Axes:
     """Draw the average linkage tree of one minus the similarity, its leaves coloured by cluster.
 
     Parameters
     ----------
-    view : Clusters
+    view : cavity.posterior.view.View
     leaves : array of int, shape (leaf,)
         Positions of the observations drawn; see `choose_leaves`.
     similarity : array, shape (leaf, leaf)

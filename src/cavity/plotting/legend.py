@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cavity.plotting import style
-from cavity.plotting.subject import Clusters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +20,7 @@ def entry(label: str, **look: Any) -> Line2D:
     return Line2D([], [], linestyle="none", markersize=5.5, label=label, **look)
 
 
-def cluster_entries(view: Clusters) -> list[Any]:
+def cluster_entries(view: Any) -> list[Any]:
     """Make an entry for each of the largest clusters, with its size; the rest share one."""
     listed = min(view.n_clusters, LEGEND_MAX)
     handles = [
@@ -47,16 +46,8 @@ def add_legend(ax: Axes, handles: list[Any], where: str) -> None:
         "corner": {"loc": "upper right"},
     }
     columns = 3 if where == "below" else 2 if len(handles) > 16 else 1
-    ax.legend(
-        handles=handles,
-        title="cluster (size)",
-        fontsize=style.SMALL,
-        title_fontsize=style.SMALL,
-        frameon=False,
-        ncols=columns,
-        borderaxespad=0.0,
-        handletextpad=0.3,
-        columnspacing=1.0,
-        labelspacing=0.35,
+    style.legend(
+        ax, handles=handles, title="cluster (size)", title_fontsize=style.SMALL, ncols=columns,
+        borderaxespad=0.0, handletextpad=0.3, columnspacing=1.0, labelspacing=0.35,
         **places[where],
-    )
+    )  # fmt: skip

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.plotting import style
-from cavity.plotting.subject import Clusters
 from cavity.utils.text import count, plural
 
 if TYPE_CHECKING:
@@ -26,12 +25,12 @@ STEPS = 1_000
 MANY = 5_000
 
 
-def draw_similarity(view: Clusters, picture: np.ndarray, ax: Axes) -> Axes:
+def draw_similarity(view: Any, picture: np.ndarray, ax: Axes) -> Axes:
     """Show how often each two observations share a cluster.
 
     Parameters
     ----------
-    view : Clusters
+    view : cavity.posterior.view.View
     picture : array, shape (cell, cell)
         Similarity of the observations in ``view.order``, or its means over squares of equal width.
     ax : matplotlib axes
@@ -63,9 +62,11 @@ def draw_similarity(view: Clusters, picture: np.ndarray, ax: Axes) -> Axes:
     style.entitle(ax, f"Which {plural(view.noun)} belong together")
     if not exact:
         width = n / len(picture)
-        style.footnote(
+        style.note(
             ax,
             f"{count(n, view.noun)}; each pixel is a mean over {width:.3g} × {width:.3g} pairs",
+            (1.0, 0.0),
+            (0, -34),
         )
     return ax
 
@@ -90,7 +91,7 @@ def _mark_blocks(ax: Axes, bounds: np.ndarray) -> None:
     )
 
 
-def _name_clusters(ax: Axes, view: Clusters, bounds: np.ndarray, axis: str) -> None:
+def _name_clusters(ax: Axes, view: Any, bounds: np.ndarray, axis: str) -> None:
     """Write the clusters' names along an axis, as many as have room."""
     box = ax.get_window_extent()
     inches = (box.width if axis == "x" else box.height) / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
@@ -135,16 +136,10 @@ def draw_trace(quantities: Mapping[str, np.ndarray], axes: Sequence[Axes]) -> np
     style.entitle(axes[0], "Traces, one line per chain")
     handles, names = axes[0].get_legend_handles_labels()
     if 1 < len(handles) <= 16:
-        axes[-1].legend(
-            handles,
-            names,
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.38),
-            ncols=min(len(handles), 4),
-            fontsize=style.SMALL,
-            frameon=False,
-            borderaxespad=0.0,
-        )
+        style.legend(
+            axes[-1], handles=handles, labels=names, loc="upper center",
+            bbox_to_anchor=(0.5, -0.38), ncols=min(len(handles), 4), borderaxespad=0.0,
+        )  # fmt: skip
     result = np.empty(len(axes), object)
     result[:] = list(axes)
     return result
@@ -193,18 +188,12 @@ def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
     style.whole_numbers(ax, "x", 12)
     ax.set_xlabel("number of occupied clusters")
     ax.set_ylabel("posterior probability")
-    ax.legend(
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
-        borderaxespad=0.2,
-        fontsize=style.SMALL,
-        frameon=False,
-    )
+    style.legend_above(ax)
     style.entitle(ax, "How many clusters")
     return ax
 
 
-def draw_certainty(view: Clusters, ax: Axes) -> Axes:
+def draw_certainty(view: Any, ax: Axes) -> Axes:
     """Show how sure the posterior is of each observation, cluster by cluster."""
     n = view.n
     order = view.order
@@ -243,7 +232,7 @@ def _steps(values: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
     return edges, np.array([g.mean() for g in groups])
 
 
-def _mark_doubtful(ax: Axes, view: Clusters, order: np.ndarray) -> None:
+def _mark_doubtful(ax: Axes, view: Any, order: np.ndarray) -> None:
     """Mark the doubtful above their bars: a row of ticks just over certainty one."""
     if not len(view.in_doubt):
         return
@@ -260,10 +249,4 @@ def _mark_doubtful(ax: Axes, view: Clusters, order: np.ndarray) -> None:
         label=f"{len(view.in_doubt):,} in doubt",
         rasterized=view.n > MANY,
     )
-    ax.legend(
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
-        borderaxespad=0.2,
-        fontsize=style.SMALL,
-        frameon=False,
-    )
+    style.legend_above(ax)

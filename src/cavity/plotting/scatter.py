@@ -10,7 +10,6 @@ import numpy as np
 from cavity.plotting import style
 from cavity.plotting.frame import Table, principal_plane, sensible_limits
 from cavity.plotting.legend import add_legend, cluster_entries, entry
-from cavity.plotting.subject import Clusters
 from cavity.utils.text import plural
 
 if TYPE_CHECKING:
@@ -21,15 +20,16 @@ KINDS = ("auto", "strip", "scatter", "pairs", "pca")
 PAIRS_MAX = 4
 POINTS_MAX = 20_000
 RINGS_MAX = 300
+RASTER_MIN = 2_000
 FAINTEST = 0.2
 
 
-def plot_clusters(view: Clusters, table: Table, *, kind: str = "auto", ax: Any = None) -> Any:
+def plot_clusters(view: Any, table: Table, *, kind: str = "auto", ax: Any = None) -> Any:
     """Draw the data, coloured by cluster; the less certain a point, the more transparent.
 
     Parameters
     ----------
-    view : Clusters
+    view : cavity.posterior.view.View
     table : Table
         The data that was clustered, checked by `cavity.plotting.frame.as_table`.
     kind : {"auto", "strip", "scatter", "pairs", "pca"}
@@ -87,7 +87,7 @@ def pair_axes(figure: Figure, d: int) -> np.ndarray:
     return figure.subplots(d - 1, d - 1, sharex="col", sharey="row", squeeze=False)
 
 
-def _shown(view: Clusters) -> np.ndarray:
+def _shown(view: Any) -> np.ndarray:
     """Positions of the observations drawn."""
     if view.n <= POINTS_MAX:
         return np.arange(view.n)
@@ -99,60 +99,52 @@ def _point_area(n: int) -> float:
     return float(np.clip(2_500 / max(n, 1) + 6, 4, 34)) if n < 3_000 else 4.0
 
 
+def _points(
+    ax: Axes, view: Any, x: np.ndarray, y: np.ndarray, shown: np.ndarray, area: float, **rings: Any
+) -> None:
+    """Draw observations, the less certain the more transparent, and ring the doubtful."""
+    alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
+    for k, where in style.looks(view.looks[shown]):
+        members = shown[where]
+        ax.scatter(
+            x[members], y[members], s=area, c=style.cluster_rgba(k, alpha[members]),
+            marker=style.cluster_marker(k), linewidths=0, rasterized=len(shown) > RASTER_MIN,
+            gid=f"cluster {k}",
+        )  # fmt: skip
+    ringed = _ringed(view, shown)
+    if len(ringed):
+        look: dict[str, Any] = {"facecolors": "none", "edgecolors": style.RING, "gid": "doubtful"}
+        ax.scatter(x[ringed], y[ringed], **look, **rings)
+
+
 def _scatter(
-    ax: Axes, view: Clusters, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
+    ax: Axes, view: Any, x: np.ndarray, y: np.ndarray, *, legend: str | None = None
 ) -> None:
     shown = _shown(view)
     shown = shown[~np.isnan(x[shown] + y[shown])]
+    few = len(shown) < 3_000
     area = _point_area(len(shown))
-    raster = len(shown) > 2_000
     x_low, x_high = sensible_limits(x)
     y_low, y_high = sensible_limits(y)
-    inside = (x >= x_low) & (x <= x_high) & (y >= y_low) & (y <= y_high)
-    alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
-    drawn = shown[inside[shown]]
-    for k, where in style.looks(view.looks[drawn]):
-        members = drawn[where]
-        ax.scatter(
-            x[members],
-            y[members],
-            s=area,
-            c=style.cluster_rgba(k, alpha[members]),
-            marker=style.cluster_marker(k),
-            linewidths=0,
-            rasterized=raster,
-            gid=f"cluster {k}",
-        )
-    ringed = _ringed(view, shown, inside)
-    if len(ringed):
-        ax.scatter(
-            x[ringed],
-            y[ringed],
-            s=area * 2.2 + (14 if len(shown) < 3_000 else 8),
-            facecolors="none",
-            edgecolors=style.RING,
-            linewidths=0.8 if len(shown) < 3_000 else 0.5,
-            gid="doubtful",
-        )
-    outside = shown[~inside[shown]]
-    if len(outside):
-        _draw_outside(ax, view, outside, (x, x_low, x_high), (y, y_low, y_high))
+    inside = ((x >= x_low) & (x <= x_high) & (y >= y_low) & (y <= y_high))[shown]
+    ring = area * 2.2 + (14 if few else 8)
+    _points(ax, view, x, y, shown[inside], area, s=ring, linewidths=0.8 if few else 0.5)
+    outside = shown[~inside]
+    _draw_outside(ax, view, outside, (x, x_low, x_high), (y, y_low, y_high))
     for low, high, fit in ((x_low, x_high, ax.set_xlim), (y_low, y_high, ax.set_ylim)):
         pad = 0.04 * (high - low) or 0.5 * max(abs(high), 1.0) * 0.1
         fit(low - pad, high + pad)
     if legend is not None:
-        add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
+        n_ringed = len(_ringed(view, shown[inside]))
+        add_legend(ax, legend_entries(view, n_ringed, len(outside)), legend)
 
 
-def _ringed(view: Clusters, shown: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The most doubtful of the observations drawn inside the frame."""
-    drawn = np.zeros(view.n, bool)
-    drawn[shown] = True
-    wanted = view.in_doubt[(drawn & inside)[view.in_doubt]]
-    return wanted[:RINGS_MAX]
+def _ringed(view: Any, shown: np.ndarray) -> np.ndarray:
+    """Return the most doubtful of the observations drawn."""
+    return view.in_doubt[np.isin(view.in_doubt, shown)][:RINGS_MAX]
 
 
-def _draw_outside(ax: Axes, view: Clusters, outside: np.ndarray, x: tuple, y: tuple) -> None:
+def _draw_outside(ax: Axes, view: Any, outside: np.ndarray, x: tuple, y: tuple) -> None:
     """Points beyond the frame, at its edge, pointing outwards."""
     at_x = np.clip(x[0][outside], x[1], x[2])
     at_y = np.clip(y[0][outside], y[1], y[2])
@@ -167,20 +159,14 @@ def _draw_outside(ax: Axes, view: Clusters, outside: np.ndarray, x: tuple, y: tu
         chosen = there & ~taken
         taken |= chosen
         if chosen.any():
+            colours = [style.cluster_colour(int(k)) for k in view.looks[outside[chosen]]]
             ax.scatter(
-                at_x[chosen],
-                at_y[chosen],
-                s=26,
-                c=[style.cluster_colour(int(k)) for k in view.looks[outside[chosen]]],
-                marker=marker,
-                edgecolors=style.INK,
-                linewidths=0.5,
-                clip_on=False,
-                gid="outside",
-            )
+                at_x[chosen], at_y[chosen], s=26, c=colours, marker=marker, edgecolors=style.INK,
+                linewidths=0.5, clip_on=False, gid="outside",
+            )  # fmt: skip
 
 
-def legend_entries(view: Clusters, n_ringed: int, n_outside: int) -> list[Any]:
+def legend_entries(view: Any, n_ringed: int, n_outside: int) -> list[Any]:
     """Handles of a legend: the clusters with their sizes, and what rings and triangles mean."""
     handles = cluster_entries(view)
     if n_ringed:
@@ -190,31 +176,15 @@ def legend_entries(view: Clusters, n_ringed: int, n_outside: int) -> list[Any]:
             text = f"{n_ringed} most in doubt\n(of {total:,})"
         handles.append(entry(text, marker="o", markerfacecolor="none", markeredgecolor=style.RING))
     if n_outside:
-        handles.append(
-            entry(
-                f"beyond the frame ({n_outside:,})",
-                marker=">",
-                markerfacecolor="#bbbbbb",
-                markeredgecolor=style.INK,
-                markeredgewidth=0.5,
-            )
-        )
+        look = {"markerfacecolor": "#bbbbbb", "markeredgecolor": style.INK, "markeredgewidth": 0.5}
+        handles.append(entry(f"beyond the frame ({n_outside:,})", marker=">", **look))
     return handles
 
 
-def _sample_note(ax: Axes, view: Clusters) -> None:
+def _sample_note(ax: Axes, view: Any) -> None:
     if view.n > POINTS_MAX:
-        ax.annotate(
-            f"a random {POINTS_MAX:,} of {view.n:,} {plural(view.noun)} are drawn",
-            (1.0, 1.0),
-            xycoords="axes fraction",
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=style.SMALL,
-            color=style.MUTED,
-        )
+        text = f"a random {POINTS_MAX:,} of {view.n:,} {plural(view.noun)} are drawn"
+        style.note(ax, text, (1.0, 1.0), (0, 2))
 
 
 def _gap_note(ax: Axes, table: Table, *, filled: bool = False) -> None:
@@ -225,20 +195,10 @@ def _gap_note(ax: Axes, table: Table, *, filled: bool = False) -> None:
     where = "drawn with the middle of the column" if filled else "drawn where both values are there"
     if table.values.shape[1] == 1:
         where = "not drawn"
-    ax.annotate(
-        f"{n:,} with gaps: {where}",
-        (0.0, 0.0),
-        xycoords="axes fraction",
-        xytext=(2, 2),
-        textcoords="offset points",
-        fontsize=style.SMALL,
-        color=style.MUTED,
-    )
+    style.note(ax, f"{n:,} with gaps: {where}", (0.0, 0.0), (2, 2))
 
 
-def draw_plane(
-    view: Clusters, table: Table, ax: Axes, *, project: bool, legend: str = "right"
-) -> Axes:
+def draw_plane(view: Any, table: Table, ax: Axes, *, project: bool, legend: str = "right") -> Axes:
     """Scatter of two columns, or of the first two principal components."""
     if project:
         points, share = principal_plane(table.values)
@@ -256,7 +216,7 @@ def draw_plane(
     return ax
 
 
-def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
+def draw_pairs(view: Any, table: Table, grid: np.ndarray) -> np.ndarray:
     """Lower triangle of scatters of each two columns; the legend takes the empty corner."""
     side = len(grid)
     names = [style.literal(style.shorten(name, 24)) for name in table.names]
@@ -278,7 +238,7 @@ def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
     for column in table.values.T:
         low, high = sensible_limits(column)
         outside |= (column < low) | (column > high)
-    n_ringed = len(_ringed(view, shown, np.ones(view.n, bool)))
+    n_ringed = len(_ringed(view, shown))
     entries = legend_entries(view, n_ringed, int(outside[shown].sum()))
     add_legend(grid[0, side - 1], entries, "corner")
     _sample_note(grid[0, 0], view)
@@ -286,7 +246,7 @@ def draw_pairs(view: Clusters, table: Table, grid: np.ndarray) -> np.ndarray:
     return grid
 
 
-def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
+def draw_strip(view: Any, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
     """One column: a histogram stacked by cluster over a strip of the points themselves."""
     from matplotlib.ticker import MaxNLocator
 
@@ -302,46 +262,18 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
     for k, where in style.looks(view.looks):
         count = np.histogram(x[where][inside[where]], edges)[0]
         ax.stairs(
-            base + count,
-            edges,
-            baseline=base,
-            fill=True,
-            color=style.cluster_colour(k),
-            edgecolor="white",
-            linewidth=0.4,
-            gid=f"cluster {k}",
-        )
+            base + count, edges, baseline=base, fill=True, color=style.cluster_colour(k),
+            edgecolor="white", linewidth=0.4, gid=f"cluster {k}",
+        )  # fmt: skip
         base = base + count
     top = max(float(base.max()), 1.0)
     shown = _shown(view)
     shown = shown[inside[shown]]
     spread = np.random.default_rng(0).uniform(-0.16, -0.05, view.n) * top
-    alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
-    for k, where in style.looks(view.looks[shown]):
-        members = shown[where]
-        ax.scatter(
-            x[members],
-            spread[members],
-            s=_point_area(len(shown)) * 0.5,
-            c=style.cluster_rgba(k, alpha[members]),
-            marker=style.cluster_marker(k),
-            linewidths=0,
-            rasterized=len(shown) > 2_000,
-        )
-    ringed = _ringed(view, shown, inside)
-    ax.scatter(
-        x[ringed],
-        spread[ringed],
-        s=24,
-        facecolors="none",
-        edgecolors=style.RING,
-        linewidths=0.7,
-        gid="doubtful",
-    )
+    _points(ax, view, x, spread, shown, _point_area(len(shown)) * 0.5, s=24, linewidths=0.7)
     outside = np.flatnonzero(~inside & ~np.isnan(x))
-    if len(outside):
-        at = np.full(view.n, -0.1 * top)
-        _draw_outside(ax, view, outside, (x, low, high), (at, -top, top))
+    at = np.full(view.n, -0.1 * top)
+    _draw_outside(ax, view, outside, (x, low, high), (at, -top, top))
     style.dress(ax, grid="y")
     ax.set_ylim(-0.2 * top, 1.08 * top)
     ticks = MaxNLocator(nbins=6, integer=True, min_n_ticks=1).tick_values(0.0, top)
@@ -351,5 +283,5 @@ def draw_strip(view: Clusters, table: Table, ax: Axes, *, legend: str = "right")
     style.entitle(ax, "Clusters of the point estimate")
     _sample_note(ax, view)
     _gap_note(ax, table)
-    add_legend(ax, legend_entries(view, len(ringed), len(outside)), legend)
+    add_legend(ax, legend_entries(view, len(_ringed(view, shown)), len(outside)), legend)
     return ax

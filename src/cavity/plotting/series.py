@@ -166,15 +166,12 @@ def _line_legend(ax: Axes, *, turned: bool) -> None:
             Line2D([], [], color=colour, linewidth=0.9, linestyle=TURNED, label="one turned over")
         )
     handles.append(Line2D([], [], color=style.INK, linewidth=1.6, label="mean of the cluster"))
-    ax.legend(
-        handles=handles,
-        fontsize=style.SMALL - 1,
-        loc="best",
-        framealpha=0.8,
-        edgecolor="none",
-        handlelength=1.8,
-        borderaxespad=0.2,
-    )
+    _inner_legend(ax, handles=handles, handlelength=1.8, borderaxespad=0.2)
+
+
+def _inner_legend(ax: Axes, **options: Any) -> None:
+    """Add a legend over the data."""
+    ax.legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", **options)
 
 
 def slant(ax: Axes) -> None:
@@ -214,7 +211,7 @@ def plot_factors(
     for k, one in zip(chosen, axes, strict=True):
         _draw_factor(one, picture, factors, k, style.cluster_colour(k), f"factor of cluster {k}")
     _finish(axes, picture, note, own=ax is None, value="factor")
-    axes[0].legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", ncols=2)
+    _inner_legend(axes[0], ncols=2)
     return axes
 
 
@@ -224,9 +221,7 @@ def _draw_factor(
     """One factor with its interval."""
     x = drawn_times(curves.mean.columns)
     ax.axhline(0.0, color=style.MUTED, linewidth=0.6)
-    low, high = curves.lower.to_numpy()[row], curves.upper.to_numpy()[row]
-    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0, label=picture.interval)
-    ax.plot(x, curves.mean.to_numpy()[row], color=colour, linewidth=1.2, label="mean")
+    style.band(ax, x, curves, row, "mean", color=colour, linewidth=1.2, interval=picture.interval)
     style.entitle(style.dress(ax), title)
     slant(ax)
 
@@ -247,5 +242,67 @@ def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = F
     axes = _axes_for(ax, 1, page=page, height=2.4, sharey=True)
     _draw_factor(axes[0], picture, picture.common, 0, style.INK, "factor of all series")
     _finish(axes, picture, "", own=ax is None, value="factor")
-    axes[0].legend(fontsize=style.SMALL - 1, loc="best", framealpha=0.8, edgecolor="none", ncols=2)
+    _inner_legend(axes[0], ncols=2)
     return axes[0]
+
+
+def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool = False) -> Axes:
+    """Draw one series: its data, trend, interval and gaps, and the forecast if there is one.
+
+    Parameters
+    ----------
+    picture : SeriesPicture
+    name : object
+        The series, as the data name it.
+    ax : axes, optional
+    page : bool
+        Make the figure for a file rather than for interactive work.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    i = picture.position(name)
+    (ax,) = _axes_for(ax, 1, page=page, height=3.2)
+    x = drawn_times(picture.trends.mean.columns)
+    cluster = int(picture.labels[i])
+    colour = style.cluster_colour(cluster)
+    style.band(
+        ax, x, picture.trends, i, "trend", color=colour, linewidth=1.6, interval=picture.interval
+    )
+    if picture.observed is not None:
+        _draw_data(ax, x, picture.observed.to_numpy()[i].astype(float))
+    if picture.forecast is not None:
+        later = drawn_times(picture.forecast.mean.columns)
+        look = {"color": colour, "alpha": 0.12, "linewidth": 1.4, "linestyle": ":"}
+        style.band(ax, later, picture.forecast, i, "forecast", **look)
+    style.dress(ax, grid="y")
+    ax.set_xlabel(style.literal(picture.time_name))
+    ax.set_ylabel(style.literal(picture.value_name))
+    style.entitle(ax, style.literal(f"{style.shorten(name, 60)}, cluster {cluster}"))
+    style.legend(ax, ncols=5, loc="best")
+    slant(ax)
+    return ax
+
+
+def _draw_data(ax: Axes, x: np.ndarray, values: np.ndarray) -> None:
+    """Points where there are data, a grey ground over longer gaps."""
+    there = np.isfinite(values)
+    ax.plot(
+        x[there], values[there], linestyle="none", marker=".", color=style.INK, markersize=4,
+        alpha=0.7, label="data",
+    )  # fmt: skip
+    for number, (first, last) in enumerate(_runs(~there)):
+        ax.axvspan(
+            x[max(first - 1, 0)],
+            x[min(last + 1, len(x) - 1)],
+            color="#eeeeee",
+            zorder=0,
+            label=None if number else "no data",
+        )
+
+
+def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """First and last positions of every stretch of True longer than one."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2) if b - a > 1]

@@ -173,17 +173,29 @@ def literal(text: Any) -> str:
     return str(text).replace("$", r"\$")
 
 
-def footnote(ax: Axes, text: str) -> None:
-    """Say below a picture what it does not show."""
+def note(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float]) -> None:
+    """Write a small remark at a corner of the axes, shifted by `offset` points."""
     ax.annotate(
-        text,
-        (1.0, 0.0),
-        xycoords="axes fraction",
-        xytext=(0, -34),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=SMALL,
-        color=MUTED,
-        annotation_clip=False,
-    )
+        text, at, xycoords="axes fraction", xytext=offset, textcoords="offset points",
+        ha="right" if at[0] else "left", va="top" if offset[1] < 0 else "bottom",
+        fontsize=SMALL, color=MUTED, annotation_clip=False,
+    )  # fmt: skip
+
+
+def legend(ax: Axes, **options: Any) -> None:
+    """Add a legend in small type without a frame."""
+    ax.legend(**{"fontsize": SMALL, "frameon": False, **options})
+
+
+def legend_above(ax: Axes) -> None:
+    """Add a legend above the upper right corner."""
+    legend(ax, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+
+
+def band(ax: Axes, x: np.ndarray, curves: Any, row: int, label: str, **look: Any) -> None:
+    """Draw a row of `curves`: the interval as a shaded band, the mean as a line."""
+    colour, alpha = look["color"], look.pop("alpha", 0.25)
+    low, high = curves.lower.to_numpy()[row], curves.upper.to_numpy()[row]
+    interval = look.pop("interval", None)
+    ax.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, label=interval)
+    ax.plot(x, curves.mean.to_numpy()[row], label=label, **look)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity.plotting import series as pictures
-from cavity.plotting.one_series import plot_series
+from cavity.plotting.series import plot_series
 from cavity.plotting.series_picture import SeriesPicture
 
 TYPICAL_MAX = 6

@@ -647,7 +647,7 @@ progress, checkpoint, keep_warmup
 
     def plot_series(self, name: Any, *, steps: int = 0, **options: Any) -> Any:
         """Draw one series: data, trend, interval, missing values, a forecast of `steps` times."""
-        from cavity.plotting.one_series import plot_series
+        from cavity.plotting.series import plot_series
 
         return plot_series(self._fitted().picture(steps), name, **options)
 
