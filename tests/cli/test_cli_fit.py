@@ -230,7 +230,7 @@ def test_predict_from_the_folder_alone(cavity, finished, run, tmp_path):
     labels = pd.read_csv(run / "labels.csv")["cluster"]
     assert made["row"].tolist() == [1, 2]
     assert made["cluster"].tolist() == labels.iloc[[0, 39]].tolist()
-    np.testing.assert_allclose(made[["p_0", "p_1", "elsewhere"]].sum(axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(made[["p_0", "p_1", "p_unmatched"]].sum(axis=1), 1.0, atol=1e-5)
     assert np.isfinite(made["log_density"]).all()
 
 

@@ -347,7 +347,7 @@ def test_a_row_far_out_stands_out(cavity, run, tmp_path):
     assert ran.code == 0
     assert "Note: 1 of 3 rows lies far from anything the run has seen" in ran.err
     made = pd.read_csv(tmp_path / "placed.csv")
-    assert made.columns[-1] == "elsewhere"
+    assert made.columns[-1] == "p_unmatched"
     assert made["tail_probability"].iloc[1] < 1e-6
     assert (made["tail_probability"].iloc[[0, 2]] > 1e-3).all()
     fitted = pd.read_csv(run / "labels.csv")["tail_probability"]

@@ -260,7 +260,7 @@ def test_files_and_arrays_give_the_clusters_of_a_fit_in_memory(table, tmp_path):
     files = again.place(folder, tmp_path / "placed", n_draws=200)
     placed = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
     expected = away.membership(frame)
-    for name in ("cluster", "probability", "log_density", "p_0", "elsewhere"):
+    for name in ("cluster", "probability", "log_density", "p_0", "p_unmatched"):
         assert placed[name].to_numpy() == pytest.approx(expected[name].to_numpy(), abs=1e-6)
     assert away.report(tmp_path / "page.html").stat().st_size > 10_000
     assert len(away.summary()) > 0

@@ -131,7 +131,7 @@ def test_new_rows(fitted):
     assert found[2:].tolist() == [-1, -1]
     table = fitted.membership(pd.DataFrame(new))
     assert table["cluster"].tolist() == found.tolist()
-    places = table[["p_0", "p_1", "noise", "elsewhere"]].sum(axis=1)
+    places = table[["p_0", "p_1", "noise", "p_unmatched"]].sum(axis=1)
     np.testing.assert_allclose(places, 1.0)
     np.testing.assert_allclose(fitted.predict_proba(new).sum(axis=1), 1.0)
     assert np.isfinite(fitted.score_samples(new)).all()

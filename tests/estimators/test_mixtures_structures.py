@@ -62,7 +62,7 @@ def test_new_rows(fitted):
     m, _ = fitted
     X, whole, _ = rows(1)
     place = m.membership(X)
-    parts = place.filter(regex=r"^p_|^elsewhere$").to_numpy()
+    parts = place.filter(regex=r"^p_|^p_unmatched$").to_numpy()
     assert parts.sum(axis=1) == pytest.approx(1.0)
     assert np.isfinite(m.score_samples(whole)).all()
     assert np.isfinite(m.tail_probabilities(X)).all()

@@ -61,7 +61,7 @@ def test_clusters_are_found_and_new_rows_placed(fitted, data):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     membership = fitted.membership(table)
     assert membership.index.tolist() == table.index.tolist()
-    whole = membership[[f"p_{k}" for k in range(fitted.n_clusters_)] + ["elsewhere"]].sum(axis=1)
+    whole = membership[[f"p_{k}" for k in range(fitted.n_clusters_)] + ["p_unmatched"]].sum(axis=1)
     np.testing.assert_allclose(whole, 1.0)
     assert np.isfinite(fitted.score_samples(table)).all()
     # Of a row of which nothing is known the density is that of nothing, and its places the weights.

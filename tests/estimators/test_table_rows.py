@@ -69,7 +69,7 @@ def test_new_rows_with_noise(fitted):
     assert found.tolist() == [*fitted.labels_[[0, 79]], -1, -1]
     places = fitted.membership(new)
     assert places["cluster"].tolist() == found.tolist()
-    np.testing.assert_allclose(places[["p_0", "p_1", "noise", "elsewhere"]].sum(axis=1), 1.0)
+    np.testing.assert_allclose(places[["p_0", "p_1", "noise", "p_unmatched"]].sum(axis=1), 1.0)
     np.testing.assert_allclose(fitted.predict_proba(new).sum(axis=1), 1.0)
     rows, labels = fitted.sample(500, random_state=0)
     assert 0.01 < (labels == -1).mean() < 0.2

@@ -209,7 +209,7 @@ def _check_rows(model: Any, X: Any, what: str) -> None:
     tail = finite(model.tail_probabilities(X), f"tail_probabilities of {what}")
     expect((tail >= 0) & (tail <= 1), f"tail_probabilities of {what}")
     table = model.membership(X)
-    probabilities(table.filter(regex=r"^p_\d|^elsewhere$"), f"membership of {what}")
+    probabilities(table.filter(regex=r"^p_\d|^p_unmatched$"), f"membership of {what}")
 
 
 # ---------------------------------------------------------------------- tables
@@ -224,7 +224,7 @@ def check_table(model: Any, case: Case) -> None:
     finite(model.what_sets_apart()["size"], "what_sets_apart")
     for X, what in ((case.data, "the data"), (case.new, "new rows")):
         table = model.membership(X)
-        probabilities(table.filter(regex=r"^p_\d|^noise$|^elsewhere$"), f"membership of {what}")
+        probabilities(table.filter(regex=r"^p_\d|^noise$|^p_unmatched$"), f"membership of {what}")
         expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
         predicted = model.predict(X)
         expect((predicted >= -1) & (predicted < model.n_clusters_), f"predict of {what}")

@@ -66,7 +66,7 @@ Put new rows into the clusters that a run found, or predict rows of its series.
 The table needs the columns that the run was fitted to, in any order. For each row: the most
 probable cluster, its probability, the tail probability (very low: far out even for its cluster),
 the log density, and the probability of every cluster (p_0, p_1, ...) and of none of them
-(elsewhere). For series: what is expected at each series and time, past or to come, with a 90%
+(p_unmatched). For series: what is expected at each series and time, past or to come, with a 90%
 interval, and the tail probability of the value if the table has one; series that are all new, with
 their values, are put into the clusters.
 

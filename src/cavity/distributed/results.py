@@ -76,7 +76,7 @@ def placed(
         }
         for k in range(placement.n_clusters):
             out[f"p_{k}"] = probability[:, k].astype(np.float32)
-        out["elsewhere"] = probability[:, -1].astype(np.float32)
+        out["p_unmatched"] = probability[:, -1].astype(np.float32)
         yield out
 
 

@@ -71,7 +71,7 @@ class PlacingAnswers(NoiseAnswers, LeaveOneOut):
         DataFrame
             ``cluster``, its ``probability``, of measurements alone ``tail_probability`` (see
             `StudentTMixture.tail_probabilities`), ``log_density`` (see `score_samples`), ``p_0``,
-            ``p_1``, ..., ``noise`` if rows may be noise, and ``elsewhere``, the probability of a
+            ``p_1``, ..., ``noise`` if rows may be noise, and ``p_unmatched``, the probability of a
             cluster that matches none of the estimate's. The last ones sum to one.
         """
         import pandas as pd
@@ -88,7 +88,7 @@ class PlacingAnswers(NoiseAnswers, LeaveOneOut):
         table |= {f"p_{k}": probability[:, k] for k in range(self.n_clusters_)}
         if self._noisy:
             table["noise"] = probability[:, self.n_clusters_]
-        table["elsewhere"] = probability[:, -1]
+        table["p_unmatched"] = probability[:, -1]
         return pd.DataFrame(table, index=index)
 
     def _said_of(self, X: Any) -> dict[str, np.ndarray]:

@@ -40,7 +40,7 @@ class ShardAnswers(MixtureAnswers):
         -------
         list of Path
             The files, with the columns ``cluster``, ``probability`` (of that cluster),
-            ``log_density``, ``p_0``, ``p_1``, ... and ``elsewhere``; see `membership`.
+            ``log_density``, ``p_0``, ``p_1``, ... and ``p_unmatched``; see `membership`.
 
         Examples
         --------

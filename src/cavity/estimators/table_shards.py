@@ -202,7 +202,7 @@ class TableShards(TableAnswers):
         -------
         list of Path
             The files, with the columns ``cluster``, ``probability`` (of that cluster),
-            ``log_density``, ``p_0``, ``p_1``, ... and ``elsewhere``; see `membership`.
+            ``log_density``, ``p_0``, ``p_1``, ... and ``p_unmatched``; see `membership`.
         """
         check_is_fitted(self, "posterior_")
         check_client(client)

@@ -45,7 +45,7 @@ def draw_index(index: pd.DataFrame, last_month: Any, *, ax: Any = None) -> Axes:
             ax.plot(x[later], part["price"].iloc[later], color=colour, linewidth=1.6, ls=":")
     style.dress(ax, grid="y")
     ax.set_ylabel("price of one and the same house")
-    ax.legend(fontsize=style.SMALL, frameon=False)
+    style.legend(ax)
     return ax
 
 
@@ -62,14 +62,13 @@ def draw_clusters(index: pd.DataFrame, labels: np.ndarray, *, ax: Any = None) ->
         One per cluster; the largest twelve are drawn.
     """
     from cavity.plotting import style
+    from cavity.plotting.series import axes_for
 
     wide = index.pivot(index="region", columns="month", values="price")
     change = 100 * wide.div(wide.iloc[:, 0], axis=0).to_numpy()
     sizes = np.bincount(labels)
     shown = np.sort(np.argsort(-sizes, kind="stable")[: min(_MOST_PANELS, (sizes > 0).sum())])
-    axes = _panels(len(shown)) if ax is None else style.as_axes(ax)
-    if len(axes) != len(shown):
-        raise ValueError(f"{len(shown)} clusters need as many axes; got {len(axes)}.")
+    axes = axes_for(ax, len(shown), page=False, height=2.4, sharey=True)
     for one, k in zip(axes, shown, strict=True):
         x, lines = _dates(wide.columns), change[labels == k]
         one.plot(x, lines.T, color=style.cluster_colour(int(k)), linewidth=0.8, alpha=0.6)
@@ -78,18 +77,6 @@ def draw_clusters(index: pd.DataFrame, labels: np.ndarray, *, ax: Any = None) ->
         style.entitle(style.dress(one, grid="y"), f"cluster {k}: {many}")
         one.tick_params(axis="x", rotation=30)
     return axes
-
-
-def _panels(n: int) -> list[Axes]:
-    from cavity.plotting import style
-
-    columns = min(n, 3)
-    rows = -(-n // columns)
-    figure = style.new_figure(3.7 * columns, 2.4 * rows)
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for ax in axes[n:]:
-        ax.set_visible(False)
-    return list(axes[:n])
 
 
 def _dates(months: Any) -> np.ndarray:

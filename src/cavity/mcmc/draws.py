@@ -51,10 +51,8 @@ class LabelRows:
                 f"the sampler gave labels of shape {labels.shape}, "
                 f"after labels of shape {self._buffer.shape[1:]}"
             )
-        if labels.size:
-            self._fit(smallest_integer_type(int(labels.min()), int(labels.max())))
-        self._buffer[self.n_written] = labels
-        self.n_written += 1
+        low, high = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
+        self.extend(labels[None].astype(smallest_integer_type(low, high)))
 
     def extend(self, rows: np.ndarray) -> None:
         """Write many rows, in their own integer type, at once."""
@@ -102,13 +100,7 @@ class ParameterRows:
                 f"the sampler's record {self.name!r} changed shape to {value.shape}; only the "
                 "first axis of a cluster parameter may change"
             )
-        if not self.has_clusters:
-            self._buffer[self.n_written] = value
-        else:
-            self._fit(len(value))
-            self._buffer[self.n_written, : len(value)] = value
-            self._buffer[self.n_written, len(value) : self._n_clusters] = np.nan
-        self.n_written += 1
+        self.extend(value[None])
 
     def extend(self, rows: np.ndarray) -> None:
         """Write many rows at once."""

@@ -51,7 +51,8 @@ def _choose_clusters(sizes: np.ndarray, clusters: Sequence[int] | None) -> tuple
     return [int(k) for k in drawn], f"Not drawn: {left}."
 
 
-def _axes_for(ax: Any, n: int, **options: Any) -> list[Axes]:
+def axes_for(ax: Any, n: int, **options: Any) -> list[Axes]:
+    """Return the axes given, one per cluster, or those of a new figure."""
     if ax is None:
         return panels(n, **options)[1]
     axes = style.as_axes(ax)
@@ -122,7 +123,7 @@ def plot_clusters(
     'cluster 0: 2 series'
     """
     chosen, note = _choose_clusters(picture.sizes, clusters)
-    axes = _axes_for(ax, len(chosen), page=page, height=2.3, sharey=not standardised)
+    axes = axes_for(ax, len(chosen), page=page, height=2.3, sharey=not standardised)
     x = drawn_times(picture.trends.mean.columns)
     lines = picture.standardised if standardised else picture.trends.mean.to_numpy().astype(float)
     turned = picture.turned if standardised else np.zeros(len(lines), bool)
@@ -207,7 +208,7 @@ def plot_factors(
     if factors is None:
         raise ValueError("this picture was made without factors, so they cannot be drawn")
     chosen, note = _choose_clusters(picture.sizes, clusters)
-    axes = _axes_for(ax, len(chosen), page=page, height=1.8, sharey=True)
+    axes = axes_for(ax, len(chosen), page=page, height=1.8, sharey=True)
     for k, one in zip(chosen, axes, strict=True):
         _draw_factor(one, picture, factors, k, style.cluster_colour(k), f"factor of cluster {k}")
     _finish(axes, picture, note, own=ax is None, value="factor")
@@ -239,7 +240,7 @@ def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = F
     """
     if picture.common is None:
         raise ValueError("this fit has no common factor; SeriesMixture(common_factor=True) has one")
-    axes = _axes_for(ax, 1, page=page, height=2.4, sharey=True)
+    axes = axes_for(ax, 1, page=page, height=2.4, sharey=True)
     _draw_factor(axes[0], picture, picture.common, 0, style.INK, "factor of all series")
     _finish(axes, picture, "", own=ax is None, value="factor")
     _inner_legend(axes[0], ncols=2)
@@ -263,7 +264,7 @@ def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool
     matplotlib.axes.Axes
     """
     i = picture.position(name)
-    (ax,) = _axes_for(ax, 1, page=page, height=3.2)
+    (ax,) = axes_for(ax, 1, page=page, height=3.2)
     x = drawn_times(picture.trends.mean.columns)
     cluster = int(picture.labels[i])
     colour = style.cluster_colour(cluster)

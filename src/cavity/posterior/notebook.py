@@ -21,20 +21,7 @@ ROWS_MAX = 20
 
 
 def _table(frame: pd.DataFrame) -> str:
-    def _cell(value: object) -> str:
-        return escape(f"{value:.4g}" if isinstance(value, float) else str(value))
-
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in frame.columns)
-    rows = "".join(
-        f"<tr><th>{escape(str(name))}</th>"
-        + "".join(f"<td>{_cell(value)}</td>" for value in values)
-        + "</tr>"
-        for name, values in zip(
-            frame.index, zip(*(frame[c] for c in frame.columns), strict=True), strict=True
-        )
-    )
-    corner = escape(str(frame.index.name or ""))
-    return f"<table><thead><tr><th>{corner}</th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return frame.to_html(float_format=lambda value: f"{value:.4g}", border=0)
 
 
 def diagnostics_html(diagnostics: Diagnostics) -> str:
@@ -44,11 +31,8 @@ def diagnostics_html(diagnostics: Diagnostics) -> str:
     parts = [f"<p><strong>{escape(first)}</strong></p>"]
     if items:
         parts.append(f"<ul>{items}</ul>")
-    parts.append(_table(diagnostics.table))
-    if len(diagnostics.events):
-        parts.append(_table(diagnostics.events))
-    if len(diagnostics.moves):
-        parts.append(_table(diagnostics.moves))
+    tables = (diagnostics.table, diagnostics.events, diagnostics.moves)
+    parts += [_table(table) for table in tables if len(table) or table is diagnostics.table]
     return f"<div>{''.join(parts)}</div>"
 
 

@@ -104,18 +104,11 @@ def to_arrays(units: Units) -> tuple[str, dict[str, np.ndarray]]:
 
 def from_arrays(kind: str, arrays: Mapping[str, np.ndarray]) -> Units:
     """Units from what `to_arrays` gave."""
-    if kind == "columns":
-        return ColumnUnits(np.array(arrays["centre"], float), np.array(arrays["scale"], float))
-    if kind == "series":
-        return SeriesUnits(
-            float(arrays["centre"]),
-            np.array(arrays["scale"], float),
-            np.array(arrays["covariate_centre"], float),
-            np.array(arrays["covariate_scale"], float),
-            bool(arrays["intercept"]),
-            float(arrays["log_volume"]),
-        )
-    raise ValueError(f"units of an unknown kind, {kind!r}")
+    if kind not in _CLASSES:
+        raise ValueError(f"units of an unknown kind, {kind!r}")
+    return _CLASSES[kind](
+        **{k: np.array(v, float) if np.ndim(v) else np.asarray(v).item() for k, v in arrays.items()}
+    )
 
 
 class Converted(Mapping[str, np.ndarray]):
