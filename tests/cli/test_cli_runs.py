@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from cli_runs import QUICK, make_table, start
 
-from cavity.cli import models, runs
+from cavity.cli import models, options, runs
 from cavity.posterior import Posterior
 
 FIT = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
@@ -266,7 +266,7 @@ def test_draws_and_record_alone_are_a_run(cavity, finished, run, monkeypatch):
     monkeypatch.setattr("cavity.estimators.fitting.run_chains", None)  # nothing is sampled again
     ran = cavity(*FIT, *QUICK)
     assert ran.code == 0, ran.err
-    assert "what else belongs to it is written now" in ran.out
+    assert "Writing the tables and the report." in ran.out
     assert names(run) == WHOLE
     assert (run / "labels.csv").read_text() == (finished[0] / "run" / "labels.csv").read_text()
 
@@ -357,12 +357,10 @@ def test_a_row_far_out_stands_out(cavity, run, tmp_path):
 
 
 def test_options_speak_of_options():
-    from cavity.cli.record import in_options
-
-    estimator = models.MODELS["student-t"].make({"n_clusters": 0})
-    with pytest.raises(runs.UserError, match=r"^--clusters must be"), models.speaking_of_options():
+    estimator = models.MODELS["student-t"].make({"n_clusters": 0}, options.Choice())
+    with pytest.raises(runs.UserError, match=r"^--clusters must be"), options.speaking_of_options():
         estimator.check(np.zeros((3, 1)))
-    assert in_options("about n_draws=3600 per chain") == "about --draws 3600 per chain"
+    assert options.in_options("about n_draws=3600 per chain") == "about --draws 3600 per chain"
 
 
 def test_two_runs_are_compared(run, tmp_path, cavity):

@@ -8,8 +8,8 @@ import pytest
 from cli_runs import QUICK
 
 import cavity as library
-from cavity.cli.tables import Choice, read_table
-from cavity.cli.wide_series import select_wide
+from cavity.cli.options import Choice
+from cavity.cli.selection import read_table, select_wide
 
 FIT = ["fit", "wide.csv", "--model", "series", "--clusters", "2", *QUICK]
 N, T = 6, 30
@@ -159,10 +159,10 @@ def test_options_of_series_alone(cavity, wide, option):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["--df", "learn-each"], "--df must be a number or learn or gaussian, not 'learn-each'."),
-        (["--df", "inf"], "--df must be a number or learn or gaussian, not 'inf'."),
+        (["--df", "learn-each"], "--df must be"),
+        (["--df", "inf"], "--df must be"),
         (["--scales", "loud"], "--scales must be"),
-        (["--season", "1"], "Invalid value for '--season'"),
+        (["--season", "1"], "--season must be"),
     ],
 )
 def test_settings_that_are_refused(cavity, wide, given, sentence):

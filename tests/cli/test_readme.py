@@ -49,11 +49,17 @@ def disagreements(printed, written):
         for column, most in TOLERANCE.items()
         if not (np.abs(mine[column].to_numpy() - theirs[column].to_numpy()) <= most + 1e-9).all()
     ]
+    if doubtful.columns.tolist() != their_doubtful.columns.tolist():
+        return [*found, "columns"]
     # Which row is the most doubtful may change; how doubtful the first ones are may not.
     gap = doubtful["probability"].to_numpy() - their_doubtful["probability"].to_numpy()
     if not (np.abs(gap) <= 0.1).all():
         found.append("doubtful")
-    return found
+    # Rows that both list are in the same two clusters, which may change places.
+    both = doubtful.index.intersection(their_doubtful.index)
+    names = ["cluster", "alternative"]
+    mine, theirs = (np.sort(table.loc[both, names]) for table in (doubtful, their_doubtful))
+    return found if len(both) and (mine == theirs).all() else [*found, *names]
 
 
 def written_output():
@@ -73,6 +79,9 @@ def test_the_example_prints_what_is_written():
         ("23   0.07", "18   0.07", ["size"]),
         ("Converged:", "Not converged:", ["verdict"]),
         ("0.50            0", "0.70            0", ["doubtful"]),
+        ("-1         0.50", " 4         0.50", ["cluster", "alternative"]),
+        ("0.59           -1", "0.59            4", ["cluster", "alternative"]),
+        ("probability  alternative", "probability  other", ["columns"]),
     ],
 )
 def test_an_example_that_is_out_of_date_is_noticed(old, new, what):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cavity.cli.errors import UserError
+from cavity.cli.options import Choice
 from cavity.cli.record import FINISHED, RUNNING, RunFile, Source, read_record
-from cavity.cli.tables import Choice
 
 SOURCE = Source("/data/a.csv", "sha256:0", 40, 0, "name", Choice(("height",), id_column="name"))
 RUN = RunFile("student-t", FINISHED, SOURCE, {"n_clusters": 3, "random_state": 7, "df": "learn"})

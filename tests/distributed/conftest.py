@@ -8,7 +8,7 @@ def cluster():
     import dask
 
     import distributed
-    from cavity.cli.shards import KEPT_WORKERS
+    from cavity.cli.models import KEPT_WORKERS
 
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (

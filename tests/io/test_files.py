@@ -1,4 +1,4 @@
-"""Files are read as they are written, or refused by line."""
+"""Files are read as they are written, or refused by row."""
 
 import gzip
 
@@ -27,24 +27,24 @@ def test_text_stays_as_written(tmp_path):
 
 @pytest.mark.parametrize("row", ["1,2,3", "1", "1,2,", '"1,2"', "1,2,3,4,5"])
 @pytest.mark.parametrize("place", [0, 2])
-def test_rows_of_another_length_are_refused_by_line(tmp_path, row, place):
+def test_rows_of_another_length_are_refused_by_row(tmp_path, row, place):
     rows = ["1,2"] * 4
     rows[place] = row
     path = write(tmp_path / "a.csv", "\n".join(["a,b", *rows]) + "\n")
-    with pytest.raises(ReadingError, match=rf"^Line {place + 2} of .*, but the header has 2;"):
+    with pytest.raises(ReadingError, match=rf"^Row {place + 1} of .*, but the header has 2;"):
         read_file(path)
 
 
 def test_rows_that_are_all_longer_than_the_header_are_refused(tmp_path):
     """Pandas would take the first field of each for its name, and shift the others."""
     path = write(tmp_path / "a.csv", "a,b\nx,1,2\ny,3,4\n")
-    with pytest.raises(ReadingError, match=r"Line 2 .* has 3 fields, but the header has 2.*names"):
+    with pytest.raises(ReadingError, match=r"Row 1 .* has 3 fields, but the header has 2.*names"):
         read_file(path)
 
 
-def test_lines_are_counted_through_quoted_newlines(tmp_path):
+def test_rows_are_counted_through_quoted_newlines(tmp_path):
     path = write(tmp_path / "a.csv", 'a,b\n"x\ny",2\n\n1,2\n1\n')
-    with pytest.raises(ReadingError, match=r"^Line 6 of "):
+    with pytest.raises(ReadingError, match=r"^Row 3 of "):
         read_file(path)
     path = write(tmp_path / "a.csv", 'a,b\n"x\ny",2\n\n1,2\n')
     assert read_file(path).column("a").to_pylist() == ["x\ny", "1"]
@@ -52,9 +52,18 @@ def test_lines_are_counted_through_quoted_newlines(tmp_path):
 
 def test_an_empty_line_in_one_column_may_be_a_gap(tmp_path):
     path = write(tmp_path / "a.csv", "a\n1\n\n3\n")
-    with pytest.raises(ReadingError, match=r"^Line 3 of .* is empty"):
+    with pytest.raises(ReadingError, match=r"^Row 2 of .* is empty"):
         read_file(path)
     assert read_file(write(path, "a\n1\n3\n\n\n")).rows == 2
+
+
+def test_empty_lines_before_the_header(tmp_path):
+    path = write(tmp_path / "a.csv", "\n\na,b\n\n1,2\n3\n")
+    with pytest.raises(ReadingError, match=r"^Row 2 of "):
+        read_file(path)
+    table = read_file(write(path, '\n\n"a\nb",c\n1,2\n'))
+    assert table.names == ("a\nb", "c")
+    assert table.column("c").to_pylist() == ["2"]
 
 
 def test_encodings(tmp_path):
@@ -75,8 +84,8 @@ def test_encodings(tmp_path):
         read_file(path, encoding="klingon")
 
 
-def test_nul_in_a_text_file_is_refused_by_line(tmp_path):
-    with pytest.raises(ReadingError, match=r"^Line 3 of .* NUL"):
+def test_nul_in_a_text_file_is_refused_by_row(tmp_path):
+    with pytest.raises(ReadingError, match=r"^Row 2 of .* NUL"):
         read_file(write(tmp_path / "a.csv", "a,b\n1,2\n1\0,2\n"))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
-from contextlib import suppress
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from cavity import __version__
-from cavity.cli import series_options
 from cavity.cli.errors import UserError
+from cavity.cli.options import (
+    AUTO,
+    ESTIMATORS,
+    Choice,
+    GroupedCommand,
+    choice_values,
+    refuse_others,
+    settings_values,
+    split_names,
+    with_options,
+)
 
 # A line with \b alone keeps the paragraph after it as it is written.
 HELP = """
@@ -88,24 +97,7 @@ app = typer.Typer(
 )
 
 
-class Model(StrEnum):
-    """Likelihoods that `fit` knows."""
-
-    auto = "auto"
-    student_t = "student-t"
-    gaussian = "gaussian"
-    table = "table"
-    series = "series"
-
-
-class Prior(StrEnum):
-    """Priors over partitions."""
-
-    finite = "finite"
-    dirichlet = "dirichlet"
-    fixed = "fixed"
-    dp = "dp"
-    pitman_yor = "pitman-yor"
+Model = StrEnum("Model", {name: name for name in (AUTO, *ESTIMATORS)})  # type: ignore[misc]
 
 
 class Demo(StrEnum):
@@ -136,40 +128,28 @@ def options(
 
 Run = Annotated[Path, typer.Argument(help="Folder that 'cavity fit' wrote.", metavar="RUN")]
 Text = str | None
-Separator = Annotated[Text, typer.Option(help="Between fields of a CSV: one character, or tab.")]
-Encoding = Annotated[Text, typer.Option(help="Of a CSV, such as latin-1 [default: utf-8]")]
-Decimal = Annotated[Text, typer.Option(help="Decimal mark of a CSV, such as ',' [default: .]")]
-Thousands = Annotated[Text, typer.Option(help="Mark between groups of three digits, such as '.'")]
-Exclude = Annotated[Text, typer.Option(help="Columns to leave out, as a,b,c", metavar="NAMES")]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing",
-        help="Leave out rows with gaps, instead of clustering them by what is there.",
-    ),
-]
-IdColumn = Annotated[Text, typer.Option(help="Column that names the rows.", metavar="NAME")]
-# What may be another when a run goes on.
-LIMITS = ("--max-sweeps", "--max-seconds")
-PLACES = ("--jobs", "--workers", "--scheduler")
-# Words of --df beside a number, where they are not those of mixtures.
-DEGREES = {"series": ("learn", "gaussian")}
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Spread the rows over so many processes of this machine, by Dask."),
+    typer.Option(
+        min=1, help="Spread the work over this many Dask processes.", rich_help_panel="Where to run"
+    ),
 ]
 Scheduler = Annotated[
     Text,
     typer.Option(
-        help="Spread the rows over a Dask cluster that is there, such as tcp://host:8786.",
+        help="Spread the work over a running Dask cluster, such as tcp://host:8786.",
         metavar="ADDRESS",
+        rich_help_panel="Where to run",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that is in --out.")]
+# May differ when a run is resumed.
+LIMITS = ("--max-sweeps", "--max-seconds")
+PLACES = ("--jobs", "--workers", "--scheduler")
 
 
-@app.command(help=FIT_HELP)
+@app.command(help=FIT_HELP, cls=GroupedCommand)
+@with_options([part.name for part in fields(Choice)], estimators=True)
 def fit(
     context: typer.Context,
     data: Annotated[
@@ -178,161 +158,66 @@ def fit(
             help="Table to cluster: CSV or Parquet, or a folder of Parquet files.", metavar="DATA"
         ),
     ] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),
     model: Annotated[
         Model,
         typer.Option(
-            help="What a cluster looks like; auto is student-t for numbers, and table for columns "
-            "of text among them, or with --types."
+            help="Kind of clusters. auto is student-t for numbers, and table if there are columns "
+            "of text or --types is given."
         ),
     ] = Model.auto,
-    clusters: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Most clusters there may be [default: 10]; where the prior leaves that open, "
-            "where to start.",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("cavity-run"),
-    columns: Annotated[
-        Text,
-        typer.Option(help="Columns to cluster by, as a,b,c [default: all]", metavar="NAMES"),
-    ] = None,
-    exclude: Exclude = None,
-    id_column: IdColumn = None,
-    drop_missing: DropMissing = False,
-    types: Annotated[
-        Text,
-        typer.Option(
-            help="table: what columns are, as visits=count,grade=categorical; kinds are "
-            "continuous, categorical, count, overdispersed.",
-            metavar="NAME=KIND,...",
-        ),
-    ] = None,
-    log: Annotated[
-        Text,
-        typer.Option(
-            help="Columns to take the logarithm of, as a,b,c: amounts with a long tail.",
-            metavar="NAMES",
-        ),
-    ] = None,
-    noise: Annotated[
-        bool | None,
-        typer.Option(
-            "--noise/--no-noise",
-            help="Whether rows may be outside every cluster: label -1 [default: if some lie far "
-            "from all others]",
-        ),
-    ] = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    df: Annotated[
-        Text,
-        typer.Option(
-            help="Degrees of freedom, smaller for heavier tails: a number, learn, or learn-each "
-            "(one per cluster); series: of the noise, a number, learn or gaussian.",
-            metavar="NUMBER|learn",
-        ),
-    ] = None,
-    covariance: Annotated[
-        Text,
-        typer.Option(
-            help="Form of the clusters' covariances: full, diag (independent columns), tied (one "
-            "for all clusters) or factor (for very many columns).",
-        ),
-    ] = None,
-    factors: Annotated[
-        int | None,
-        typer.Option(help="Factors of every cluster, with --covariance factor.", min=1),
-    ] = None,
-    prior: Annotated[
-        Prior | None,
-        typer.Option(help="Prior over partitions; dp, pitman-yor, finite leave the number open."),
-    ] = None,
-    concentration: Annotated[
-        Text,
-        typer.Option(
-            help="Smaller for fewer clusters: a number, or learn.", metavar="NUMBER|learn"
-        ),
-    ] = None,
-    collapse: Annotated[
-        Text,
-        typer.Option(
-            help="Sampler: collapsed, naive or parallel; with student-t also ep or blocked, with "
-            "series also corrected or ep."
-        ),
-    ] = None,
-    init: Annotated[Text, typer.Option(help="Where chains start, such as random.")] = None,
-    loss: Annotated[
-        Text,
-        typer.Option(
-            help="What the single best answer minimises: omari (one minus adjusted Rand; the "
-            "default), vi or binder."
-        ),
-    ] = None,
-    series: series_options.SeriesColumn = None,
-    time: series_options.TimeColumn = None,
-    value: series_options.ValueColumn = None,
-    covariates: series_options.Covariates = None,
-    date_format: series_options.DateFormat = None,
-    freq: series_options.Frequency = None,
-    common_factor: series_options.CommonFactor = None,
-    season: series_options.Season = None,
-    scales: series_options.Scales = None,
-    forecast: series_options.Forecast = None,
-    chains: Annotated[
-        int | None, typer.Option(min=1, help="Independent chains; four is right.")
-    ] = None,
-    warmup: Annotated[
-        int | None, typer.Option(min=0, help="Sweeps of each chain before its draws.")
-    ] = None,
-    draws: Annotated[
-        Text,
-        typer.Option(
-            help="Draws to keep of each chain: a number, or auto, as many as it takes until the "
-            "chains agree [default: auto]",
-            metavar="NUMBER|auto",
-        ),
-    ] = None,
-    thin: Annotated[int | None, typer.Option(min=1, help="Sweeps per kept draw.")] = None,
-    max_sweeps: Annotated[
-        int | None, typer.Option(min=1, help="With --draws auto: the most sweeps of each chain.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop sampling after so many seconds, counted anew when a run goes on; compiling "
-            "and the report come on top. The draws then depend on the machine."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed; the same seed gives the same draws.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; does not change the draws.")] = None,
-    workers: Workers = None,
-    scheduler: Scheduler = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the run in --out that was stopped or came to a limit; DATA is not "
+            help="Continue the run in --out that was stopped or reached a limit. DATA is not "
             "needed.",
         ),
     ] = False,
-    overwrite: Overwrite = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run in --out.")
+    ] = False,
     quiet: Quiet = False,
+    covariates: Annotated[
+        Text,
+        typer.Option(
+            help="series: columns to regress on.", metavar="NAMES", rich_help_panel="Series"
+        ),
+    ] = None,
+    freq: Annotated[
+        Text,
+        typer.Option(
+            help="series: group dates into periods: D, W, M, Q or Y.",
+            metavar="PERIOD",
+            rich_help_panel="Series",
+        ),
+    ] = None,
+    forecast: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="series: number of times to forecast in forecast.csv [default: 12]",
+            rich_help_panel="Series",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads. The draws do not depend on it.", rich_help_panel="Where to run"
+        ),
+    ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    **options: Any,
 ) -> None:
     """Cluster a table; the help text is `FIT_HELP`."""
     from cavity.cli import runs
-    from cavity.cli.models import MODELS, options_of
-    from cavity.cli.shards import cluster
-    from cavity.cli.tables import Choice, split_names
+    from cavity.cli.models import cluster
 
-    _speak(quiet)
+    _show_messages(quiet)
     if jobs == 0:
         raise UserError("--jobs must not be 0; leave it out, or give -1 for all processors.")
+    settings = settings_values({**options, "freq": freq, "forecast": forecast})
     given = _given(context)
     if data is None:
         if not resume:
@@ -345,67 +230,22 @@ def fit(
             raise UserError(
                 f"--resume takes all settings from the run in {out}; leave out {others[0]}."
             )
-        limits = {"max_sweeps": max_sweeps, "max_seconds": max_seconds}
         with cluster(workers, scheduler) as client:
-            code = runs.resume(out, limits, quiet=quiet, jobs=jobs, client=client)
-        raise typer.Exit(code)
-    for name in sorted(given - options_of(model.value)):
-        owners = [other.name for other in MODELS.values() if name in other.options]
-        if owners:
-            raise UserError(
-                f"{name} goes with --model {' or '.join(owners)} only; leave it out or change "
-                "--model."
-            )
-    settings: dict[str, Any] = {
-        "n_clusters": clusters,
-        "collapse": collapse,
-        "prior": None if prior is None else prior.value,
-        "concentration": _number_or_word("--concentration", concentration, ("learn",)),
-        "init": init,
-        "loss": loss,
-        "n_chains": chains,
-        "n_warmup": warmup,
-        "n_draws": _count_or_word("--draws", draws, "auto"),
-        "thin": thin,
-        "max_sweeps": max_sweeps,
-        "max_seconds": max_seconds,
-        "random_state": seed,
-        "df": _number_or_word("--df", df, DEGREES.get(model.value, ("learn", "learn-each"))),
-        "noise": noise,
-        "covariance": covariance,
-        "n_factors": factors,
-        "freq": freq,
-        "common_factor": common_factor,
-        "season": season,
-        "scales": scales,
-        "forecast": forecast,
-    }
-    choice = Choice(
-        columns=split_names(covariates if model is Model.series else columns),
-        exclude=split_names(exclude),
-        id_column=id_column,
-        series=series,
-        time=time,
-        value=value,
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        date_format=date_format,
-        drop_missing=drop_missing,
-        types=split_names(types),
-        log=split_names(log),
-    )
+            raise typer.Exit(runs.resume(out, settings, quiet=quiet, jobs=jobs, client=client))
+    refuse_others(given, model.value)
+    chosen = choice_values(options)
+    if covariates is not None:
+        chosen["columns"] = split_names(covariates)
     with cluster(workers, scheduler) as client:
         code = runs.fit(
-            data, out, model.value, choice, settings,
+            data, out, model.value, Choice(**chosen), settings,
             resume=resume, overwrite=overwrite, quiet=quiet, jobs=jobs, client=client,
         )  # fmt: skip
     raise typer.Exit(code)
 
 
 def _given(context: typer.Context) -> set[str]:
-    """The options that were given on the command line."""
+    """Return the options that were given on the command line."""
     return {
         parameter.opts[0]
         for parameter in context.command.params
@@ -413,25 +253,6 @@ def _given(context: typer.Context) -> set[str]:
         and parameter.opts[0].startswith("--")
         and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
     }
-
-
-def _number_or_word(option: str, text: str | None, words: tuple[str, ...]) -> float | str | None:
-    """A number, or one of a few words, from the command line."""
-    if text is None or text in words:
-        return text
-    with suppress(ValueError):
-        if math.isfinite(number := float(text)):
-            return number
-    raise UserError(f"{option} must be a number or {' or '.join(words)}, not {text!r}.")
-
-
-def _count_or_word(option: str, text: str | None, word: str) -> int | str | None:
-    """A whole number of at least one, or a word, from the command line."""
-    if text is None or text == word:
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise UserError(f"{option} must be a whole number of at least 1, or {word}, not {text!r}.")
-    return int(text)
 
 
 @app.command()
@@ -453,7 +274,7 @@ def demo(
     """
     from cavity.cli import demos
 
-    _speak(quiet)
+    _show_messages(quiet)
     show = {Demo.series: demos.series, Demo.table: demos.table, Demo.wine: demos.wine}[which]
     raise typer.Exit(show(out, seed, quiet))
 
@@ -472,7 +293,7 @@ def report(
     """
     from cavity.cli import runs
 
-    _speak(False)
+    _show_messages(False)
     raise typer.Exit(runs.report(run, data))
 
 
@@ -486,56 +307,44 @@ def compare(
     Prints how far the answers agree, which clusters of one are which of the other, and who is
     placed differently.
     """
-    from cavity.cli.comparing import compare as side_by_side
+    from cavity.cli import runs
 
-    _speak(False)
-    raise typer.Exit(side_by_side(first, second))
+    _show_messages(False)
+    raise typer.Exit(runs.compare(first, second))
 
 
-@app.command(help=PREDICT_HELP)
+@app.command(help=PREDICT_HELP, cls=GroupedCommand)
+@with_options(
+    [
+        "id_column", "exclude", "drop_missing", "separator", "encoding", "decimal", "thousands",
+        "date_format",
+    ]
+)  # fmt: skip
 def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="Table of new rows: CSV or Parquet.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file to write [default: standard output]; of a folder of Parquet files, a "
+            help="CSV file to write [default: standard output]. For a folder of Parquet files, a "
             "folder."
         ),
     ] = None,
-    id_column: IdColumn = None,
-    exclude: Exclude = None,
-    drop_missing: DropMissing = False,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    date_format: series_options.DateFormat = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    **options: Any,
 ) -> None:
-    """Place new rows; the help text is `PREDICT_HELP`."""
-    from cavity.cli.placing import predict as place
-    from cavity.cli.shards import cluster
-    from cavity.cli.tables import split_names
+    """Predict for new rows; the help text is `PREDICT_HELP`."""
+    from cavity.cli import runs
+    from cavity.cli.models import cluster
 
-    _speak(False)
-    given = {
-        "id_column": id_column,
-        "exclude": split_names(exclude),
-        "drop_missing": drop_missing,
-        "separator": separator,
-        "encoding": encoding,
-        "decimal": decimal,
-        "thousands": thousands,
-        "date_format": date_format,
-    }
+    _show_messages(False)
     with cluster(workers, scheduler) as client:
-        code = place(run, data, out, given, client)
+        code = runs.predict(run, data, out, choice_values(options), client)
     raise typer.Exit(code)
 
 
-def _speak(quiet: bool) -> None:
+def _show_messages(quiet: bool) -> None:
     """Show the library's messages on standard error, as plain lines."""
     logger = logging.getLogger("cavity")
     if not quiet and not logger.handlers:

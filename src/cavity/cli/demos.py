@@ -8,9 +8,9 @@ from typing import Any
 from cavity.cli import folder as files
 from cavity.cli import runs
 from cavity.cli.errors import UserError, say
+from cavity.cli.options import Choice
 from cavity.cli.record import RUN, read_record
 from cavity.cli.summary import wrap
-from cavity.cli.tables import Choice
 from cavity.utils.files import write_text
 
 

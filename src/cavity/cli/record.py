@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from cavity import __version__
 from cavity.cli.errors import UserError
-from cavity.cli.tables import Choice
+from cavity.cli.options import ESTIMATORS, TABLE_SETTINGS, Choice, option, parameters
 from cavity.utils.files import write_text
 
 RUN = "run.json"
@@ -25,33 +24,7 @@ RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "limited",
     "finished",
 )
-MODELS = ("student-t", "gaussian", "table", "series")
 LIMITS = ("max_sweeps", "max_seconds")
-
-_SETTINGS: dict[str, tuple[type, ...]] = {
-    "n_clusters": (int,),
-    "n_chains": (int,),
-    "n_warmup": (int,),
-    "n_draws": (int, str),
-    "thin": (int,),
-    "max_sweeps": (int,),
-    "max_seconds": (int, float),
-    "random_state": (int,),
-    "prior": (str,),
-    "collapse": (str,),
-    "init": (str,),
-    "loss": (str,),
-    "concentration": (int, float, str),
-    "df": (int, float, str),
-    "covariance": (str,),
-    "noise": (bool,),
-    "n_factors": (int,),
-    "freq": (str,),
-    "common_factor": (bool,),
-    "season": (int,),
-    "scales": (str,),
-    "forecast": (int,),
-}
 
 
 @dataclass(frozen=True)
@@ -142,54 +115,6 @@ class RunFile:
         return found
 
 
-OPTIONS = {
-    "n_clusters": "--clusters",
-    "n_chains": "--chains",
-    "n_warmup": "--warmup",
-    "n_draws": "--draws",
-    "max_sweeps": "--max-sweeps",
-    "max_seconds": "--max-seconds",
-    "n_jobs": "--jobs",
-    "random_state": "--seed",
-    "feature_types": "--types",
-    "n_factors": "--factors",
-    "common_factor": "--common-factor",
-}
-
-
-def option(setting: str) -> str:
-    """The option of the command line for a setting of the estimators.
-
-    Examples
-    --------
-    >>> option("n_clusters"), option("df")
-    ('--clusters', '--df')
-    """
-    return OPTIONS.get(setting, f"--{setting}")
-
-
-_WORDS = "|".join(
-    [
-        *OPTIONS,
-        *("df", "concentration", "collapse", "prior", "init", "loss", "thin", "freq", "noise"),
-        *("covariance", "season", "scales"),
-    ]
-)
-
-
-def in_options(text: str) -> str:
-    """A sentence about settings of the estimators in the words of the command line.
-
-    Examples
-    --------
-    >>> in_options("n_draws must be an integer of at least 1, not 0. Use prior='dp'.")
-    '--draws must be an integer of at least 1, not 0. Use --prior dp.'
-    """
-    text = re.sub(rf"\b({_WORDS})=('?)([\w.-]*\w)\2", lambda m: f"{option(m[1])} {m[3]}", text)
-    text = re.sub(rf"^({_WORDS})(?= )", lambda m: option(m[1]), text)
-    return re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda m: option(m[1]), text)
-
-
 def read_record(folder: Path) -> RunFile:
     """Read ``run.json`` of a folder, refusing what is not a run."""
     if folder.is_file():
@@ -241,11 +166,12 @@ def _checked(plain: dict[str, Any]) -> RunFile:
         choice=Choice(**choice),
     )
     settings = _field(plain, "settings", dict)
-    for name in settings:
-        if name not in _SETTINGS:
-            raise ValueError(f"its settings have {str(name)[:40]!r}")
-        _field(settings, name, _SETTINGS[name])
-    model = _one_of(plain, "model", MODELS)
+    for name, value in settings.items():
+        if name not in parameters() and name not in TABLE_SETTINGS:
+            raise ValueError(f"its settings have {name[:40]!r}")
+        if not isinstance(value, bool | int | float | str):
+            raise ValueError(f"its {name} is of type {type(value).__name__}")
+    model = _one_of(plain, "model", tuple(ESTIMATORS))
     columns = choice["series"], choice["time"], choice["value"]
     # In wide tables a series is a row, and times are columns.
     wide = columns[1:] == (None, None)

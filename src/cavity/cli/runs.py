@@ -1,22 +1,26 @@
-"""The commands `fit` and `report`, the same for every model."""
+"""The commands `fit`, `report`, `predict` and `compare`, the same for every model."""
 
 from __future__ import annotations
 
 import dataclasses
 import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cavity.cli import folder as files
 from cavity.cli import record as records
-from cavity.cli import shards
 from cavity.cli.errors import Interrupted, UserError, note, say
-from cavity.cli.model_base import speaking_of_options
-from cavity.cli.models import AUTO, MODELS, chosen_model
+from cavity.cli.models import MODELS, PARALLEL, followed_table, is_in_shards, open_data
+from cavity.cli.options import Choice, speaking_of_options
 from cavity.cli.record import RunFile, Source, read_record
-from cavity.cli.summary import THRESHOLD, summarise, wrap
-from cavity.cli.tables import Choice, Selection, file_digest, read_table
+from cavity.cli.selection import Selection, file_digest, read_table
+from cavity.cli.summary import THRESHOLD, comparison_text, summarise, wrap
+from cavity.io.words import listed, printable
+from cavity.utils.text import count, plural
+
+FAR = 1e-3  # tail probability of a new row that is worth a look
 
 
 def fit(
@@ -63,16 +67,12 @@ def fit(
         Exit code.
     """
     settings = {name: value for name, value in settings.items() if value is not None}
-    table = None
-    if shards.is_in_shards(data, settings, client):
-        model = shards.model_of(data, choice) if model == AUTO else model
-    else:
-        table = read_table(data, choice)
-        model = chosen_model(model, table, choice)
-    kind, settings = _kind(data, model, settings, client)
-    estimator = kind.make(settings)
-    selection = kind.open(data, choice) if table is None else kind.read(table, choice)
-    kind.check(estimator, selection, choice, settings)
+    in_shards = is_in_shards(data, settings, client)
+    if in_shards:
+        settings = {"collapse": PARALLEL, **settings}
+    model, selection = open_data(data, model, choice, in_shards)
+    kind = MODELS[model]
+    kind.check(kind.make(settings, choice), selection, choice, settings)
     wanted = _request(data, model, choice, selection, settings, demo)
     # Nothing is touched on disk for a request that will be refused.
     going_on = _going_on(out, wanted, resume=resume, overwrite=overwrite)
@@ -83,19 +83,21 @@ def fit(
             files.empty(out)
         run = going_on or _with_seed(wanted)
         if going_on is not None and going_on.status == records.DRAWN:
-            say(f"The draws of the run in {out} are whole; what else belongs to it is written now.")
-            return _finish(out, run, kind, selection, kind.load(out), quiet=quiet)
+            say(f"Sampling of the run in {out} is finished. Writing the tables and the report.")
+            return _finish(out, run, selection, kind.load(out), quiet=quiet, client=client)
         run.at(records.RUNNING).write(out)
         if not quiet:
             if going_on is not None:
                 say(f"Going on with the run in {out}, which was not finished.")
             say(f"Fitting {kind.estimator} to {kind.size(selection)} of {data}.")
         estimator = kind.make(
-            run.settings, progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT
-        )
+            run.settings, choice,
+            progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT,
+        )  # fmt: skip
+        source, names = kind.arguments(selection, choice, run.settings)
         try:
             with speaking_of_options():
-                kind.fit(estimator, selection, choice, run.settings, client)
+                estimator.fit(source, client=client, **names)
         except KeyboardInterrupt as error:
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
@@ -104,22 +106,7 @@ def fit(
         early = estimator.posterior_.record.interrupted
         run = run.at(records.INTERRUPTED if early else records.DRAWN)
         run.write(out)
-        return _finish(out, run, kind, selection, estimator, quiet=quiet)
-
-
-def _kind(
-    data: Path, model: str, settings: dict[str, Any], client: Any
-) -> tuple[Any, dict[str, Any]]:
-    """The model, for a table in memory or in shards, and its settings."""
-    kind = MODELS[model]
-    if not shards.is_in_shards(data, settings, client):
-        return kind, settings
-    fields = {f.name: getattr(kind, f.name) for f in dataclasses.fields(kind)}
-    made = {"table": shards.ShardTableModel, "series": shards.ShardSeriesModel}.get(
-        model, shards.ShardModel
-    )
-    found = made(**fields, client=client)
-    return found, {"collapse": shards.PARALLEL, **settings}
+        return _finish(out, run, selection, estimator, quiet=quiet, client=client)
 
 
 def _request(
@@ -134,7 +121,7 @@ def _request(
         )
     source = Source(
         path=str(data.resolve()),
-        digest=getattr(selection, "digest", None) or file_digest(data),
+        digest=selection.digest(data),
         rows=selection.n_rows,
         dropped=selection.n_dropped,
         id_name=selection.id_name,
@@ -242,14 +229,14 @@ def _safe(out: Path) -> str:
 
 
 def _finish(
-    out: Path, run: RunFile, kind: Any, selection: Any, estimator: Any, *, quiet: bool
+    out: Path, run: RunFile, selection: Selection, estimator: Any, *, quiet: bool, client: Any
 ) -> int:
     """All that follows from the draws; if it fails the draws are safe, and the message says so."""
-    early = run.status == records.INTERRUPTED
+    early, kind = run.status == records.INTERRUPTED, MODELS[run.model]
     if not quiet:
-        note("Sampling is done; the tables, the picture and the report are written now.")
+        note("Sampling finished. Writing the tables, the picture and the report.")
     try:
-        kind.place(estimator, selection, out)
+        kind.place(estimator, selection, out, client)
         text = _write_results(out, run, kind.shown(selection, estimator), estimator)
     except KeyboardInterrupt:
         raise Interrupted(f"stopped. {_safe(out)}") from None
@@ -261,7 +248,7 @@ def _finish(
     if not early:
         run = _complete(out, run, estimator.posterior_.record.stopped)
     if not quiet:
-        say("\n" + text + "\n\n" + _farewell(out, run, kind))
+        say("\n" + text + "\n\n" + _farewell(out, run, selection.source is not None))
     return 130 if early else 0
 
 
@@ -294,54 +281,47 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
 
     kind = MODELS[run.model]
     posterior, labels = estimator.posterior_, estimator.partition_.labels
-    tail = kind.tail(estimator, table)
+    unusual = kind.unusual(estimator, table)
     # Without the data the tail probabilities of an earlier labels.csv could not be written again.
     if table is not None or not (out / files.LABELS).exists():
-        listed_labels = files.labels_table(posterior, labels, run.data.id_name, tail, THRESHOLD)
+        rows = files.labels_table(
+            posterior, labels, run.data.id_name, unusual.get("tail"), THRESHOLD
+        )
         if posterior.record.noise:
-            listed_labels["cluster"] = estimator.labels_
-            listed_labels["noise_probability"] = estimator.noise_probability_
-        files.write_table(out / files.LABELS, listed_labels)
+            rows["cluster"] = estimator.labels_
+            rows["noise_probability"] = estimator.noise_probability_
+        files.write_table(out / files.LABELS, rows)
     for name, further in kind.tables(estimator, run, table).items():
         files.write_table(out / name, further)
+    source = Path(run.data.path).name
+    settings = {
+        "data file": source,
+        "data digest": run.data.digest,
+        "seed": run.settings.get("random_state"),
+    }
     try:
         kind.draw(out / files.PICTURE, estimator, table)
-        source = Path(run.data.path).name
         kind.report(
-            out / files.REPORT,
-            estimator,
-            table,
-            title=kind.title(source),
-            settings={
-                "data file": source,
-                "data digest": run.data.digest,
-                "seed": run.settings.get("random_state"),
-            },
-        )
+            out / files.REPORT, estimator, table,
+            title=kind.title(source), settings=settings, **unusual,
+        )  # fmt: skip
     finally:
         plt.close("all")
     text = summarise(
-        posterior,
-        labels,
-        noun=kind.noun,
-        features=kind.features(estimator),
-        tail=tail,
-        furthest=kind.furthest(estimator, table),
+        posterior, labels, noun=kind.noun, features=estimator.distinguishing(), **unusual
     )
     heading = kind.heading(estimator)
     return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
 
 
-def _farewell(out: Path, run: RunFile, kind: Any) -> str:
+def _farewell(out: Path, run: RunFile, in_shards: bool) -> str:
+    kind = MODELS[run.model]
     listing = [
         (files.REPORT, "everything above with pictures; open it in a browser"),
-        *kind.written(),
+        *kind.written(in_shards),
         (files.POSTERIOR, "all draws, for cavity.Posterior.load and other tools"),
         (records.RUN, f"how it was run; the seed is {run.settings.get('random_state')}"),
     ]
-    verb = "predicts these series at other times"
-    if kind.noun == "row":
-        verb = "puts new rows into these clusters"
     there = [(name, words) for name, words in listing if (out / name).exists()]
     lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in there), ""]
     if run.status == records.INTERRUPTED:
@@ -352,14 +332,12 @@ def _farewell(out: Path, run: RunFile, kind: Any) -> str:
             "--max-seconds goes on."
         )
     else:
-        lines.append(f"Next: cavity predict {out} new.csv   {verb}.")
+        lines.append(f"Next: cavity predict {out} new.csv   {kind.after}.")
     return "\n".join(lines)
 
 
 def report(out: Path, data: Path | None) -> int:
     """Write all that follows from a run's draws again, and print its summary."""
-    from cavity.cli.shards import followed_table
-
     run, estimator = load_run(out)
     table = followed_table(estimator)
     if table is None:
@@ -407,3 +385,104 @@ def _training_table(out: Path, run: RunFile, data: Path | None) -> Any:
         note(f"{path} has changed since the fit, so the report does not draw the rows.")
         return None
     return kind.read(read_table(path, run.data.choice), run.data.choice).table
+
+
+def predict(
+    out: Path, data: Path, to: Path | None, given: Mapping[str, Any], client: Any = None
+) -> int:
+    """Place new rows by a run; CSV to a file or standard output.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of the run.
+    data : Path
+        The new rows.
+    to : Path or None
+        The file to write.
+    given : mapping
+        Fields of `Choice` that differ from the run's; None leaves the run's.
+    client : distributed.Client, optional
+        Cluster that places rows in shards.
+    """
+    run = read_record(out)
+    if client is not None or is_in_shards(data, {}, client):
+        named = {"series": run.data.choice.series} if run.model == "series" else {}
+        return _predict_files(out, data, to, client, named)
+    changes = {name: value for name, value in given.items() if value not in (None, (), False)}
+    choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)
+    table = read_table(data, choice)
+    missing = [name for name in choice.columns if name not in table.names]
+    if missing:
+        raise UserError(
+            f"{data} lacks the {plural('column', len(missing))} {listed(missing)} that {out} was "
+            f"fitted to; it has {listed(table.names, 12)}."
+        )
+    if "id_column" not in changes and choice.id_column not in table.names:
+        choice = dataclasses.replace(choice, id_column=None)
+    if to is not None:
+        _check_output_file(to)
+    run, estimator = load_run(out)
+    result = MODELS[run.model].predict(estimator, table, choice)
+    _note_far(result)
+    if to is not None:
+        files.write_table(to, result)
+        noun = MODELS[run.model].noun
+        what = f"clusters of {count(len(result), noun)}"
+        if noun == "series" and "probability" not in result.columns:
+            what = f"predictions of {count(len(result), 'row')}"
+        say(f"Wrote the {what} to {to}.")
+        return 0
+    text = files.as_csv(result)
+    if sys.stdout.isatty():
+        text = printable(text, keep="\n\t")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0
+
+
+def _predict_files(
+    out: Path, data: Path, to: Path | None, client: Any, named: Mapping[str, Any]
+) -> int:
+    """Place rows in shards; a folder with a file of results for each file."""
+    if to is None or to.is_file():
+        raise UserError("Rows in shards are placed file by file; give --out, a folder to write.")
+    with speaking_of_options():
+        written = load_run(out)[1].place(data, to, client=client, **named)
+    what = "series" if named else "rows"
+    say(f"Wrote the clusters of {count(len(written), 'file')} of {what} to {to}.")
+    return 0
+
+
+def _note_far(result: Any) -> None:
+    if "tail_probability" not in result.columns:
+        return
+    far = int((result["tail_probability"] < min(FAR, 1.0 / len(result))).sum())
+    if far:
+        verb = "lies" if far == 1 else "lie"
+        note(
+            f"{far:,} of {count(len(result), 'row')} {verb} far from anything the "
+            "run has seen; check the smallest tail_probability for errors of measurement."
+        )
+
+
+def _check_output_file(out: Path) -> None:
+    if out.is_dir():
+        raise UserError(f"{out} is a folder; give a file for --out, such as predictions.csv.")
+    if not out.parent.is_dir():
+        raise UserError(f"The folder {out.parent} does not exist; make it or give another --out.")
+
+
+def compare(first: Path, second: Path) -> int:
+    """Print how far the answers of two runs agree, and which rows differ."""
+    if first.resolve() == second.resolve():
+        raise UserError(f"{first} and {second} are the same run; name two.")
+    (run, one), (_, other) = load_run(first), load_run(second)
+    try:
+        text = comparison_text(
+            {str(first): one.posterior_, str(second): other.posterior_}, MODELS[run.model].noun
+        )
+    except ValueError as error:
+        raise UserError(f"{first} and {second} cannot be compared: {error}.") from error
+    say(text)
+    return 0

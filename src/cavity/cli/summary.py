@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.cli.record import in_options
+from cavity.cli.options import in_options
 from cavity.io.words import printable
 from cavity.report.words import apart_words
+from cavity.utils.text import plural
 
 if TYPE_CHECKING:
     from cavity.posterior import Posterior
+    from cavity.posterior.comparison import Comparison
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.view import View
 
 MAX_CLUSTERS = 30
+MAX_ACROSS = 16
 MAX_ROWS = 10
 # Clusters of so many series, or fewer, are told by name.
 MAX_NAMED = 5
@@ -91,11 +94,6 @@ def summarise(
         _trust(posterior, labels, found),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def plural(noun: str, count: int) -> str:
-    """The noun for a count."""
-    return noun if count == 1 or noun == "series" else f"{noun}s"
 
 
 def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
@@ -260,3 +258,73 @@ def _trust(p: Posterior, labels: Any, found: Diagnostics) -> str:
     lines = ["Can this be trusted?", "", wrap(sentences[0])]
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
     return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- two runs
+
+
+def comparison_text(runs: dict[str, Posterior], noun: str) -> str:
+    """Describe how far two posteriors agree, and which observations differ.
+
+    Parameters
+    ----------
+    runs : dict of str to Posterior
+        Two, by name.
+    noun : str
+        Unit that is clustered: "row" or "series".
+    """
+    p, q = runs.values()
+    found = p.compare(q)
+    lines = [f"{name}: {_verdict(posterior)}" for name, posterior in runs.items()]
+    lines += ["", wrap(_agreement(found), ""), "", *_overlap(found, p, q, noun)]
+    moved = _moved(p, q)
+    if len(moved):
+        lines += ["", wrap(_moved_text(p, moved, noun), "  ", "")]
+    return "\n".join(lines)
+
+
+def _verdict(p: Posterior) -> str:
+    verdict = "converged" if p.diagnostics().converged else "NOT shown to have converged"
+    return f"{found_words(p.view())}, {verdict}"
+
+
+def _agreement(found: Comparison) -> str:
+    return (
+        f"The two answers agree with adjusted Rand {found.ari:.2f} (1: the same, 0: no more than "
+        "by chance); who is with whom, over all draws, differs by "
+        f"{found.similarity_difference:.2f} of 1."
+    )
+
+
+def _overlap(found: Comparison, p: Posterior, q: Posterior, noun: str) -> list[str]:
+    """How many each cluster of the first shares with each of the second."""
+    first, second = p.view(), q.view()
+    table = found.overlap
+    shown = table.iloc[:, :MAX_ACROSS]
+    rest = table.iloc[:, MAX_ACROSS:].sum(axis=1).tolist()
+    head = [
+        "first",
+        *(second.cluster_name(k) for k in range(shown.shape[1])),
+        *(["others"] if any(rest) else []),
+    ]
+    rows = []
+    for k, (row, other) in enumerate(zip(shown.to_numpy().tolist(), rest, strict=True)):
+        counts = [*row, other] if any(rest) else row
+        rows.append([first.cluster_name(k), *(f"{v:,}" if v else "." for v in counts)])
+    title = f"{plural(noun, 2).capitalize()} in each cluster of the first run (down) and the second"
+    return [f"{title} (across):", "", *format_table([head, *rows], set(range(1, len(head))))]
+
+
+def _moved(p: Posterior, q: Posterior) -> np.ndarray:
+    """Positions that are placed differently, once clusters are matched one to one."""
+    from cavity.posterior.relabel import relabel
+
+    ours, theirs = p.partition().labels, q.partition().labels
+    return np.flatnonzero(relabel(theirs[None], ours).labels[0] != ours)
+
+
+def _moved_text(p: Posterior, moved: np.ndarray, noun: str) -> str:
+    names = [name_of(p, i) for i in moved[:MAX_ROWS].tolist()]
+    text = f"{len(moved):,} {plural(noun, len(moved))} {'is' if len(moved) == 1 else 'are'} placed "
+    text += f"differently: {', '.join(names)}"
+    return text + (f" and {len(moved) - MAX_ROWS:,} more." if len(moved) > MAX_ROWS else ".")

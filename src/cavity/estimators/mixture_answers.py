@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +138,8 @@ class MixtureAnswers(GapAnswers):
         title: str | None = None,
         settings: Mapping[str, Any] | None = None,
         count_from: int = 0,
+        tail: Any = None,
+        furthest: Sequence[str] | None = None,
     ) -> Path:
         """Write the whole answer to one HTML page: summary in words, tables, pictures.
 
@@ -152,6 +154,8 @@ class MixtureAnswers(GapAnswers):
             What else to list under how it was run, such as the data's file.
         count_from : int
             Number of the first row, where rows have no names.
+        tail, furthest : optional
+            `tail_probabilities` and `furthest_columns` of `X`, if they are known already.
         """
         from cavity.report.html import write_report
 
@@ -161,6 +165,8 @@ class MixtureAnswers(GapAnswers):
             X = self.posterior_.summaries[VALUES]
         if X is not None and len(self._check_data(X, reset=False)) != n:
             raise ValueError(f"X must be the data of the fit, which had {n} rows.")
+        if X is not None and tail is None:
+            tail, furthest = self.tail_probabilities(X), self.furthest_columns(X)
         return write_report(
             path,
             self.posterior_,
@@ -169,8 +175,8 @@ class MixtureAnswers(GapAnswers):
             settings=settings,
             partition=self.partition_,
             features=self.distinguishing(),
-            tail=None if X is None else self.tail_probabilities(X),
-            furthest=None if X is None else self.furthest_columns(X),
+            tail=tail,
+            furthest=furthest,
             count_from=count_from,
         )
 

@@ -6,7 +6,6 @@ import bz2
 import csv
 import gzip
 import lzma
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,36 +121,84 @@ def _read_csv(path: Path, separator: str, encoding: str) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    header, n = _check_lines(path, separator, encoding)
-    numbered = [str(j) for j in range(len(header))]
+    uneven: list[Any] = []
+
+    def skip(row: Any) -> str:
+        uneven.append(row)
+        return "skip"
+
     try:
+        with _open(path, "rt", newline="", encoding=encoding) as stream:
+            reader = csv.reader(stream, delimiter=separator)
+            header, empty = _header(reader, path, separator)
+        numbered = [str(j) for j in range(len(header))]
         with _open(path, "rb") as stream:
             table = arrow.read_csv(
                 stream,
                 read_options=arrow.ReadOptions(
                     column_names=numbered,
+                    skip_rows=empty,
                     skip_rows_after_names=1,
-                    # The mark at the beginning of a file is skipped by Arrow itself.
+                    # Arrow itself skips the byte order mark.
                     encoding="utf-8" if encoding == "utf-8-sig" else encoding,
                     block_size=_BLOCK,
+                    use_threads=False,  # else rows have no numbers
                 ),
-                parse_options=arrow.ParseOptions(delimiter=separator, newlines_in_values=True),
+                parse_options=arrow.ParseOptions(
+                    delimiter=separator,
+                    newlines_in_values=True,
+                    invalid_row_handler=skip,
+                    ignore_empty_lines=len(header) > 1,
+                ),
                 convert_options=arrow.ConvertOptions(
                     column_types=dict.fromkeys(numbered, pa.string()),
                     strings_can_be_null=False,
                     quoted_strings_can_be_null=False,
                 ),
             )
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        raise ReadingError(f"{path} cannot be read as CSV: {_first_line(error)}") from error
-    if table.num_rows != n:
+    except LookupError as error:
         raise ReadingError(
-            f"{path} cannot be read as CSV: its quotation marks leave open where rows end "
-            f"({n} rows by one reading, {table.num_rows} by another); check them."
+            f"--encoding {encoding} is not an encoding that Python knows; try latin-1 or cp1252."
+        ) from error
+    except UnicodeError as error:
+        raise _undecodable(path, encoding) from error
+    except (pa.ArrowException, csv.Error, OSError, EOFError, lzma.LZMAError) as error:
+        if "invalid UTF8" in str(error):
+            raise _undecodable(path, encoding) from error
+        raise ReadingError(f"{path} cannot be read as CSV: {_first_line(error)}") from error
+    if uneven:
+        raise _uneven(path, uneven[0].number - empty - 1, uneven[0].actual_columns, len(header))
+    for name, column in zip(header, table.columns, strict=True):
+        _refuse_nul(name, column, path)
+    if len(header) == 1:
+        table = _without_empty_end(table, path)
+    return Table(path, _named(header), tuple(table.columns), table.num_rows, not header[0].strip())
+
+
+def _refuse_nul(name: str, column: Any, path: Path) -> None:
+    import pyarrow.compute as pc
+
+    found = pc.index(pc.match_substring(column, "\0"), True).as_py()
+    if "\0" in name or found >= 0:
+        place = "The header" if "\0" in name else f"Row {found + 1}"
+        raise ReadingError(
+            f"{place} of {path} contains a NUL character. If the file is UTF-16, add --encoding "
+            "utf-16; otherwise remove it."
         )
-    nameless = not header[0].strip()
-    names = _named(header)
-    return Table(path, names, tuple(table.columns), n, nameless)
+
+
+def _without_empty_end(table: Any, path: Path) -> Any:
+    """A table of one column without empty lines at its end; those elsewhere are refused."""
+    empty = [value == "" for value in table.column(0).to_pylist()]
+    n = len(empty)
+    while n and empty[n - 1]:
+        n -= 1
+    if any(empty[:n]):
+        raise ReadingError(
+            f"Row {empty.index(True) + 1} of {path} is empty. Write NA if a value is missing, or "
+            "delete the line."
+        )
+    return table.slice(0, n)
 
 
 def _named(header: list[str]) -> tuple[str, ...]:
@@ -159,39 +206,14 @@ def _named(header: list[str]) -> tuple[str, ...]:
     return tuple(name if name.strip() else f"column {j + 1}" for j, name in enumerate(header))
 
 
-def _check_lines(path: Path, separator: str, encoding: str) -> tuple[list[str], int]:
-    """The header and the number of rows; refuses rows of another length, by their line."""
-    try:
-        with _open(path, "rt", newline="", encoding=encoding) as stream:
-            reader = csv.reader(_without_nul(stream, path), delimiter=separator)
-            header = _header(reader, path, separator)
-            n, empty = 0, 0
-            for row in reader:
-                if not row:
-                    empty = empty or reader.line_num
-                    continue
-                if len(row) != len(header):
-                    raise _uneven(path, reader.line_num, len(row), len(header))
-                if empty and len(header) == 1:
-                    raise ReadingError(
-                        f"Line {empty} of {path} is empty: it may be a gap or a slip. Write NA "
-                        "where a value is missing, or delete the line."
-                    )
-                n += 1
-            return header, n
-    except LookupError as error:
-        raise ReadingError(
-            f"--encoding {encoding} is not an encoding that Python knows; try latin-1 or cp1252."
-        ) from error
-    except UnicodeError as error:
-        raise _undecodable(path, encoding) from error
-    except (csv.Error, EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise ReadingError(f"{path} cannot be read as CSV: {_first_line(error)}") from error
-
-
-def _header(reader: Any, path: Path, separator: str) -> list[str]:
-    header: list[str] = next((row for row in reader if row), [])
-    if not header:
+def _header(reader: Any, path: Path, separator: str) -> tuple[list[str], int]:
+    """The names of the columns, and the number of empty lines before them."""
+    empty = 0
+    for header in reader:
+        if header:
+            break
+        empty += 1
+    else:
         raise ReadingError(f"{path} is empty: it has neither a header nor rows.")
     if len(header) == 1:
         found = next((mark for mark in _SEPARATORS if mark in header[0]), None)
@@ -200,29 +222,19 @@ def _header(reader: Any, path: Path, separator: str) -> list[str]:
             raise ReadingError(
                 f"{path} seems to separate its columns by {word!r}; add --separator '{word}'."
             )
-    return header
+    return header, empty
 
 
-def _uneven(path: Path, line: int, found: int, wanted: int) -> ReadingError:
-    advice = "correct the line"
+def _uneven(path: Path, row: int, found: int, wanted: int) -> ReadingError:
+    advice = "correct the row"
     if found == wanted + 1:
         advice += ", or name every column in the header (the first, if it holds the names of rows)"
     if found > wanted:
-        advice += "; text that has the separator in it must stand in quotation marks"
+        advice += "; text that contains the separator must be in quotation marks"
     return ReadingError(
-        f"Line {line} of {path} has {found} {'fields' if found > 1 else 'field'}, but the header "
+        f"Row {row} of {path} has {found} {'fields' if found > 1 else 'field'}, but the header "
         f"has {wanted}; {advice}."
     )
-
-
-def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
-        if "\0" in line:
-            raise ReadingError(
-                f"Line {number} of {path} holds a NUL character, which no table of text has; if "
-                "the file is UTF-16, add --encoding utf-16, else remove it."
-            )
-        yield line
 
 
 def _undecodable(path: Path, encoding: str) -> ReadingError:

@@ -1,8 +1,10 @@
-"""What of a file is meant: the columns to cluster by and the names of rows."""
+"""Columns and row names to use of a file: tables of rows, long and wide tables of series."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.cli.errors import UserError, note
+from cavity.cli.options import Choice
 from cavity.io.columns import CATEGORICAL, KINDS
 from cavity.io.files import Table, read_file
 from cavity.io.names import column_categories, column_names
@@ -22,6 +25,7 @@ from cavity.io.numbers import (
     remedy,
     type_refusal,
 )
+from cavity.io.times import column_times, header_times, looks_like_time
 from cavity.io.words import listed, shell_word
 
 if TYPE_CHECKING:
@@ -32,92 +36,51 @@ _DATE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which part of a file is meant, and how it is written.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns to cluster by, or covariates of series; none means all that are not named
-        otherwise (no covariates, for series).
-    exclude : tuple of str
-        Columns to leave out.
-    id_column : str or None
-        Column that names the rows.
-    series, time, value : str or None
-        Columns of a long table of series; a wide one, with a column for each time, has `series`
-        at most.
-    separator, encoding, decimal, thousands, date_format : str or None
-        How the file is written.
-    drop_missing : bool
-        Leave out rows with missing values.
-    types : tuple of str
-        What columns are, as ``name=kind``, where their cells do not say it.
-    log : tuple of str
-        Columns to take the logarithm of.
-    """
-
-    columns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    id_column: str | None = None
-    series: str | None = None
-    time: str | None = None
-    value: str | None = None
-    separator: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    date_format: str | None = None
-    drop_missing: bool = False
-    types: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-
-    @property
-    def form(self) -> NumberFormat:
-        """How numbers are written."""
-        return NumberFormat(self.decimal or ".", self.thousands)
+def number_format(choice: Choice) -> NumberFormat:
+    """Return how numbers are written."""
+    return NumberFormat(choice.decimal or ".", choice.thousands)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What was read.
+    """Data to cluster.
 
     Attributes
     ----------
-    table : DataFrame
-        Numbers only, indexed by the names of its rows; or a long table of series.
+    table : DataFrame or None
+        Rows indexed by their names, or a long table of series; None for data in shards.
     id_name : str
-        What the names are called.
+        Title of the names.
     id_column : str or None
-        Where they came from.
+        Column of the file that they came from.
     n_dropped : int
-        Rows left out for gaps.
+        Rows left out for missing values.
     columns : tuple of str
-        What the file calls the columns to cluster by.
+        The file's names of the columns to cluster by.
+    path : Path or None
+    source : ParquetSource or None
+        Data in shards.
     """
 
-    table: pd.DataFrame
-    id_name: str
+    table: Any
+    id_name: str = "row"
     id_column: str | None = None
     n_dropped: int = 0
     columns: tuple[str, ...] = ()
+    path: Path | None = None
+    source: Any = None
 
     @property
     def n_rows(self) -> int:
         """Rows to cluster."""
-        return len(self.table)
+        return len(self.table) if self.source is None else sum(self.source.sizes)
 
-
-def split_names(text: str | None) -> tuple[str, ...]:
-    """Names separated by commas.
-
-    Examples
-    --------
-    >>> split_names("height, weight")
-    ('height', 'weight')
-    """
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    def digest(self, path: Path) -> str:
+        """Return the digest of the file, or of the names, sizes and times of many files."""
+        if self.source is None:
+            return file_digest(path)
+        text = json.dumps(self.source.digest, sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def file_digest(path: Path) -> str:
@@ -261,7 +224,7 @@ def needs_table(table: Table, choice: Choice) -> bool:
         return True
     columns, _, _ = _named_rows(table, choice)
     for name in columns:
-        numbers = column_numbers(table.column(name), choice.form)
+        numbers = column_numbers(table.column(name), number_format(choice))
         if numbers is None or _is_text_column(table.column(name), numbers):
             return True
     return False
@@ -286,7 +249,7 @@ def select_table(table: Table, choice: Choice) -> Selection:
     out: dict[str, Any] = {}
     for name in columns:
         column = table.column(name)
-        numbers = column_numbers(column, choice.form)
+        numbers = column_numbers(column, number_format(choice))
         if numbers is None:
             raise type_refusal(name, str(path), column.type)
         if _is_text_column(column, numbers) or (
@@ -356,7 +319,7 @@ def numbers_of(
     out, refused = {}, []
     for name in columns:
         column = table.column(name)
-        numbers = column_numbers(column, choice.form)
+        numbers = column_numbers(column, number_format(choice))
         if numbers is None:
             refused.append((name, type_refusal(name, str(table.path), column.type)))
         elif numbers.bad.any():
@@ -410,3 +373,193 @@ def _looks_like_row_numbers(name: str, values: np.ndarray) -> bool:
     if name.lower() not in ("id", "index", "row", "rowid", "row_id", "no", "nr", "number"):
         return False
     return len(values) > 2 and bool(np.all(np.diff(values) == 1))
+
+
+# ---------------------------------------------------------------- series
+
+
+def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Selection:
+    """Series in rows: names as text, times, values and covariates.
+
+    Parameters
+    ----------
+    table : Table
+        As `read_table` gave it.
+    choice : Choice
+        With `series`, `time` and `value`.
+    with_value : bool
+        Whether the values are needed; rows to predict have none.
+    """
+    import pandas as pd
+
+    path = str(table.path)
+    series, time, value = choice.series, choice.time, choice.value
+    if series is None or time is None or value is None:
+        named = {"series": series, "time": time, "value": value}
+        option = next(name for name, column in named.items() if column is None)
+        raise UserError(
+            f"--model series needs --series, --time and --value, the columns of a long table "
+            f"with one observation per row; --{option} is missing. In a wide table, one row per "
+            "series, columns are named by their times, as 2001 or 2001-05, or as --date-format "
+            "says."
+        )
+    wanted = [series, time, *([value] if with_value else []), *choice.columns]
+    table.require(wanted)
+    if len(set(wanted)) < len(wanted):
+        raise UserError("--series, --time, --value and --covariates must name different columns.")
+    names = column_names(table.column(series), series, path)
+    if "" in names:
+        raise UserError(
+            f"Row {names.index('') + 1}, column {series!r} of {path} is missing; every row needs "
+            "the name of its series. Fill it in, or delete such rows."
+        )
+    rows = range(1, table.rows + 1)
+    out: dict[str, Any] = {
+        series: pd.Series(names, dtype=object),
+        time: column_times(table.column(time), time, path, choice.date_format),
+    }
+    note_dates_as_numbers(out[time], f"Column {time!r}")
+    out.update(numbers_of(table, wanted[2:], choice, rows))
+    return Selection(pd.DataFrame(out), series, series)
+
+
+def note_dates_as_numbers(times: Any, what: str) -> None:
+    """Numbers that look like days or months written together would have gaps of 89 steps."""
+    import pandas as pd
+
+    if not isinstance(times, np.ndarray) or times.dtype.kind != "i":
+        return
+    for low, high, form in ((18000101, 21991231, "%Y%m%d"), (180001, 219912, "%Y%m")):
+        if times.min() >= low and times.max() <= high and len(np.unique(times)) > 1:
+            texts = pd.Series(np.unique(times)).astype(str)
+            if not pd.to_datetime(texts, format=form, errors="coerce").isna().any():
+                note(
+                    f"{what} looks like dates but is read as numbers; add --date-format "
+                    f"{form} if it holds dates."
+                )
+
+
+# What a fit to a wide table calls its series, times and values.
+SERIES, TIME, VALUE = "series", "time", "value"
+
+
+def is_wide(choice: Choice) -> bool:
+    """Whether times are to be found in the header, and no column has them."""
+    return choice.time is None and choice.value is None
+
+
+def has_times(table: Table, choice: Choice) -> bool:
+    """Whether a header has times, more than by accident."""
+    return len(_times(table, choice)) > 1
+
+
+def _times(table: Table, choice: Choice) -> list[str]:
+    return [
+        name
+        for name in table.names
+        if name != choice.series and looks_like_time(name, choice.date_format)
+    ]
+
+
+def select_wide(table: Table, choice: Choice) -> Selection:
+    """The values of a wide table, indexed by the names of its series, columns by their times.
+
+    Parameters
+    ----------
+    table : Table
+        As `read_table` gave it, with times in its header.
+    choice : Choice
+        With `series` at most.
+    """
+    import pandas as pd
+
+    path = str(table.path)
+    if choice.columns:
+        raise UserError(
+            "--covariates are columns of a long table, one observation per row; name its other "
+            "columns by --series, --time and --value."
+        )
+    header = _times(table, choice)
+    column = _names_column(table, choice, header)
+    index: Any = [str(row + 1) for row in range(table.rows)]
+    id_name = SERIES
+    if column is not None:
+        index = column_names(table.column(column), column, path)
+        _refuse_names(index, column, path)
+        nameless = table.first_is_nameless and column == table.names[0]
+        id_name = SERIES if nameless else column
+    times = header_times(header, path, choice.date_format)
+    note_dates_as_numbers(times, f"The header of {path}")
+    values = pd.DataFrame(
+        numbers_of(table, header, choice, index), index=pd.Index(index, dtype=object, name=id_name)
+    )
+    return Selection(values.set_axis(pd.Index(times), axis=1), id_name, column)
+
+
+def _names_column(table: Table, choice: Choice, header: list[str]) -> str | None:
+    """The column that names the series; None if every column is a time."""
+    path = str(table.path)
+    first, times = table.names[0], set(header)
+    table.require([] if choice.series is None else [choice.series])
+    others = [name for name in table.names if name not in times and name != choice.series]
+    if choice.series is not None or not others:
+        named = choice.series
+    elif others == [first]:
+        called = "The first column" if table.first_is_nameless else f"Column {first!r}"
+        note(f"{called} is taken as the names of the series.")
+        return first
+    else:
+        raise UserError(
+            f"{path} has times as names of {len(header)} columns, and {listed(others)} beside "
+            "them; say which column names the series with --series, and leave others out with "
+            "--exclude."
+        )
+    if others:
+        raise UserError(
+            f"{path} has times as names of its columns, but for {listed(others)}; leave such "
+            f"columns out with --exclude {shell_word(','.join(others))}."
+        )
+    return named
+
+
+def _refuse_names(names: list[str], column: str, path: str) -> None:
+    if "" in names:
+        raise UserError(
+            f"Row {names.index('') + 1}, column {column!r} of {path} is missing; every row needs "
+            "the name of its series. Fill it in, or delete such rows."
+        )
+    seen: set[str] = set()
+    for row, name in enumerate(names):
+        if name in seen:
+            raise UserError(
+                f"Row {row + 1}, column {column!r} of {path} has the name {name!r} of an earlier "
+                "row; in a wide table every series is one row. Rename or merge such rows."
+            )
+        seen.add(name)
+
+
+def new_rows(table: Table, choice: Choice) -> tuple[pd.DataFrame, list[str]]:
+    """Cells of a new table one by one, as a fit to a wide table calls them; times as written.
+
+    The table is wide, or long with columns ``time`` and, if there are any, ``value``.
+    """
+    import pandas as pd
+
+    if choice.series not in table.names:
+        choice = dataclasses.replace(choice, series=None)
+    if TIME in table.names or not has_times(table, choice):
+        series = choice.series or SERIES
+        long = dataclasses.replace(choice, series=series, time=TIME, value=VALUE)
+        rows = select_rows(table, long, with_value=VALUE in table.names).table
+        written = column_names(table.column(TIME), TIME, str(table.path))
+        return rows.rename(columns={series: SERIES}), written
+    wide = select_wide(table, choice).table
+    n, n_times = wide.shape
+    cells = pd.DataFrame(
+        {
+            SERIES: np.repeat(wide.index.to_numpy(), n_times),
+            TIME: wide.columns.take(np.tile(np.arange(n_times), n)),
+            VALUE: wide.to_numpy().ravel(),
+        }
+    )
+    return cells.dropna(axis=1, how="all"), _times(table, choice) * n
