@@ -20,7 +20,7 @@ def cavity(capsys, monkeypatch, tmp_path):
     from cavity.report import markup
 
     monkeypatch.chdir(tmp_path)
-    dot = f"data:image/png;base64,{DOT}", 'width="1" height="1"'
+    dot = markup.Image(f"data:image/png;base64,{DOT}", 1, 1)
     monkeypatch.setattr(markup, "_png", lambda figure: dot)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cavity.plotting import style
-from cavity.report.markup import picture
+from cavity.report.markup import Figure, picture
 from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
 
     from cavity.plotting.frame import Table
     from cavity.posterior.view import View
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 DESK, PHONE = 8.0, 4.4
 
 
-def data(view: View, table: Table) -> str:
+def data(view: View, table: Table) -> Figure:
     """The observations themselves."""
     from cavity.plotting import scatter
 
     d = table.values.shape[1]
     kind = scatter.choose_kind("auto", d)
 
-    def _draw(width: float, legend: str) -> Figure:
+    def _draw(width: float, legend: str) -> MatplotlibFigure:
         if kind == "pairs":
             figure = style.page_figure(width, width)
             scatter.draw_pairs(view, table, scatter.pair_axes(figure, d))
@@ -57,11 +57,11 @@ def data(view: View, table: Table) -> str:
     return picture(_draw(DESK, "right"), alt, caption, wide=True, narrow=narrow)
 
 
-def certainty(view: View) -> str:
+def certainty(view: View) -> Figure:
     """How sure each place is."""
     from cavity.plotting.partition import draw_certainty
 
-    def _draw(width: float) -> Figure:
+    def _draw(width: float) -> MatplotlibFigure:
         figure = style.page_figure(width, 3.2)
         draw_certainty(view, figure.subplots())
         return figure
@@ -77,7 +77,7 @@ def certainty(view: View) -> str:
     )
 
 
-def similarity(view: View) -> str:
+def similarity(view: View) -> Figure:
     """Who belongs together."""
     from cavity.plotting.partition import draw_similarity
 
@@ -93,7 +93,7 @@ def similarity(view: View) -> str:
     )
 
 
-def dendrogram(view: View) -> str:
+def dendrogram(view: View) -> Figure:
     """Who joins whom first."""
     from cavity.plotting.dendrogram import choose_leaves, draw_dendrogram
     from cavity.posterior.similarity import similarity
@@ -101,7 +101,7 @@ def dendrogram(view: View) -> str:
     leaves = choose_leaves(view.labels)
     together = similarity(view.posterior.flat_labels[:, leaves])
 
-    def _draw(width: float, legend: str) -> Figure:
+    def _draw(width: float, legend: str) -> MatplotlibFigure:
         figure = style.page_figure(width, 3.8)
         draw_dendrogram(view, leaves, together, figure.subplots(), legend=legend)
         return figure
@@ -117,7 +117,7 @@ def dendrogram(view: View) -> str:
     )
 
 
-def number(view: View) -> str:
+def number(view: View) -> Figure:
     """How many clusters."""
     from cavity.plotting.partition import draw_n_clusters
 
@@ -133,7 +133,7 @@ def number(view: View) -> str:
     )
 
 
-def trace(view: View) -> str:
+def trace(view: View) -> Figure:
     """The chains along their way."""
     from cavity.plotting.partition import draw_trace
     from cavity.posterior.convergence import shown
@@ -141,7 +141,7 @@ def trace(view: View) -> str:
 
     known = {k: v for k, v in shown(view.posterior).items() if k in USUAL}
 
-    def _draw(width: float) -> Figure:
+    def _draw(width: float) -> MatplotlibFigure:
         figure = style.page_figure(width, 0.8 + 1.6 * len(known))
         axes = figure.subplots(len(known), 1, sharex=True, squeeze=False)[:, 0]
         draw_trace(known, list(axes))

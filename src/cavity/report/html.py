@@ -9,16 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from html import escape
+from functools import cache
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cavity.posterior.summary import unusual
 from cavity.posterior.view import THRESHOLD, View
 from cavity.report import figures, markup, tables, words
+from cavity.report.markup import Section
 from cavity.utils.files import replacing
 from cavity.utils.text import count, plural
 
@@ -175,54 +178,44 @@ def _page(
 ) -> str:
     diagnostics = view.posterior.diagnostics()
     names = data.names if data is not None else _texts(features)
-    sections: list[tuple[str, str, str]] = [
-        ("summary", "In words", _summary(view, diagnostics, own.tail)),
-        ("pictures", "Pictures", _pictures(view, data)),
-    ]
-    for number, (heading, content) in enumerate(_extra(own.sections)):
-        sections.append((f"extra-{number}", heading, content))
-    sections += [
-        ("cluster-section", "Clusters", _clusters(view, data, names, own.features)),
-        ("doubt-section", f"Doubtful {plural(view.noun)}", _doubtful(view)),
+    sections = [
+        Section("summary", "In words", [_summary(view, diagnostics, own.tail)]),
+        Section("pictures", "Pictures", [_pictures(view, data)]),
+        *_extra(own.sections),
+        Section("cluster-section", "Clusters", _clusters(view, data, names, own.features)),
+        Section("doubt-section", f"Doubtful {plural(view.noun)}", [_doubtful(view)]),
     ]
     if own.tail is not None:
-        sections.append(
-            (
-                "unusual-section",
-                f"Unusual {plural(view.noun)}",
-                _unusual(view, own.tail, own.furthest),
-            )
-        )
+        parts = _unusual(view, own.tail, own.furthest)
+        sections.append(Section("unusual-section", f"Unusual {plural(view.noun)}", parts))
     sections += [
-        ("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
-        ("run", "How it was run", _run(view, own.settings)),
+        Section("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
+        Section("run", "How it was run", _run(view, own.settings)),
     ]
-    links = "".join(
-        f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in sections
-    )
-    body = "".join(
-        f'<section id="{name}" aria-labelledby="{name}-h">\n'
-        f'<h2 id="{name}-h">{escape(heading)}</h2>\n{content}</section>\n'
-        for name, heading, content in sections
-    )
-    script, sheet = _asset("report.js"), _asset("report.css")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The policy lets the page load nothing and run no script but its own.
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    )
+    script = _asset("report.js")
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
-        f'<style>\n{sheet}</style>\n</head>\n<body>\n<div class="page">\n'
-        f"<header>\n<h1>{escape(title)}</h1>\n<p>{escape(_subtitle(view))}</p>\n</header>\n"
-        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n<main>\n{body}</main>\n'
-        "<footer>Written by cavity. Everything on this page is in this one file.</footer>\n"
-        "</div>\n"
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            subtitle=_subtitle(view),
+            sections=sections,
+            style=_asset("report.css"),
+            script=script,
+            script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("cavity.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )
 
 
@@ -231,29 +224,26 @@ def _texts(names: Sequence[Any] | None) -> list[str] | None:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("cavity.report") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("cavity.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _subtitle(view: View) -> str:
     p = view.posterior
-    model = p.record.model
-    parts = [model, count(p.n_observations, view.noun)]
+    parts = [p.record.model, count(p.n_observations, view.noun)]
     parts.append(f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}")
     parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
     return " · ".join(part for part in parts if part)
 
 
-def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> str:
+def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> markup.Sentences:
     *answers, trust = words.summary_sentences(view, diagnostics)
     answers += filter(None, [words.alone_sentence(view)])
     if tail is not None:
         answers.append(words.unusual_sentence(view, tail))
-    items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in answers)
-    kind = "verdict" if diagnostics.converged else "verdict look"
-    return f'<ul class="words">\n{items}</ul>\n<p class="{kind}">{escape(trust)}</p>\n'
+    return markup.Sentences(answers, trust, diagnostics.converged)
 
 
-def _pictures(view: View, data: Table | None) -> str:
+def _pictures(view: View, data: Table | None) -> markup.Figures:
     drawn = [] if data is None else [figures.data(view, data)]
     drawn += [
         figures.certainty(view),
@@ -262,20 +252,14 @@ def _pictures(view: View, data: Table | None) -> str:
         figures.number(view),
         figures.trace(view),
     ]
-    return f'<div class="figures">\n{"".join(drawn)}</div>\n'
+    return markup.Figures(drawn)
 
 
-def _extra(extra: list[tuple[str, Any, str]]) -> Iterator[tuple[str, str]]:
-    """Sections brought by the caller; neighbours of the same title share a heading."""
-    for i, (title, content, caption) in enumerate(extra):
-        if i and extra[i - 1][0] == title:
-            continue
-        parts = [markup.given(title, content, caption)]
-        for other, more, words_of_it in extra[i + 1 :]:
-            if other != title:
-                break
-            parts.append(markup.given(title, more, words_of_it))
-        yield str(title), f'<div class="figures">\n{"".join(parts)}</div>\n'
+def _extra(extra: list[tuple[str, Any, str]]) -> Iterator[Section]:
+    """Sections of the caller; neighbors of the same title share a heading."""
+    for number, (title, group) in enumerate(groupby(extra, key=lambda section: section[0])):
+        parts = [markup.given(*section) for section in group]
+        yield Section(f"extra-{number}", str(title), [markup.Figures(parts)])
 
 
 def _clusters(
@@ -283,47 +267,49 @@ def _clusters(
     data: Table | None,
     names: Sequence[str] | None,
     features: Sequence[str] | None,
-) -> str:
-    parts = [tables.cluster_table(view, features)]
+) -> list[Any]:
+    parts: list[Any] = [tables.cluster_table(view, features)]
     if data is not None:
-        parts += ["<h3>Typical values</h3>\n", tables.typical_table(view, data)]
-    parameters = tables.parameter_tables(view, names)
-    if parameters:
-        parts += ["<h3>Parameters</h3>\n", *parameters]
-    return "".join(parts)
+        parts += [_heading("Typical values"), tables.typical_table(view, data)]
+    if parameters := tables.parameter_tables(view, names):
+        parts += [_heading("Parameters"), *parameters]
+    return parts
 
 
-def _doubtful(view: View) -> str:
+def _heading(text: str) -> markup.Text:
+    return markup.Text(text, "heading")
+
+
+def _doubtful(view: View) -> Any:
     if not len(view.in_doubt):
-        return f"<p>{escape(words.doubt_sentence(view))}</p>\n"
+        return markup.Text(words.doubt_sentence(view))
     return tables.doubtful_table(view)
 
 
-def _unusual(view: View, tail: np.ndarray, furthest: Sequence[str] | None) -> str:
-    sentence = f"<p>{escape(words.unusual_sentence(view, tail))}</p>\n"
-    return sentence + (tables.unusual_table(view, tail, furthest) if len(unusual(tail)) else "")
+def _unusual(view: View, tail: np.ndarray, furthest: Sequence[str] | None) -> list[Any]:
+    parts: list[Any] = [markup.Text(words.unusual_sentence(view, tail))]
+    if len(unusual(tail)):
+        parts.append(tables.unusual_table(view, tail, furthest))
+    return parts
 
 
-def _diagnostics(view: View, diagnostics: Diagnostics) -> str:
+def _diagnostics(view: View, diagnostics: Diagnostics) -> list[Any]:
     first, *others = diagnostics.sentences
-    items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in others)
-    kind = "verdict" if diagnostics.converged else "verdict look"
-    verdict = f'<div class="{kind}"><strong>{escape(first)}</strong>'
-    verdict += f"\n<ul>\n{items}</ul></div>\n" if items else "</div>\n"
-    parts = [verdict, tables.diagnostics_table(diagnostics, view.posterior.n_chains)]
+    parts: list[Any] = [
+        markup.Sentences(others, first, diagnostics.converged, "verdict"),
+        tables.diagnostics_table(diagnostics, view.posterior.n_chains),
+    ]
     if 1 < view.posterior.n_chains <= CHAINS_MAX:
-        parts += ["<h3>Agreement of the chains</h3>\n", tables.chains_table(diagnostics)]
+        parts += [_heading("Agreement of the chains"), tables.chains_table(diagnostics)]
     if len(diagnostics.events):
-        parts += ["<h3>Numerical events</h3>\n", tables.events_table(diagnostics)]
+        parts += [_heading("Numerical events"), tables.events_table(diagnostics)]
     if len(diagnostics.moves):
-        parts += ["<h3>Moves of whole clusters</h3>\n", tables.moves_table(diagnostics)]
-    return "".join(parts)
+        parts += [_heading("Moves of whole clusters"), tables.moves_table(diagnostics)]
+    return parts
 
 
-def _run(view: View, settings: Mapping[str, Any] | None) -> str:
-    parts = [markup.facts(tables.run_facts(view), "The run")]
-    chosen = tables.settings_facts(view, settings)
-    if chosen:
-        parts += ["<h3>Settings</h3>\n", markup.facts(chosen, "Settings")]
-    parts += ["<h3>Versions</h3>\n", markup.facts(tables.version_facts(view), "Versions")]
-    return "".join(parts)
+def _run(view: View, settings: Mapping[str, Any] | None) -> list[markup.Facts]:
+    parts = [markup.Facts(tables.run_facts(view), "The run")]
+    if chosen := tables.settings_facts(view, settings):
+        parts.append(markup.Facts(chosen, "Settings", "Settings"))
+    return [*parts, markup.Facts(tables.version_facts(view), "Versions", "Versions")]

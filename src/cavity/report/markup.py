@@ -1,34 +1,142 @@
-"""Pieces of HTML: tables that sort, pictures embedded in the page. All text is escaped here."""
+"""Parts of the page as plain data; the templates turn them into HTML and escape all text."""
 
 from __future__ import annotations
 
 import base64
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from cavity.plotting import style
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 DPI = 150
 
 
+class Swatch(NamedTuple):
+    """Marker of a cluster in its color, as in the pictures."""
+
+    color: str
+    polygons: list[str]
+
+
+class Cell(NamedTuple):
+    """One cell of a table: its text and what it is sorted by."""
+
+    text: str
+    number: str | None
+    swatch: Swatch | None
+    tag: bool
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its head and cells, and what the numbers are sorted by."""
+    """A column of a table: its head and cells, and the numbers that it is sorted by."""
 
     head: str
     cells: Sequence[str]
     numbers: Sequence[float] | None = None
     explained: str = ""
-    markup: bool = False  # the cells are HTML already
+    swatches: Sequence[Swatch] | None = None
+    tags: bool = False
+
+    def cell(self, row: int) -> Cell:
+        """Return the cell of a row."""
+        number = None
+        if self.numbers is not None:
+            value = float(self.numbers[row])
+            number = "" if math.isnan(value) else repr(value).replace("inf", "Infinity")
+        swatch = None if self.swatches is None else self.swatches[row]
+        return Cell(self.cells[row], number, swatch, self.tags)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose columns sort at a click; its first column names the rows."""
+
+    macro: ClassVar[str] = "table"
+    name: str
+    caption: str
+    columns: Sequence[Column]
+
+    @property
+    def rows(self) -> Iterator[list[Cell]]:
+        """Cells row by row."""
+        for row in range(len(self.columns[0].cells)):
+            yield [column.cell(row) for column in self.columns]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A plain table of names and values."""
+
+    macro: ClassVar[str] = "facts"
+    rows: Mapping[str, Any]
+    label: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences as a list, with a verdict."""
+
+    sentences: Sequence[str]
+    verdict: str
+    good: bool
+    macro: str = "sentences"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A heading or a paragraph."""
+
+    text: str
+    macro: str = "paragraph"
+
+
+class Image(NamedTuple):
+    """A PNG as a data address, with its size on the page."""
+
+    source: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, for a phone another one, or content of a caller's own, with a caption."""
+
+    caption: str
+    alt: str = ""
+    wide: bool = False
+    image: Image | None = None
+    narrow: Image | None = None
+    content: Any = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Pictures in a grid."""
+
+    macro: ClassVar[str] = "figures"
+    figures: Sequence[Figure]
+
+
+class Section(NamedTuple):
+    """A section of the page."""
+
+    name: str
+    title: str
+    parts: Sequence[Any]
+
+
+table = Table
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -88,91 +196,32 @@ def whole(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == round(value) else short(value)
 
 
-def _head(column: Column, *, names_rows: bool) -> str:
-    kind = ' class="number"' if column.numbers is not None and not names_rows else ""
-    tip = f' title="{escape(column.explained)}"' if column.explained else ""
-    return (
-        f'<th scope="col" aria-sort="none"{kind}>'
-        f'<button type="button"{tip}>{escape(column.head)}</button></th>'
-    )
-
-
-def _cell(column: Column, r: int, *, head: bool) -> str:
-    text = column.cells[r] if column.markup else escape(column.cells[r])
-    extra = ""
-    if column.numbers is not None:
-        number = float(column.numbers[r])
-        shown = "" if math.isnan(number) else repr(number).replace("inf", "Infinity")
-        # Names of rows stand to the left, also where they are numbers.
-        extra = f' data-number="{shown}"' if head else f' class="number" data-number="{shown}"'
-    return f'<th scope="row"{extra}>{text}</th>' if head else f"<td{extra}>{text}</td>"
-
-
-def table(name: str, caption: str, columns: Sequence[Column]) -> str:
-    """Make a table whose columns sort at a click; its first column names the rows."""
-    body = []
-    for r in range(len(columns[0].cells)):
-        cells = "".join(_cell(column, r, head=c == 0) for c, column in enumerate(columns))
-        body.append(f"<tr>{cells}</tr>")
-    head = "".join(_head(column, names_rows=c == 0) for c, column in enumerate(columns))
-    # A caption that scrolls with the columns is lost on a phone, so the region has its own name.
-    return (
-        f'<p class="note" id="{name}-caption">{escape(caption)}</p>\n'
-        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-caption">\n'
-        f'<table class="sortable" id="{name}" aria-describedby="{name}-caption">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n"
-        + "\n".join(body)
-        + "\n</tbody></table></div>\n"
-        + f'<button type="button" class="save" data-table="{name}">'
-        + "Save this table as CSV</button>\n"
-    )
-
-
-def facts(rows: Mapping[str, Any], label: str) -> str:
-    """Make a plain table of names and values."""
-    body = "\n".join(
-        f'<tr><th scope="row">{escape(str(key))}</th><td>{escape(str(value))}</td></tr>'
-        for key, value in rows.items()
-    )
-    return f'<table class="plain" aria-label="{escape(label)}"><tbody>\n{body}\n</tbody></table>\n'
-
-
 def picture(
-    figure: Figure, alt: str, caption: str, *, wide: bool = False, narrow: Figure | None = None
-) -> str:
+    figure: MatplotlibFigure,
+    alt: str,
+    caption: str,
+    *,
+    wide: bool = False,
+    narrow: MatplotlibFigure | None = None,
+) -> Figure:
     """Embed a figure as PNG; on a phone `narrow`, whose letters are larger there, instead."""
-    source, size = _png(figure)
-    image = f'<img src="{source}" alt="{escape(alt)}" {size}>'
-    if narrow is not None:
-        source, size = _png(narrow)
-        image = (
-            f'<picture><source media="(max-width: 760px)" srcset="{source}" {size}>'
-            f"{image}</picture>"
-        )
-    return _figure(image, caption, wide=wide)
+    return Figure(caption, alt, wide, _png(figure), None if narrow is None else _png(narrow))
 
 
-def _png(figure: Figure) -> tuple[str, str]:
-    """A figure as a data address, with its size in the page."""
+def _png(figure: MatplotlibFigure) -> Image:
     store = io.BytesIO()
     figure.savefig(store, format="png", dpi=DPI, metadata={"Software": None})
     data = store.getvalue()
-    # Width and height stand at bytes 16 to 24 of every PNG; the page shows 96 pixels to the inch.
+    # Width and height are bytes 16 to 24 of every PNG; the page shows 96 pixels to the inch.
     width, height = np.frombuffer(data[16:24], dtype=">u4") * 96 // DPI
     coded = base64.b64encode(data).decode("ascii")
-    return f"data:image/png;base64,{coded}", f'width="{width}" height="{height}"'
+    return Image(f"data:image/png;base64,{coded}", int(width), int(height))
 
 
-def _figure(content: str, caption: str, *, wide: bool) -> str:
-    kind = ' class="wide"' if wide else ""
-    words = f"\n<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure{kind}>{content}{words}</figure>\n"
-
-
-def given(title: str, content: Any, caption: str) -> str:
-    """Embed what a caller brought: markup of its own, a figure, or axes of one."""
-    if isinstance(content, str):
-        return _figure(content, caption, wide=True)
+def given(title: str, content: Any, caption: str) -> Figure:
+    """Embed what a caller passed: HTML, a table, a figure, or axes of one."""
+    if isinstance(content, str | Table):
+        return Figure(caption, wide=True, content=content)
     if not hasattr(content, "savefig"):
         flat = style.as_axes(content)
         content = flat[0].get_figure(root=True) if flat else None
@@ -182,17 +231,14 @@ def given(title: str, content: Any, caption: str) -> str:
     return picture(content, alt=alt, caption=caption, wide=True)
 
 
-def swatch(k: int) -> str:
-    """Draw the marker of cluster `k` in its colour, as in the pictures."""
+def swatch(k: int) -> Swatch:
+    """Return the marker of cluster `k` in its color."""
     from matplotlib.markers import MarkerStyle
 
     mark = MarkerStyle(style.cluster_marker(k))
     outline = mark.get_path().transformed(mark.get_transform())
-    parts = []
-    for polygon in outline.to_polygons():
-        points = " ".join(f"{x:.2f},{-y:.2f}" for x, y in np.asarray(polygon))
-        parts.append(f'<polygon points="{points}"/>')
-    return (
-        f'<svg class="swatch" viewBox="-.75 -.75 1.5 1.5" aria-hidden="true" '
-        f'fill="{style.cluster_colour(k)}">{"".join(parts)}</svg>'
-    )
+    polygons = [
+        " ".join(f"{x:.2f},{-y:.2f}" for x, y in np.asarray(polygon))
+        for polygon in outline.to_polygons()
+    ]
+    return Swatch(style.cluster_colour(k), polygons)

@@ -12,12 +12,12 @@ import numpy as np
 
 from cavity.plotting.style import shorten
 from cavity.posterior import summary
-from cavity.report.markup import Column, numeric, probability, short, swatch, table, whole
+from cavity.report.markup import Column, Table, numeric, probability, short, swatch, whole
 from cavity.report.words import apart_words
 from cavity.utils.text import plural
 
 if TYPE_CHECKING:
-    from cavity.plotting.frame import Table
+    from cavity.plotting.frame import Table as Data
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.view import View
 
@@ -45,8 +45,9 @@ def _cut(shown: int, total: int, what: str) -> str:
 
 
 def _cluster_names(view: View, shown: int) -> Column:
-    cells = [f"{swatch(view.look(k))}{view.cluster_name(k)}" for k in range(shown)]
-    return Column("cluster", cells, list(range(shown)), markup=True)
+    every = list(range(shown))
+    swatches = [swatch(view.look(k)) for k in every]
+    return Column("cluster", [view.cluster_name(k) for k in every], every, swatches=swatches)
 
 
 def _own_clusters(view: View, positions: np.ndarray) -> Column:
@@ -55,7 +56,7 @@ def _own_clusters(view: View, positions: np.ndarray) -> Column:
     return Column("cluster", [view.cluster_name(k) for k in own], own)
 
 
-def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
+def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
     """One row per cluster; `features` says what sets each apart."""
     frame = summary.cluster_table(view)
     shown = _shown(view)
@@ -102,7 +103,7 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> str:
             " * The interval does not hold the estimate’s own size: the draws mostly have this "
             "cluster larger or smaller, or not at all."
         )
-    return table("clusters", caption + _cut(shown, view.n_clusters, "clusters"), columns)
+    return Table("clusters", caption + _cut(shown, view.n_clusters, "clusters"), columns)
 
 
 def _component_names(shape: tuple[int, ...], features: Sequence[str] | None) -> list[str] | None:
@@ -118,11 +119,11 @@ def _component_names(shape: tuple[int, ...], features: Sequence[str] | None) -> 
     return [str(j) for j in range(shape[0])]
 
 
-def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
+def parameter_tables(view: View, features: Sequence[str] | None) -> list[Table]:
     """Posterior means and intervals of each cluster parameter, clusters as rows."""
     shown = _shown(view)
     scalars: list[Column] = []
-    tables: list[str] = []
+    tables: list[Table] = []
     for name in view.posterior.tabled_parameters:
         shape = view.posterior.parameters[name].shape[3:]
         heads = _component_names(shape, view.posterior.record.components.get(name, features))
@@ -142,11 +143,11 @@ def parameter_tables(view: View, features: Sequence[str] | None) -> list[str]:
         which = f"{name}, its diagonal" if len(shape) == 2 else name
         caption = f"Parameter “{which}”: posterior mean and 95% interval in each cluster."
         tables.append(
-            table(f"parameter-{len(tables)}", caption, [_cluster_names(view, shown), *columns])
+            Table(f"parameter-{len(tables)}", caption, [_cluster_names(view, shown), *columns])
         )
     if scalars:
         caption = "Posterior mean and 95% interval in each cluster."
-        tables.insert(0, table("parameters", caption, [_cluster_names(view, shown), *scalars]))
+        tables.insert(0, Table("parameters", caption, [_cluster_names(view, shown), *scalars]))
     return tables
 
 
@@ -178,7 +179,7 @@ def _medians(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.nanmedian(values, axis=0))
 
 
-def typical_table(view: View, data: Table) -> str:
+def typical_table(view: View, data: Data) -> Table:
     """Median of each column of the data in each cluster."""
     shown = _shown(view)
     chosen = min(len(data.names), COMPONENTS_MAX)
@@ -193,7 +194,7 @@ def typical_table(view: View, data: Table) -> str:
     caption = "Typical values: the median of each column among a cluster's members." + _cut(
         chosen, len(data.names), "columns"
     )
-    return table("typical", caption, [_cluster_names(view, shown), *columns])
+    return Table("typical", caption, [_cluster_names(view, shown), *columns])
 
 
 def _alternatives(view: View, positions: np.ndarray) -> list[str]:
@@ -213,7 +214,7 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
     return texts
 
 
-def doubtful_table(view: View) -> str:
+def doubtful_table(view: View) -> Table:
     """The doubtful observations, the least probable first."""
     chosen = view.in_doubt[:ROWS_MAX]
     row_numbers = view.posterior.names is None
@@ -248,10 +249,10 @@ def doubtful_table(view: View) -> str:
         "“elsewhere” is a cluster that the point estimate does not have."
         + _cut(len(chosen), len(view.in_doubt), plural(view.noun))
     )
-    return table("doubtful", caption, columns)
+    return Table("doubtful", caption, columns)
 
 
-def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None = None) -> str:
+def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None = None) -> Table:
     """The observations far out of their cluster, the furthest first."""
     every = summary.unusual(tail)
     chosen = every[:ROWS_MAX]
@@ -283,10 +284,10 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
         f"out; listed are those below 1 in {view.n:,}."
         + _cut(len(chosen), len(every), plural(view.noun))
     )
-    return table("unusual", caption, columns)
+    return Table("unusual", caption, columns)
 
 
-def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
+def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> Table:
     """R-hat and effective draws of each label-free quantity, each with its own verdict."""
     from cavity.posterior.convergence import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
 
@@ -298,8 +299,7 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
         high = row["rhat"] > (PAIR_RHAT_MAX if pairs else RHAT_MAX)
         few = not pairs and min(row["ess_bulk"], row["ess_tail"]) < needed
         unknown = math.isnan(row["rhat"])
-        text = "not known" if unknown else "look" if high or few else "good"
-        tags.append(f'<span class="tag{"" if text == "good" else " look"}">{text}</span>')
+        tags.append("not known" if unknown else "look" if high or few else "good")
     columns = [
         Column("quantity", [str(name) for name in frame.index]),
         numeric("mean", frame["mean"]),
@@ -308,7 +308,7 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
         numeric("R-hat", frame["rhat"], form=lambda v: short(v, 4)),
         numeric("ESS, bulk", frame["ess_bulk"], form=_whole),
         numeric("ESS, tail", frame["ess_tail"], form=_whole),
-        Column("verdict", tags, markup=True),
+        Column("verdict", tags, tags=True),
     ]
     caption = (
         f"Quantities that do not depend on labels. R-hat should be below {RHAT_MAX}; "
@@ -316,14 +316,14 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> str:
         f"whose R-hat should be below {PAIR_RHAT_MAX} (a few may exceed it by chance); of a single "
         "pair no number of effective draws is asked."
     )
-    return table("diagnostics-table", caption, columns)
+    return Table("diagnostics-table", caption, columns)
 
 
 def _whole(value: float) -> str:
     return short(round(value)) if math.isfinite(value) else short(value)
 
 
-def chains_table(diagnostics: Diagnostics) -> str:
+def chains_table(diagnostics: Diagnostics) -> Table:
     """How far the chains' similarity matrices lie apart."""
     between = diagnostics.disagreement
     columns = [
@@ -337,20 +337,20 @@ def chains_table(diagnostics: Diagnostics) -> str:
         "Distance of the chains' similarity matrices, 0 (the same) to 1 (nothing in common). The "
         f"two halves of one chain differ by up to {diagnostics.disagreement_within:.3f}."
     )
-    return table("chains", caption, columns)
+    return Table("chains", caption, columns)
 
 
-def events_table(diagnostics: Diagnostics) -> str:
+def events_table(diagnostics: Diagnostics) -> Table:
     """Counters of the sampler per chain."""
     frame = diagnostics.events
     columns = [
         Column("event", [str(name).replace("_", " ") for name in frame.index]),
         *(numeric(f"chain {c}", frame[c], form=whole) for c in frame.columns),
     ]
-    return table("events", "Numerical events counted during sampling, per chain.", columns)
+    return Table("events", "Numerical events counted during sampling, per chain.", columns)
 
 
-def moves_table(diagnostics: Diagnostics) -> str:
+def moves_table(diagnostics: Diagnostics) -> Table:
     """What the moves of whole clusters did."""
     frame = diagnostics.moves
     columns = [
@@ -364,7 +364,7 @@ def moves_table(diagnostics: Diagnostics) -> str:
         "Proposals for whole clusters at once, tried after each sweep; all chains together, "
         "warm-up included. Few are accepted, and those few take chains from one mode to another."
     )
-    return table("moves", caption, columns)
+    return Table("moves", caption, columns)
 
 
 def _share(value: float) -> str:
