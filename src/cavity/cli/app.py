@@ -165,7 +165,7 @@ def fit(
             help="Kind of clusters. auto is student-t for numbers, and table if there are columns "
             "of text or --types is given."
         ),
-    ] = Model.auto,
+    ] = Model(AUTO),
     resume: Annotated[
         bool,
         typer.Option(
@@ -345,13 +345,12 @@ def predict(
 
 
 def _show_messages(quiet: bool) -> None:
-    """Show the library's messages on standard error, as plain lines."""
+    """Print the library's messages to standard error, as plain lines."""
     logger = logging.getLogger("cavity")
-    if not quiet and not logger.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.handlers = [] if quiet else [handler]
+    logger.setLevel(logging.INFO)
 
 
 def run(arguments: list[str]) -> int:

@@ -213,7 +213,7 @@ ROWS = ("student-t", "gaussian", "table")
 EVERY = tuple(ESTIMATORS)
 
 
-def _reads(help: str, models: tuple[str, ...] = EVERY, metavar: str = "TEXT", default: Any = None):  # type: ignore[no-untyped-def]
+def _reads(help: str, models: tuple[str, ...] = EVERY, metavar: str = "TEXT", default: Any = None):
     return field(default=default, metadata={"help": help, "models": models, "metavar": metavar})
 
 
