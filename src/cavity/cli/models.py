@@ -250,6 +250,10 @@ class RowsModel:
             "furthest": estimator.furthest_columns(table),
         }
 
+    def features(self, estimator: Any) -> list[str]:
+        """Describe what distinguishes each cluster."""
+        return estimator.distinguishing()
+
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return further tables by file name."""
         return {}
@@ -433,6 +437,10 @@ class SeriesModel(RowsModel):
     def unusual(self, estimator: Any, table: Any) -> dict[str, Any]:
         """Return nothing: series have no distance from their cluster."""
         return {}
+
+    def features(self, estimator: Any) -> list[str]:
+        """Describe what distinguishes each cluster."""
+        return estimator.distinguishing_features()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return trends, factors and forecasts as long tables, and each series' parameters."""

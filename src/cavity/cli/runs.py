@@ -308,7 +308,7 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     finally:
         plt.close("all")
     text = summarise(
-        posterior, labels, noun=kind.noun, features=estimator.distinguishing(), **unusual
+        posterior, labels, noun=kind.noun, features=kind.features(estimator), **unusual
     )
     heading = kind.heading(estimator)
     return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
