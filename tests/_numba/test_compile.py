@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import gc
-import itertools
-import math
-import operator
 
-import numba
 import numpy as np
 import pytest
-from numba.core import event, types
+from numba.core import event
 from numba.core.caching import NullCache
 from numba.extending import overload
 
-from cavity._numba import pipeline
 from cavity._numba.jit import jit
 
 
@@ -124,63 +119,3 @@ def test_garbage_is_not_collected_meanwhile():
     assert seen
     assert not any(seen)
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize("function", [operator.add, operator.truediv, operator.lt, math.log])
-def test_operators_are_remembered_as_numba_has_them(function):
-    context = numba.core.registry.cpu_target.typing_context
-    context.refresh()
-    asked = context.resolve_value_type(function)
-    remembered = pipeline._Remembered()
-    kinds = [types.int64, types.float64, types.boolean, types.literal(2)]
-    n_args = 1 if function is math.log else 2
-    for args in itertools.product(kinds, repeat=n_args):
-        right = pipeline._ask(asked, context, args, {})
-        assert remembered.call_type(asked, context, args, {}) == right
-        assert remembered.call_type(asked, context, args, {}) == right
-    with pytest.raises(numba.TypingError):
-        remembered.call_type(asked, context, (types.none,) * n_args, {})
-
-
-def test_items_of_arrays_are_remembered_as_numba_has_them():
-    context = numba.core.registry.cpu_target.typing_context
-    context.refresh()
-    asked = context.resolve_value_type(operator.getitem)
-    remembered = pipeline._Remembered()
-    arrays = [types.Array(types.float64, 2, "C"), types.Array(types.int64, 1, "A")]
-    pair = types.UniTuple(types.int64, 2)
-    for args in itertools.product([*arrays, pair], [types.int64, types.literal(0)]):
-        right = pipeline._ask(asked, context, args, {})
-        for _ in range(2):
-            assert remembered.call_type(asked, context, args, {}) == right
-    whole = (arrays[0], pair)
-    assert remembered.call_type(asked, context, whole, {}).return_type == types.float64
-
-
-def test_variables_of_instructions_are_those_that_numba_finds():
-    from numba.core.compiler import run_frontend
-
-    def some(x, y):
-        total = 0.0
-        for i in range(len(x)):
-            total += x[i] * y if i > 2 else max(total, y)
-        return (total, y)
-
-    for block in run_frontend(some).blocks.values():
-        for statement in block.body:
-            for value in vars(statement).values():
-                right = pipeline._find_variables(statement, value)
-                assert pipeline._variables(statement, value) == right
-
-
-def test_flags_are_equal_if_all_their_values_are():
-    from numba.core.compiler import Flags
-
-    one, other = pipeline._Flags(Flags()), pipeline._Flags(Flags())
-    assert one == other
-    one.forceinline = False  # said, and what it is anyway
-    assert one == other
-    assert one == Flags()
-    other.forceinline = True
-    assert one != other
-    assert one != "flags"

@@ -29,13 +29,11 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 
 from cavity._numba.cache import cache_directory, enable_cache
-from cavity._numba.claims import turn
 from cavity._numba.generators import quick_generators
 from cavity._numba.pipeline import (
     InlinedPartCompiler,
     KernelCompiler,
     PartCompiler,
-    numba_s_own_as_parts,
 )
 from cavity._numba.structs import kernel_type
 
@@ -83,11 +81,7 @@ class _Kernel(CPUDispatcher):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            if tuple(sig) in self.overloads:
-                return super().compile(sig)
-            name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
-            with turn(f"{name}{sig}"), numba_s_own_as_parts():
-                return super().compile(sig)
+            return super().compile(sig)
         finally:
             if collecting:
                 gc.enable()

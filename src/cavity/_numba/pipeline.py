@@ -1,8 +1,6 @@
 """Numba's compiler with what kernels have no use for left out.
 
 * A *part*, called by kernels alone, is linked into them as LLVM code and never made executable.
-  So is whatever Numba compiles of its own for a kernel, such as ``max`` or the methods of a
-  generator.
 * Parts are tidied before they are linked, and optimised with the whole kernel. Numba optimises
   each function alone first.
 * Passes for arrays made in a kernel and for functions within functions are left out where there
@@ -11,20 +9,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import types as python_types
-from collections.abc import Iterator
 from typing import Any
 
 from llvmlite.binding import newpassmanagers
 from numba import _dynfunc
-from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
-from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
-from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
 
@@ -94,46 +87,11 @@ class _PartLowering(NativeLowering):
         return True
 
 
-class _Flags(Flags):
-    """Numba's flags, compared without making tables of all of them each time.
-
-    Numba looks for a function that it compiled before by the flags of the caller among other
-    things, for every operator of every line: a tenth of its time.
-    """
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return _HASH
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Flags):
-            return False
-        own, its = self._values, other._values
-        default = {name: self.options[name].default for name in own.keys() ^ its.keys()}
-        return bool({**default, **own} == {**default, **its})
-
-
-_HASH = hash(Flags())
-
-
 class KernelCompiler(CompilerBase):
     """Compiles a function that Python calls."""
 
     lowering: type = _KernelLowering
     inlined = False
-
-    def __init__(
-        self,
-        typingctx: Any,
-        targetctx: Any,
-        library: Any,
-        args: Any,
-        return_type: Any,
-        flags: Any,
-        locals: Any,
-    ) -> None:
-        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
 
     def define_pipelines(self) -> list[Any]:
         """Numba's passes, but for those without a use here."""
@@ -165,97 +123,4 @@ class InlinedPartCompiler(PartCompiler):
     inlined = True
 
 
-class _Remembered:
-    """What operators of numbers and arrays give, asked of Numba once for the same types.
-
-    For every operator of every line Numba tries all forms that it has of it, those of texts, sets
-    and dates among them, and keeps a note of each that does not fit: a sixth of its time. Only
-    what it lowers itself is remembered: forms in Python depend on the caller's flags as well.
-    """
-
-    def __init__(self) -> None:
-        # By identity, since to compare two functions is dear; each is kept so that it stays its.
-        self._known: dict[int, tuple[BaseFunction, dict[Any, Any]]] = {}
-
-    def call_type(self, function: BaseFunction, context: Any, args: Any, kws: Any) -> Any:
-        _, known = self._known.setdefault(id(function), (function, {}))
-        found = None if kws else known.get(args)
-        if found is None:
-            found = _ask(function, context, args, kws)
-            lowered_by_numba = function.get_impl_key(found) is function.typing_key
-            if lowered_by_numba and not kws and all(isinstance(kind, _PLAIN) for kind in args):
-                known[args] = found
-        return found
-
-
-_PLAIN = (types.Number, types.Boolean, types.Literal, types.Array, types.BaseTuple)
-_ask = BaseFunction.get_call_type
-_remembered = _Remembered()
-
-
-def _call_type(self: BaseFunction, context: Any, args: Any, kws: Any) -> Any:
-    return _remembered.call_type(self, context, args, kws)
-
-
-def _variables(self: ir.Inst, value: Any) -> list[Any]:
-    """Variables in a part of an instruction, as Numba finds them, the commonest kinds first.
-
-    Numba asks of every part of every instruction, six times over, what it is not: a twentieth of
-    its time.
-    """
-    kind = type(value)
-    if kind is ir.Var:
-        return [value]
-    if kind in _NO_VARIABLES:
-        return []
-    if kind is not dict and kind is not list and kind is not tuple:
-        return _find_variables(self, value)
-    found: list[Any] = []
-    for item in value.values() if kind is dict else value:
-        if type(item) is ir.Var:
-            found.append(item)
-        elif type(item) not in _NO_VARIABLES:
-            found += _variables(self, item)
-    return found
-
-
-_NO_VARIABLES = {
-    *(str, int, float, bool, type(None), python_types.BuiltinFunctionType),
-    *(ir.Loc, ir.UndefinedType, ir.Global, ir.Const, ir.Arg),
-}
-_find_variables = ir.Inst._rec_list_vars
-
-
-def _define_own(compiler: Any) -> list[Any]:
-    """The passes of a function that Numba compiles for a kernel's sake, as a part of it."""
-    if not compiler.state.func_id.modname.startswith("numba."):
-        return _define_usual(compiler)
-    passes = DefaultPassBuilder.define_nopython_pipeline(compiler.state)
-    passes.passes = [
-        (_PartLowering if step is NativeLowering else step, words) for step, words in passes.passes
-    ]
-    passes.finalize()
-    return [passes]
-
-
-_define_usual = Compiler.define_pipelines
-
-
-@contextlib.contextmanager
-def numba_s_own_as_parts() -> Iterator[None]:
-    """Meanwhile whatever Numba compiles of its own is a part; no other thread compiles."""
-    with global_compiler_lock:
-        Compiler.define_pipelines = _define_own
-        Compiler.inlined = False
-        BaseFunction.get_call_type = _call_type
-        ir.Inst._rec_list_vars = _variables
-        try:
-            yield
-        finally:
-            Compiler.define_pipelines = _define_usual
-            del Compiler.inlined
-            BaseFunction.get_call_type = _ask
-            ir.Inst._rec_list_vars = _find_variables
-
-
-__all__ = ["InlinedPartCompiler", "KernelCompiler", "PartCompiler", "numba_s_own_as_parts"]
+__all__ = ["InlinedPartCompiler", "KernelCompiler", "PartCompiler"]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from cavity._numba.beside import compiled_beside
 from cavity._numba.cache import kernels_are_kept
 from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
@@ -24,7 +23,7 @@ from cavity.mcmc.chain import (
     slots_for,
 )
 from cavity.mcmc.draws import ChainRun
-from cavity.mcmc.runner import count_jobs, run_chains
+from cavity.mcmc.runner import run_chains
 from cavity.mcmc.schedule import (
     AUTO,
     LEAST_WARMUP,
@@ -116,9 +115,6 @@ class Plan:
         Gives the pairs that moves of many labels start from; None for no moves.
     places : RowPlaces, optional
         Weights and known labels, where not all observations are plain.
-    request : str
-        Asks `cavity.estimators.rehearsal`, in a second process, for a share of the kernels; empty
-        if it would not know how.
     """
 
     name: str
@@ -136,7 +132,6 @@ class Plan:
     from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
     places: RowPlaces | None = None
-    request: str = ""
     n_runs: int = 1
 
     @property
@@ -271,57 +266,23 @@ def moves_for(
     return (WholeClusterMoves(anchors, n_adapted, approximate=approximate, effort=parts.effort),)
 
 
-def compile_kernels(plan: Plan, n_jobs: int | None = 1) -> None:
-    """Run a sweep over a few observations, so that no chain's clock shows compilation.
-
-    Of two jobs the second compiles what the answer needs, and then, if it is told how, what is
-    drawn beside labels. This one begins with the scan and the moves, which have most of their
-    parts in common, and takes what the other has not yet come to.
-    """
+def compile_kernels(plan: Plan) -> None:
+    """Run a sweep over a few observations, so that no chain's clock shows compilation."""
     if not kernels_are_kept():
-        say("compiling kernels: once on this machine, about 15 seconds")
-    two = count_jobs(n_jobs, 2) == 2
-    module = "cavity.estimators.rehearsal"
-    with compiled_beside(module, plan.request) if two else nullcontext(False) as beside:
-        if beside and plan.request:
-            _few(plan, updates=False).sweep(np.random.default_rng(0))
-        _rehearse(plan)
-
-
-def compile_beside_labels(plan: Plan) -> None:
-    """Compile all but the scan and the moves."""
-    sampler = _few(plan, moves=False)
-    sampler.follow_up(np.random.default_rng(0))
-    _describe(sampler)
-
-
-def _few(plan: Plan, updates: bool = True, moves: bool = True) -> PartitionSampler:
-    """A chain over a few observations, with or without what is not its scan."""
+        say("compiling kernels: once on this machine, about 30 seconds")
     n, parts = plan.assemble_few(plan.n_slots)
-    if not updates:
-        parts = parts._replace(updates=())
     for update in parts.updates:
         if hasattr(update, "n_held"):
             update.n_held = 0
-    chosen: tuple[Move, ...] = ()
-    if moves and plan.anchors is not None:
-        chosen = moves_for(parts, all_anchors(n), 1, plan.noisy)
-    return plan.sampler(parts, np.zeros(n, dtype=int), np.random.default_rng(0), chosen)
-
-
-def _rehearse(plan: Plan) -> None:
-    sampler = _few(plan)
-    sampler.sweep(np.random.default_rng(0))
-    _describe(sampler)
-    if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
-        sampler.collapse.staleness(sampler.z, sampler.counts)
-
-
-def _describe(sampler: PartitionSampler) -> None:
-    """Ask for all that is kept of a draw."""
+    rng = np.random.default_rng(0)
+    moves = () if plan.anchors is None else moves_for(parts, all_anchors(n), 1, plan.noisy)
+    sampler = plan.sampler(parts, np.zeros(n, dtype=int), rng, moves)
+    sampler.sweep(rng)
     sampler.log_joint()
     sampler.record()
     sampler.keep()
+    if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
+        sampler.collapse.staleness(sampler.z, sampler.counts)
 
 
 def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
@@ -351,7 +312,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
         # process, so that they are set here, not in the chains' threads.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        compile_kernels(plan, settings.n_jobs)
+        compile_kernels(plan)
         if plan.anchors is not None:
             anchors = plan.anchors()
         judge = stopping_rule(plan.max_clusters, plan.marginal)

@@ -31,7 +31,6 @@ from cavity.estimators.known import (
     weighted_rows,
 )
 from cavity.estimators.noise import AUTO, is_noisy, noise_box, tell_of_noise
-from cavity.estimators.rehearsal import request_of
 from cavity.estimators.rows import FEW
 from cavity.estimators.shard_answers import ShardAnswers
 from cavity.estimators.sharded import check_client, is_in_shards, source_of
@@ -264,10 +263,5 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
             cluster_parameters=("weight", *block_names(self.covariance)),
             from_slots=self.covariance == FULL,
             anchors=(lambda: nearest_anchors(standard)) if self.moves else None,
-            request=request_of(
-                type(self).__name__, {**self._settings(), "noise": noisy}, X.shape[1]
-            )
-            if self.covariance == FULL
-            else "",
         )
         return plan, units, None if problem.rows is None else problem.rows.box

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.estimators.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
 from cavity.estimators.placing import given_matched
-from cavity.estimators.rehearsal import request_of
 from cavity.estimators.sharded import check_client
 from cavity.estimators.validation import check_count, check_labels, check_names
 from cavity.mcmc.fingerprint import data_digest
@@ -343,10 +342,6 @@ progress, checkpoint, keep_warmup
                 (lambda: nearest_anchors(smoothed_paths(data.y, data.count), mirrored=True))
                 if self.moves and n > 1
                 else None
-            ),
-            request=request_of(
-                type(self).__name__,
-                {**self._settings(), "collapse": collapse, "common_factor": common},
             ),
         )
         return plan, units
