@@ -34,22 +34,22 @@ Notes = tuple[list[str], list[Kernel]]
 
 def used_kernels() -> Notes:
     """Do what newcomers do, and note every kernel that it takes."""
-    from cavity._numba.jit import _Kernel
+    from cavity._numba.private import Kernel
 
     notes: dict[tuple[str, str, tuple[Any, ...]], None] = {}
-    plain = _Kernel.compile
+    plain = Kernel.compile
 
     def noting(self: Any, sig: Any) -> Any:
         function = self.py_func
         notes[function.__module__, function.__qualname__, tuple(sig)] = None
         return plain(self, sig)
 
-    _Kernel.compile = noting  # type: ignore[method-assign]
+    Kernel.compile = noting  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             common_use(Path(folder))
     finally:
-        _Kernel.compile = plain  # type: ignore[method-assign]
+        Kernel.compile = plain  # type: ignore[method-assign]
     modules = [name for name in sys.modules if name.startswith("cavity.")]
     return modules, [note for note in notes if "<locals>" not in note[1]]
 
@@ -97,7 +97,8 @@ def common_use(folder: Path) -> None:
 
 def compile_noted(notes: Notes) -> None:
     """Compile kernels for the processor that Numba was told of."""
-    from cavity._numba.jit import _Kernel, compiled
+    from cavity._numba.jit import compiled
+    from cavity._numba.private import Kernel
 
     modules, kernels = notes
     for module in modules:
@@ -106,7 +107,7 @@ def compile_noted(notes: Notes) -> None:
         function: Any = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
-        kernel = function if isinstance(function, _Kernel) else compiled(function, ())
+        kernel = function if isinstance(function, Kernel) else compiled(function, ())
         kernel.compile(types)
 
 

@@ -82,12 +82,6 @@ def test_a_bound_below_what_is_tested_is_noticed():
     assert not same_release("14.0.2", "14.0.1")
 
 
-def test_private_parts_of_numba_have_an_upper_bound():
-    for requirement in map(Requirement, PROJECT["project"]["dependencies"]):
-        if requirement.name in ("numba", "llvmlite"):
-            assert any(s.operator == "<" for s in requirement.specifier)
-
-
 def test_the_citation_is_of_this_version():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (.*)$", text, re.M).group(1) == cavity.__version__

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from cavity._numba import cache
+from cavity._numba import cache, private
 from cavity._numba.cache import kernels_are_kept
 
 MODULE = """
@@ -155,7 +155,7 @@ def test_damaged_files_are_noticed_and_compiled_anew(tmp_path):
 def test_two_processes_that_save_at_once_keep_their_own_code(tmp_path, monkeypatch):
     """Numba numbers its files: both would write number 1, and one read the other's code."""
     monkeypatch.setattr(cache, "cache_directory", lambda: tmp_path)
-    one, two = (cache._SealedFiles(str(tmp_path), "f", "stamp") for _ in range(2))
+    one, two = (private._SealedFiles(str(tmp_path), "f", "stamp") for _ in range(2))
     first_index = two._load_index
     monkeypatch.setattr(two, "_load_index", dict)  # it looked before the other had written
     one.save("a", "code of a")

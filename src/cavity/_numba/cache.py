@@ -19,23 +19,18 @@ modules outside it by a stamp of their text as well, so an edit anywhere invalid
 from __future__ import annotations
 
 import functools
-import glob
 import hashlib
 import logging
 import os
-import pickle
 import re
 import shutil
 import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import numba
-from numba.core import caching
-from numba.core.serialize import dumps
 
 from cavity._numba.prebuilt import shipped_kernels
 from cavity.utils.files import replacing
@@ -44,7 +39,7 @@ _PACKAGE = Path(__file__).parent.parent
 _DIGEST_BYTES = hashlib.sha256().digest_size
 # Stamps (states of the sources, versions of Numba) whose code is kept, the one in use included.
 _KEPT_STAMPS = 3
-_logger = logging.getLogger("cavity")
+logger = logging.getLogger("cavity")
 
 
 @functools.cache
@@ -73,7 +68,7 @@ def cache_directory() -> Path | None:
         tempfile.TemporaryFile(dir=folder).close()
         os.utime(folder)  # the folder's time is that of its last use
     except OSError as error:
-        _say_uncached(error)
+        say_uncached(error)
         return None
     return folder
 
@@ -154,12 +149,12 @@ def _last_use(entry: os.DirEntry[str]) -> float:
 _said: list[str] = []
 
 
-def _say_uncached(error: OSError) -> None:
+def say_uncached(error: OSError) -> None:
     """Tell, once in a process, why compiled code is not kept."""
     if not _said:
         where = f" ({error.filename})" if error.filename else ""
         _said.append(f"Compiled kernels are not kept: {error.strerror or error}{where}.")
-        _logger.warning(_said[0])
+        logger.warning(_said[0])
 
 
 class DamagedError(Exception):
@@ -190,171 +185,13 @@ def write_sealed(path: str, data: bytes) -> None:
             file.write(data)
 
 
-class _SealedFiles(caching.IndexDataCacheFile):
-    """The index and the entries of one function.
-
-    Entries are named by their content: two processes that save at once cannot put one's code
-    under the other's key, which Numba's numbered names allow.
-    """
-
-    own = True
-
-    def save(self, key: Any, data: Any) -> None:
-        """Write an entry, then the index that names it."""
-        packed = dumps(data)
-        base = self._index_name.removesuffix(".nbi")
-        name = f"{base}.{hashlib.sha256(packed).hexdigest()[:24]}.nbc"
-        write_sealed(self._data_path(name), packed)
-        entries = {**self._load_index(), key: name}
-        self._save_index(entries)
-        for path in Path(self._cache_path).glob(f"{glob.escape(base)}.*.nbc"):
-            if path.name not in entries.values():
-                path.unlink(missing_ok=True)  # its index was lost, or its code was damaged
-
-    def load(self, key: Any) -> Any:
-        """The entry of a key, or None; raises where a file is damaged or not ours alone."""
-        name = self._load_index().get(key)
-        if name is None:
-            return None
-        return pickle.loads(read_sealed(self._data_path(name), self.own))
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            stamp, entries = pickle.loads(read_sealed(self._index_path, self.own))
-        except FileNotFoundError:
-            return {}
-        except OSError:
-            raise
-        except Exception as error:
-            # Damaged, or it names a class or a module that is gone.
-            _logger.info("The cached kernels of %s are compiled anew: %r", self._index_name, error)
-            return {}
-        return entries if stamp == self._source_stamp else {}
-
-    def _save_index(self, overloads: dict[Any, str]) -> None:
-        write_sealed(self._index_path, dumps((self._source_stamp, overloads)))
-
-
-class _ShippedFiles(_SealedFiles):
-    """The same of a function whose code came with the package."""
-
-    own = False
-
-
-class _StampedLocator(caching._CacheLocator):
-    """Places a function's cache in our folder, stamped by all sources it may call."""
-
-    extra_stamp = ""
-
-    def __init__(self, py_func: Any, py_file: str) -> None:
-        self._py_file = py_file
-        self._name = f"{py_func.__module__}.{py_func.__qualname__}"
-
-    def get_cache_path(self) -> str:
-        return str(cache_directory())
-
-    def get_source_stamp(self) -> str:
-        return package_stamp() + self.extra_stamp
-
-    def get_disambiguator(self) -> str:
-        return hashlib.sha256((self._name + self.extra_stamp).encode()).hexdigest()[:10]
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _StampedLocator:
-        return cls(py_func, py_file)
-
-
-def _is_foreign(kind: Any) -> bool:
-    """Whether a Numba type holds a NamedTuple defined outside the package."""
-    cls = getattr(kind, "instance_class", None)
-    if cls is not None and not (cls.__module__ + ".").startswith("cavity."):
-        return True
-    return any(_is_foreign(item) for item in getattr(kind, "types", ()))
-
-
-class _StampedCache(caching.FunctionCache):
-    """A function's cache: any failure to read or write it means that the function is compiled.
-
-    A user's own types are kept out of the package's entries, where others could not read them.
-    """
-
-    foreign = False
-
-    def __init__(self, py_func: Any) -> None:
-        super().__init__(py_func)
-        # Numba's constructor has made a name of a folder even where there is none.
-        self._cache_path = str(cache_directory() or "")
-        self._cache_file = self._files(_SealedFiles, self._cache_path)
-
-    def _files(self, kind: type[_SealedFiles], folder: str) -> _SealedFiles:
-        stamp = self._impl.locator.get_source_stamp()
-        return kind(folder, self._impl.filename_base, stamp)
-
-    def _may_keep(self, sig: Any) -> bool:
-        return self.foreign or not any(map(_is_foreign, sig))
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if not self._may_keep(sig):
-            return None
-        for load in (self._load_kept, self._load_shipped):
-            found = self._or_none(load, sig, target_context)
-            if found is not None:
-                return found
-        return None
-
-    def _load_kept(self, sig: Any, target_context: Any) -> Any:
-        return super().load_overload(sig, target_context) if self._cache_path else None
-
-    def _load_shipped(self, sig: Any, target_context: Any) -> Any:
-        """The code that came with the package, whose key names another processor."""
-        shipped = None if self.foreign else shipped_kernels(package_stamp())
-        if shipped is None:
-            return None
-        target_context.refresh()
-        types, (triple, _, _), hashes = self._index_key(sig, target_context.codegen())
-        files = self._files(_ShippedFiles, str(shipped.folder))
-        data = files.load((types, (triple, shipped.processor, ""), hashes))
-        return None if data is None else self._impl.rebuild(target_context, data)
-
-    @staticmethod
-    def _or_none(load: Any, sig: Any, target_context: Any) -> Any:
-        try:
-            return load(sig, target_context)
-        except FileNotFoundError:
-            return None  # removed by another process: its index is older than the folder
-        except OSError as error:
-            _say_uncached(error)
-            return None
-        except Exception as error:
-            # Damaged, or it names a class or a module that is gone.
-            _logger.info("A cached kernel is compiled anew: %r", error)
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        if not (self._may_keep(sig) and self._cache_path):
-            return
-        try:
-            super().save_overload(sig, data)
-        except OSError as error:  # a full disk, above all
-            _say_uncached(error)
-
-
-def enable_cache(dispatcher: Any, extra_stamp: str = "") -> None:
-    """Give a dispatcher a cache in our folder, and what came with the package.
-
-    Parameters
-    ----------
-    dispatcher : numba dispatcher
-        A function about to be compiled.
-    extra_stamp : str
-        Stamp of the text outside the package that the function depends on; empty if none.
-    """
-    if cache_directory() is None and shipped_kernels(package_stamp()) is None:
-        return
-    locator = type("_Locator", (_StampedLocator,), {"extra_stamp": extra_stamp})
-    impl = type("_Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
-    cache = type("_Cache", (_StampedCache,), {"_impl_class": impl, "foreign": bool(extra_stamp)})
-    dispatcher._cache = cache(dispatcher.py_func)
-
-
-__all__ = ["cache_directory", "enable_cache", "kernels_are_kept", "package_stamp"]
+__all__ = [
+    "DamagedError",
+    "cache_directory",
+    "kernels_are_kept",
+    "logger",
+    "package_stamp",
+    "read_sealed",
+    "say_uncached",
+    "write_sealed",
+]

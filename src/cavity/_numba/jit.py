@@ -6,36 +6,27 @@ Why each flag is what it is:
 * fastmath is the three flags that cannot break NaN and infinity handling (``contract``, ``nsz``,
   ``arcp``); ``reassoc`` is opt-in, for reductions whose order does not matter.
 * ``nogil=True``: chains run in threads.
-* no reference counts: reading one field of a NamedTuple would otherwise count every array in it,
-  atomically, and cost ten times the arithmetic. So kernels make no arrays: they work in room that
-  they are given.
 
-Where compiled code is kept between processes is the business of ``_numba/cache.py``.
+Kernels are compiled by way of Numba's internals (``_numba/private.py``), which halves the time.
+Where these are not what they were, or with ``CAVITY_PLAIN_NUMBA=1``, `numba.njit` does it alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import gc
 import hashlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Set
 from typing import Any
 
 import numba
-from numba.core import types
-from numba.core.registry import CPUDispatcher
+from numba import types
 from numba.extending import intrinsic, overload
 
-from cavity._numba.cache import cache_directory, enable_cache
-from cavity._numba.generators import quick_generators
-from cavity._numba.pipeline import (
-    InlinedPartCompiler,
-    KernelCompiler,
-    PartCompiler,
-)
-from cavity._numba.structs import kernel_type
+from cavity._numba.cache import cache_directory, logger
 
 if numba.config.DISABLE_JIT:
     raise OSError(
@@ -43,81 +34,43 @@ if numba.config.DISABLE_JIT:
         "unset that variable (or disable_jit in .numba_config.yaml) and start Python again."
     )
 
-quick_generators()
+_NEWEST_TESTED = (0, 68)  # release of Numba whose internals are known to be as they should
 
+
+def _private() -> Any:
+    """Return the module of all that uses Numba's internals; None where it cannot be used."""
+    if os.environ.get("CAVITY_PLAIN_NUMBA"):
+        return None
+    try:
+        from cavity._numba import private
+
+        if tuple(map(int, numba.__version__.split(".")[:2])) > _NEWEST_TESTED:
+            private.try_out()
+    except Exception as error:  # whatever another Numba may raise
+        logger.warning(
+            "Numba %s is newer than this release of cavity and differs inside (%r): compiling "
+            "takes longer.", numba.__version__, error,
+        )  # fmt: skip
+        return None
+    return private
+
+
+private = _private()
 _FLAGS = {"contract", "nsz", "arcp"}
 
 
-class _Part(CPUDispatcher):
-    """A function for kernels: a call from Python would jump to address zero, so it is refused."""
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Types of a call: a constant is of its plain type, not a reason to compile once more."""
-        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
-        return super().get_call_template(tuple(map(types.unliteral, args)), plain)
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        raise TypeError(
-            f"{self.py_func.__name__} is compiled with internal=True: only kernels can call it"
-        )
+def _options(reassoc: bool = False) -> dict[str, Any]:
+    flags = _FLAGS | {"reassoc"} if reassoc else _FLAGS
+    return {"nogil": True, "error_model": "numpy", "fastmath": flags}
 
 
-class _Kernel(CPUDispatcher):
-    """A function that Python calls; where kernels call it, it is a part of them like any other.
-
-    It is compiled without pauses for garbage. The compiler makes millions of objects, most of
-    them to stay: looking through them again and again for cycles takes a tenth of the time.
-    """
-
-    options: dict[str, Any]
-
-    @functools.cached_property
-    def part(self) -> _Part:
-        """The same function for kernels."""
-        return _part(self.py_func, **self.options)
-
-    def compile(self, sig: Any) -> Any:
-        """Compile for a call from Python."""
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile(sig)
-        finally:
-            if collecting:
-                gc.enable()
-
-    def typeof_pyval(self, val: Any) -> Any:
-        """Type of an argument that the dispatcher does not know by itself."""
-        if isinstance(val, tuple) and hasattr(val, "_fields"):
-            return kernel_type(val)
-        return super().typeof_pyval(val)
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Types of a call by a kernel."""
-        return self.part.get_call_template(args, kws)
-
-    def get_overload(self, sig: Any) -> Any:
-        """The code that such a call is to."""
-        return self.part.get_overload(sig)
-
-
-def _options(
-    reassoc: bool = False, forceinline: bool = False, internal: bool = False
-) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "no_cfunc_wrapper": True,
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": _FLAGS | {"reassoc"} if reassoc else _FLAGS,
-        "_nrt": False,
-        "pipeline_class": KernelCompiler,
-    }
-    if internal:
-        options["pipeline_class"] = InlinedPartCompiler if forceinline else PartCompiler
-    return options
-
-
-def jit(func: Callable | None = None, **options: Any) -> Any:
+def jit(
+    func: Callable | None = None,
+    *,
+    reassoc: bool = False,
+    internal: bool = False,
+    forceinline: bool = False,
+) -> Any:
     """Compile a kernel with the package's flags and its stamped cache.
 
     Parameters
@@ -131,27 +84,28 @@ def jit(func: Callable | None = None, **options: Any) -> Any:
         part: linked into them and never made executable alone, which halves the time to compile.
     forceinline : bool
         Always inline into the caller. Numba passes every field of a NamedTuple as arguments of
-        its own, so a small verb costs more to call than to run.
+        its own, so a small function costs more to call than to run.
     """
     if func is None:
-        return functools.partial(jit, **options)
-    if options.pop("internal", False):
-        return _part(func, **options)
-    return _kernel(func, _stamp(_foreign_text(func)), **options)
+        return functools.partial(jit, reassoc=reassoc, internal=internal, forceinline=forceinline)
+    options = _options(reassoc)
+    if private is not None and internal:
+        return private.make_part(func, options, forceinline)
+    return _kernel(func, _stamp(_foreign_text(func)), options, forceinline)
 
 
-def _part(func: Callable, **options: Any) -> Any:
-    dispatcher = numba.njit(**_options(**options, internal=True))(func)
-    dispatcher.__class__ = _Part
-    return dispatcher
-
-
-def _kernel(func: Callable, stamp: str, **options: Any) -> Any:
-    dispatcher = numba.njit(**_options(**options))(func)
-    dispatcher.__class__ = _Kernel
-    dispatcher.options = options
-    enable_cache(dispatcher, stamp)
-    return dispatcher
+def _kernel(func: Callable, stamp: str, options: dict[str, Any], forceinline: bool = False) -> Any:
+    if private is not None:
+        return private.make_kernel(func, options, forceinline, stamp)
+    # Numba's cache notices no edit of another module: ours has a folder for each state of the
+    # package's sources, and what depends on a user's is not kept.
+    folder = None if stamp else cache_directory()
+    usual = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = usual if folder is None else str(folder)
+    try:
+        return numba.njit(**options, forceinline=forceinline, cache=folder is not None)(func)
+    finally:
+        numba.config.CACHE_DIR = usual
 
 
 @intrinsic
@@ -164,7 +118,8 @@ def wide_vectors(typingctx: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         # llvmlite knows only plain attribute names; this one is a key and a value.
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        with contextlib.suppress(TypeError):
+            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
     return types.void(), codegen
@@ -198,7 +153,12 @@ def verb(stub: Callable) -> Any:
         cls = getattr(first, "instance_class", None)
         return record.implementations.get(cls, record.implementations.get(None))
 
-    overload(stub, jit_options=_options(forceinline=True, internal=True), strict=False)(choose)
+    options = _options()
+    if private is None:
+        options["forceinline"] = True
+    else:
+        options = private.part_options(options, True)
+    overload(stub, jit_options=options, strict=False)(choose)
 
     def register(cls: type | None) -> Callable[[Callable], Callable]:
         def decorate(implementation: Callable) -> Callable:
@@ -252,17 +212,15 @@ def compiled(kernel: Callable, state: Any) -> Any:
     stamp = _stamp(_texts_of(state) | _foreign_text(kernel))
     key = (kernel, stamp)
     if key not in _entries:
-        _entries[key] = _kernel(kernel, stamp)
+        _entries[key] = _kernel(kernel, stamp, _options())
     return _entries[key]
 
 
 class Kernels:
     """Entry kernels, each bound to the types of the arguments that it was first called with.
 
-    To find the compiled form, Numba looks at every array in every argument of every call, which
-    takes longer than a sweep over a few observations does. The arguments of one chain keep their
-    types, though arrays give way to larger ones. So the form is looked up once; arguments of
-    other types must go to kernels of their own.
+    The arguments of one chain keep their types, though arrays give way to larger ones. So the
+    compiled form is looked up once; arguments of other types must go to kernels of their own.
     """
 
     def __init__(self) -> None:
@@ -272,10 +230,10 @@ class Kernels:
         """Call the compiled form of a kernel."""
         bound = self._bound.get(kernel)
         if bound is None:
-            dispatcher = kernel if isinstance(kernel, _Kernel) else compiled(kernel, args)
-            types_of_all = tuple(map(kernel_type, args))
-            dispatcher.compile(types_of_all)
-            bound = self._bound[kernel] = dispatcher.overloads[types_of_all].entry_point
+            bound = kernel if hasattr(kernel, "py_func") else compiled(kernel, args)
+            if private is not None:
+                bound = private.entry_point(bound, args)
+            self._bound[kernel] = bound
         return bound(*args)
 
 

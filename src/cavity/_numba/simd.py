@@ -12,12 +12,9 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel import models
-from numba.core.datamodel import register_default as register_model
-from numba.core.typing import signature
-from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 WIDTH = 8
 
@@ -89,18 +86,13 @@ def _kind(a: Any, b: Any) -> Any:
 def _binary(op: Any, emit: dict[type, Any], result: Any = None) -> None:
     """Register an operator: typing, and code for floats and integers."""
 
-    class Template(AbstractTemplate):
-        key = op
+    @type_callable(op)
+    def of(context: Any) -> Any:
+        def typer(a: Any, b: Any) -> Any:
+            kind = _kind(a, b)
+            return None if kind is None or type(kind) not in emit else result or kind
 
-        def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) != 2:
-                return None
-            kind = _kind(*args)
-            if kind is None or type(kind) not in emit:
-                return None
-            return signature(result or kind, *args)
-
-    infer_global(op)(Template)
+        return typer
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = _kind(*sig.args)

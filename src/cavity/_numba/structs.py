@@ -16,16 +16,9 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel.models import PrimitiveModel
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    NativeValue,
-    infer_getattr,
-    lower_getattr_generic,
-    register_model,
-    unbox,
-)
+from numba import types
+from numba.core import cgutils
+from numba.extending import NativeValue, lower_getattr_generic, models, register_model, unbox
 
 
 class StateType(types.Type):
@@ -86,7 +79,7 @@ def _words(kind: Any) -> int:
 
 
 @register_model(StateType)
-class _StateModel(PrimitiveModel):
+class _StateModel(models.PrimitiveModel):
     """The address of so many words; a state within a state is part of them."""
 
     def __init__(self, dmm: Any, fe_type: StateType) -> None:
@@ -105,16 +98,6 @@ def _place(builder: Any, address: Any, start: int, kind: Any) -> Any:
     """The address of a value of an LLVM type that begins at a word of a structure."""
     word = cgutils.gep_inbounds(builder, address, 0, start)
     return word if kind == _WORD else builder.bitcast(word, kind.as_pointer())
-
-
-@infer_getattr
-class _Fields(AttributeTemplate):
-    key = StateType
-
-    def generic_resolve(self, state: StateType, name: str) -> Any:
-        if name in state.fields:
-            return state.types[state.fields.index(name)]
-        return None
 
 
 @lower_getattr_generic(StateType)
