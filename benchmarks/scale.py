@@ -249,7 +249,7 @@ def large(n=10**7, d=3, k=10, n_files=10):
                 warnings.simplefilter("ignore")
                 m.fit(folder, client=client)
             fitted = time.perf_counter()
-            files = m.place(folder, Path(name) / "placed", client=client)
+            files = m.predict_to_parquet(folder, Path(name) / "placed", client=client)
             placed = time.perf_counter()
             peaks = client.run(peak)
         labels = pq.read_table(files[0]).column("cluster").to_numpy()

@@ -9,7 +9,7 @@ from cavity.distributed.df_grid import Tails
 from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.passes import make_shard
 from cavity.distributed.pilot import Scouts
-from cavity.distributed.sampler import ShardedSampler
+from cavity.distributed.sampler import ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_weights
 
@@ -50,7 +50,8 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
     n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
     z = np.zeros(len(y), dtype=int) if start is None else start
     seen = np.arange(len(y)) if scouts is None else scouts
+    mixture = ShardedMixture(Makeup(niw), prior, Tails(df, learn, *df_prior), updates)
     return ShardedSampler(
-        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), Makeup(niw),
-        prior, Tails(df, learn, *df_prior), updates, rng, moves=moves,
+        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), mixture, rng,
+        moves=moves,
     )  # fmt: skip

@@ -300,7 +300,7 @@ def test_a_cluster_that_is_there_twice_becomes_one():
     from cavity.distributed.df_grid import Tails
     from cavity.distributed.executor import ThreadExecutor
     from cavity.distributed.pilot import Scouts
-    from cavity.distributed.sampler import ShardedSampler
+    from cavity.distributed.sampler import ShardedMixture, ShardedSampler
     from cavity.distributed.sources import ArraySource
     from cavity.priors.cluster import NIWPrior
     from cavity.priors.partition import dirichlet_process
@@ -312,8 +312,10 @@ def test_a_cluster_that_is_there_twice_becomes_one():
     executor.load(make_shard, np.zeros(2), np.ones(2), np.zeros(2), seen)
     sampler = ShardedSampler(
         executor, Scouts(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
-        Makeup(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
-        Tails(np.inf), (), rng,
+        ShardedMixture(
+            Makeup(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
+            Tails(np.inf),
+        ), rng,
     )  # fmt: skip
     assert np.sort(sampler.counts)[-2] > 0.2 * n
     for _ in range(200):

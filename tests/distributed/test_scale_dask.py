@@ -77,8 +77,8 @@ def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
     X = rows()
     exactly = {"collapse": "parallel"}
     assert same_draws(fit(X, client, **exactly), fit(X, **exactly, n_jobs=1))
-    written = alone.place(frame, tmp_path / "placed", client=client)
-    here = alone.place(folder, tmp_path / "here")
+    written = alone.predict_to_parquet(frame, tmp_path / "placed", client=client)
+    here = alone.predict_to_parquet(folder, tmp_path / "here")
     assert len(written) == len(here) == 3
     for one, other in zip(written, here, strict=True):
         pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(other))

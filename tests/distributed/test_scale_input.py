@@ -78,7 +78,7 @@ def test_an_answer_from_files(folder, tmp_path):
     again = StudentTMixture.load(m.save(tmp_path / "m.nc"))
     assert np.array_equal(again.labels_, m.labels_)
     assert m.report(tmp_path / "page.html").stat().st_size > 10_000
-    files = again.place(folder, tmp_path / "placed", n_draws=200)
+    files = again.predict_to_parquet(folder, tmp_path / "placed", n_draws=200)
     assert [path.name for path in files] == [f"part-{i}.parquet" for i in range(3)]
     placed = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
     table = m.membership(X)

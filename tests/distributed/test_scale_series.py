@@ -63,7 +63,7 @@ def test_what_comes_out(folder, alone, tmp_path):
     assert list(m.trends_.mean.columns.astype(str)) == TIMES
     assert m.forecast(3).mean.shape == (1000, 3)
     again = load(m.save(tmp_path / "run.nc"))
-    files = again.place(folder, tmp_path / "placed", series="shop", n_draws=6)
+    files = again.predict_to_parquet(folder, tmp_path / "placed", series="shop", n_draws=6)
     found = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
     assert list(found["shop"]) == [f"s{i}" for i in range(1300)]
     assert adjusted_rand_score(truth, found["cluster"]) > 0.95

@@ -22,7 +22,7 @@ from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.parts import ShardUpdate
 from cavity.distributed.passes import make_shard
 from cavity.distributed.pilot import Scouts
-from cavity.distributed.sampler import ShardedSampler
+from cavity.distributed.sampler import ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource
 from cavity.distributed.split_merge import SplitMerge
 from cavity.distributed.tables import table_source
@@ -52,7 +52,7 @@ def chain(rows, makeup, prior, rng, *, df=np.inf, n_shards=1, seen=None, updates
     everything = Scouts(rows, len(rows), shape)
     start = everything.begun(np.zeros(len(rows), dtype=int), n_slots, np.ones(len(rows)))
     return ShardedSampler(
-        executor, scouts, start, makeup, prior, Tails(df), updates, rng, moves=moves
+        executor, scouts, start, ShardedMixture(makeup, prior, Tails(df), updates), rng, moves=moves
     )
 
 
@@ -257,7 +257,7 @@ def test_files_and_arrays_give_the_clusters_of_a_fit_in_memory(table, tmp_path):
         assert pd.crosstab(m.labels_, kind).to_numpy().max(axis=1).sum() > 0.95 * len(kind)
     assert away.followed_["colour"].isna().sum() == 1
     again = TableMixture.load(away.save(tmp_path / "m.nc"))
-    files = again.place(folder, tmp_path / "placed", n_draws=200)
+    files = again.predict_to_parquet(folder, tmp_path / "placed", n_draws=200)
     placed = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
     expected = away.membership(frame)
     for name in ("cluster", "probability", "log_density", "p_0", "p_unmatched"):

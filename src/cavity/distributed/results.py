@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from cavity.distributed.blocks import Layout, Piece
 from cavity.distributed.clusters import Shape
-from cavity.distributed.sources import ShardError, Source
+from cavity.distributed.sources import Source
 from cavity.likelihoods.predictive import MixtureDraws, predict
 from cavity.likelihoods.table_predictive import Rows, TableDraws, predict_rows
 from cavity.utils.files import replacing
@@ -23,28 +24,10 @@ N_DRAWS = 50
 FARTHEST = 1e300
 
 
-def _standard(rows: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        return np.clip((rows - centre) / scale, -FARTHEST, FARTHEST)
+class RowPredictor(NamedTuple):
+    """Puts rows into clusters; draws are in the model's units."""
 
-
-class Placement(NamedTuple):
-    """What puts rows of measurements into clusters."""
-
-    draws: MixtureDraws  # in the model's units
-    n_clusters: int
-    centre: np.ndarray
-    scale: np.ndarray
-
-    def evaluate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log densities (draw, n) and probabilities (n, K + 1), in the model's units."""
-        return predict(self.draws, _standard(rows, self.centre, self.scale), self.n_clusters)
-
-
-class TablePlacement(NamedTuple):
-    """What puts rows of measurements, codes and counts into clusters."""
-
-    draws: TableDraws
+    draws: MixtureDraws | TableDraws
     n_clusters: int
     centre: np.ndarray
     scale: np.ndarray
@@ -53,66 +36,58 @@ class TablePlacement(NamedTuple):
     def evaluate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities (draw, n) and probabilities (n, K + 1), in the model's units."""
         measured, codes, counts = self.shape.split(rows)
+        with np.errstate(over="ignore"):
+            standard = np.clip((measured - self.centre) / self.scale, -FARTHEST, FARTHEST)
+        if isinstance(self.draws, MixtureDraws):
+            return predict(self.draws, standard, self.n_clusters)
         counts = np.where(counts < 0.0, np.nan, counts)
-        standard = _standard(measured, self.centre, self.scale)
         return predict_rows(self.draws, Rows(standard, codes, counts), self.n_clusters)
 
+    def __call__(self, rows: np.ndarray, part: int) -> Iterator[Any]:
+        """Yield tables of the results for some rows, a chunk at a time."""
+        import pyarrow as pa
 
-def placed(
-    placement: Placement | TablePlacement, rows: np.ndarray
-) -> Iterator[dict[str, np.ndarray]]:
-    """Columns of the result for some rows, a chunk at a time."""
-    for start in range(0, len(rows), CHUNK):
-        log_density, probability = placement.evaluate(rows[start : start + CHUNK])
-        top = log_density.max(axis=0)
-        lift = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(divide="ignore"):
-            density = lift + np.log(np.exp(log_density - lift).mean(axis=0))
-        cluster = probability[:, :-1].argmax(axis=1)
-        out = {
-            "cluster": cluster.astype(np.int32),
-            "probability": probability[np.arange(len(cluster)), cluster],
-            "log_density": density - np.log(placement.scale).sum(),
-        }
-        for k in range(placement.n_clusters):
-            out[f"p_{k}"] = probability[:, k].astype(np.float32)
-        out["p_unmatched"] = probability[:, -1].astype(np.float32)
-        yield out
+        for start in range(0, len(rows), CHUNK):
+            log_density, probability = self.evaluate(rows[start : start + CHUNK])
+            cluster = probability[:, :-1].argmax(axis=1)
+            density = logsumexp(log_density, axis=0) - np.log(len(log_density))
+            out = {
+                "cluster": cluster.astype(np.int32),
+                "probability": probability[np.arange(len(cluster)), cluster],
+                "log_density": density - np.log(self.scale).sum(),
+            }
+            for k in range(self.n_clusters):
+                out[f"p_{k}"] = probability[:, k].astype(np.float32)
+            out["p_unmatched"] = probability[:, -1].astype(np.float32)
+            yield pa.table(out)
 
 
-def write_placed(
-    placement: Placement | TablePlacement,
-    reader: Callable[..., np.ndarray],
-    needed: list[Any],
-    path: str,
-) -> int:
-    """Place the rows of one part and write them; how many there were."""
-    import pyarrow as pa
+def _write_part(
+    predictor: Any, reader: Callable[..., np.ndarray], needed: list[Any], path: str, part: int
+) -> None:
+    """Write the results of one part of the data."""
     import pyarrow.parquet as pq
 
-    rows = reader(*needed)
-    with replacing(path) as part:
+    with replacing(path) as written:
         writer = None
-        for columns in placed(placement, rows):
-            table = pa.table(columns)
+        for table in predictor(reader(*needed), part):
             if writer is None:
-                writer = pq.ParquetWriter(part, table.schema)
+                writer = pq.ParquetWriter(written, table.schema)
             writer.write_table(table)
-        if writer is None:
-            raise ShardError(f"there are no rows to write to {path}.")
-        writer.close()
-    return len(rows)
+        if writer is not None:
+            writer.close()
 
 
-def place_all(
-    source: Source, placement: Placement | TablePlacement, folder: Path, client: Any = None
+def predict_to_parquet(
+    source: Source, predictor: Any, folder: Path, client: Any = None
 ) -> list[Path]:
-    """Write a file of results for every part of the data.
+    """Write a file of results for every part of the data that has rows.
 
     Parameters
     ----------
     source : Source
-    placement : Placement or TablePlacement
+    predictor : callable
+        ``predictor(rows, part)`` yields Arrow tables, one chunk of rows after the other.
     folder : Path
         Made if it is not there. Files have the names of the parts'.
     client : distributed.Client, optional
@@ -128,22 +103,22 @@ def place_all(
     for part, path in zip(parts, paths, strict=True):
         size = source.sizes[part]
         reader = source.reader(Layout(0, 0, (Piece(part, 0, size),), np.array([0, size])))
-        tasks.append((reader, list(getattr(reader, "needed", ())), str(path)))
+        tasks.append((reader, list(getattr(reader, "needed", ())), str(path), part))
     if client is None:
         for task in tasks:
-            write_placed(placement, *task)
+            _write_part(predictor, *task)
     else:
         from cavity.distributed.dask_workers import results_of
 
-        shared = client.submit(_itself, placement, pure=False)
-        futures = [client.submit(write_placed, shared, *task, pure=False) for task in tasks]
+        shared = client.submit(_itself, predictor, pure=False)
+        futures = [client.submit(_write_part, shared, *task, pure=False) for task in tasks]
         results_of(client, futures)
     return paths
 
 
-def _itself(placement: Placement | TablePlacement) -> Placement | TablePlacement:
+def _itself(value: Any) -> Any:
     """A task whose result the workers share."""
-    return placement
+    return value
 
 
 def _name(source: Source, part: int) -> str:

@@ -15,22 +15,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._numba.arrays import StateError, chosen, fitting, saved_array
-from cavity.conjugate.common import draw_empty, draw_from, load_from
+from cavity._numba.arrays import (
+    StateError,
+    chosen,
+    fitting,
+    flatten,
+    rebuilt,
+    saved_array,
+)
+from cavity._numba.jit import Kernels
+from cavity.conjugate.common import (
+    draw_empty,
+    draw_from,
+    load_from,
+    log_densities_of_parameters,
+)
 from cavity.distributed.blocks import PROPOSAL, SWEEP
 from cavity.distributed.clusters import Makeup
-from cavity.distributed.coordinator import Coordinator, Model
-from cavity.distributed.df_grid import TAILS_EVERY, Tails, choose_rung, draw_ladder, no_ladder
+from cavity.distributed.df_grid import (
+    TAILS_EVERY,
+    Tails,
+    choose_rung,
+    draw_ladder,
+    log_density,
+    no_ladder,
+)
 from cavity.distributed.executor import ShardExecutor
+from cavity.distributed.kernel import atoms_of
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
-from cavity.distributed.passes import PassTotal, run_all
+from cavity.distributed.passes import PassTotal, ShardRequest, run_all
 from cavity.distributed.pilot import Scouts, log_sum
-from cavity.distributed.split_merge import ROUND
-from cavity.mcmc.chain import Describe
+from cavity.distributed.split_merge import KINDS, ROUND, Mixture, SplitMerge
+from cavity.likelihoods.degrees_of_freedom import draw_df
+from cavity.mcmc.chain import Describe, prior_of_partition
 from cavity.priors.partition import is_open, renew
 from cavity.updates import Update
 
@@ -40,30 +62,64 @@ WARM_ROUNDS = 2
 SPARE, LEAST_SPARE = 6, 2
 
 
-class ShardedSampler(Coordinator):
+def densities_of_parameters(q, parameters, counts, kept):
+    """Log densities of the occupied slots' parameters, as an entry kernel."""
+    return log_densities_of_parameters(q, parameters, counts, kept)
+
+
+class Model(NamedTuple):
+    """What updates read of a likelihood."""
+
+    alpha: np.ndarray
+
+
+@dataclass(frozen=True)
+class ShardedMixture:
+    """Model that a chain over shards samples.
+
+    Attributes
+    ----------
+    makeup : Makeup
+        Prior of the clusters' parameters.
+    prior : NamedTuple
+        State of the partition prior, with a slot for every cluster.
+    tails : Tails
+    updates : iterable of Update
+        Updates that learn the priors.
+    describe : callable, optional
+        See `cavity.mcmc.chain.PartitionSampler`.
+    cluster_parameters : tuple of str
+        Names that it returns with a cluster axis.
+    """
+
+    makeup: Makeup
+    prior: Any
+    tails: Tails
+    updates: Iterable[Update] = ()
+    describe: Describe | None = None
+    cluster_parameters: tuple[str, ...] = ()
+
+
+class ShardedSampler:
     """A started chain that the runner drives.
+
+    Its state is held by this process, a few kilobytes; shards hold rows only. The labels that the
+    runner sees are those of the followed rows.
 
     Parameters
     ----------
     executor : ShardExecutor
         With its rows loaded.
     scouts : Scouts
-        The rows that the executor follows: proposals are made from them.
+        The followed rows, from which splits and merges are proposed.
     start : array of shape (slots, P)
-        Statistics of the scouts under the labels that the chain begins with.
-    makeup : Makeup
-    prior : NamedTuple
-        The partition prior's state, with a slot for every cluster.
-    tails : Tails
-    updates : iterable of Update
-        What learns the priors.
+        Statistics of the followed rows under the labels that the chain begins with.
+    mixture : ShardedMixture
     rng : numpy.random.Generator
     n_adapted : int
         Sweeps at the beginning in which the number of slots follows the clusters.
     moves : bool
         Whether splits and merges are tried.
-    describe : callable, optional
-        See `cavity.mcmc.chain.PartitionSampler`.
     """
 
     def __init__(
@@ -71,24 +127,37 @@ class ShardedSampler(Coordinator):
         executor: ShardExecutor,
         scouts: Scouts,
         start: np.ndarray,
-        makeup: Makeup,
-        prior: Any,
-        tails: Tails,
-        updates: Iterable[Update],
+        mixture: ShardedMixture,
         rng: np.random.Generator,
         *,
         n_adapted: int = 0,
         moves: bool = True,
-        describe: Describe | None = None,
-        cluster_parameters: tuple[str, ...] = (),
     ) -> None:
         n_slots = start.shape[0]
-        super().__init__(
-            executor, scouts, makeup, prior, tails, updates, n_slots, rng, moves, describe,
-            cluster_parameters,
-        )  # fmt: skip
-        self.n_adapted = n_adapted
+        self.executor, self.scouts = executor, scouts
+        self.prior, self.tails, self.makeup = mixture.prior, mixture.tails, mixture.makeup
+        self.updates, self.describe = tuple(mixture.updates), mixture.describe
+        own = () if math.isinf(self.tails.df) else ("df",)
+        self.cluster_parameters = (*mixture.cluster_parameters, *own)
+        self.d = scouts.d
+        self.family: Any
+        self.parameters: Any
+        self.family, self.parameters = self.makeup.families(n_slots)
+        self.model = Model(np.full(n_slots, 0.5 * self.tails.df))
+        first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
+        self.key = first, second
+        self.n_sweeps, self.n_adapted = 0, n_adapted
         self._n_refused = 0
+        self._kernels = Kernels()
+        self._log_likelihood = math.nan
+        self._log_marginal = math.nan  # of the state that log_joint saw last
+        self._log_mixture = math.nan  # of all rows, labels summed out
+        self.ladder = no_ladder()
+        has_weights = hasattr(self.prior, "concentration")
+        self._moves = SplitMerge(scouts, executor.n_rows) if moves and has_weights else None
+        self._accepted = dict.fromkeys(KINDS, 0)
+        self._asked = dict.fromkeys(KINDS, 0)
+        self._table: np.ndarray | None = None
         # Begin as if the scouts were all there is.
         self.statistics = start
         self.counts = np.rint(start[:, 1]).astype(np.int64)
@@ -100,6 +169,22 @@ class ShardedSampler(Coordinator):
         self._take(self._pass())
 
     # ------------------------------------------------------------------ the state
+
+    @property
+    def n_slots(self) -> int:
+        """Room for so many clusters."""
+        return self.counts.size
+
+    @property
+    def n_used(self) -> int:
+        """Slots that a record tells of."""
+        return int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_slots
+
+    def _renew_empty_tails(self, rng: np.random.Generator) -> None:
+        """Degrees of freedom of clusters without rows, from their prior."""
+        if self.tails.learn == "each":
+            empty = np.flatnonzero(self.counts == 0)
+            self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
 
     def _pass(self) -> PassTotal:
         return run_all(self.executor, self._request(self._mixture(), SWEEP, self.ladder))
@@ -171,6 +256,82 @@ class ShardedSampler(Coordinator):
         self.prior = renew(self.prior, self.counts)
         self.weights = draw_weights(self.prior, self.counts, rng)
 
+    # ------------------------------------------------------------------ splits and merges
+
+    def _mixture(self) -> Mixture:
+        locations = self.makeup.locations(self.parameters, self.n_slots)
+        return Mixture(self.weights.weight, locations, self.model.alpha)
+
+    def _set(self, mixture: Mixture) -> None:
+        self.weights = self.weights._replace(weight=mixture.weight)
+        self.makeup.set_locations(self.parameters, mixture.locations)
+
+    def _request(
+        self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None
+    ) -> ShardRequest:
+        mean, whiten, half_log_det, log_share, log_rate = (
+            np.array(part) for part in zip(*mixture.locations, strict=True)
+        )
+        atoms = atoms_of(
+            mixture.weight, mean, whiten, half_log_det, mixture.alpha, log_share, log_rate
+        )
+        rungs = no_ladder() if ladder is None else 1.0 / ladder
+        return ShardRequest(atoms, rungs, self.key, self.n_sweeps, purpose)
+
+    def _try(
+        self, kind: str, purpose: int, ladder: np.ndarray | None, rng: np.random.Generator
+    ) -> PassTotal | None:
+        """Propose a split or merge; what a pass over all rows has drawn, if it was accepted."""
+        assert self._moves is not None
+        now = self._mixture()
+        found = self._moves.propose(
+            now, self._scouted(now), self.prior, self.family.prior, kind, rng
+        )
+        if found is None:
+            return None
+        self._asked[kind] += 1
+        request = self._request(found.mixture, purpose, ladder)
+        drawn = run_all(self.executor, request)
+        weights = self.weights._replace(weight=found.mixture.weight)
+        gain = drawn.log_mixture - self._log_mixture - found.scouted
+        gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
+        gain -= log_first(self.weights, self.counts)
+        if not math.log1p(-rng.random()) < gain:
+            return None
+        self._accepted[kind] += 1
+        self._set(found.mixture)
+        self._log_mixture = drawn.log_mixture
+        self._table = None
+        return drawn
+
+    def _scouted(self, now: Mixture) -> np.ndarray:
+        """What the scouts say of the present clusters, computed once."""
+        if self._table is None:
+            self._table = self.scouts.table(self._request(now, 0).atoms, now.locations)
+        return self._table
+
+    def _move_events(self) -> dict[str, float]:
+        """How often splits and merges were tried, weighed by a pass, and accepted."""
+        out = {}
+        if self._moves is not None:
+            for kind in KINDS:
+                out[f"{kind}_tries"] = float(self._moves.tried[kind])
+                out[f"{kind}_accepted"] = float(self._accepted[kind])
+                out[f"{kind}_evidences"] = float(self._asked[kind])
+        return out
+
+    def _counted(self) -> np.ndarray:
+        tried = {} if self._moves is None else self._moves.tried
+        parts = (tried, self._accepted, self._asked)
+        return np.array([part.get(kind, 0) for part in parts for kind in KINDS])
+
+    def _restore_counted(self, counted: np.ndarray) -> None:
+        tried = {} if self._moves is None else self._moves.tried
+        for part, own in zip(
+            (tried, self._accepted, self._asked), counted.reshape(3, -1), strict=True
+        ):
+            part.update(zip(KINDS, (int(value) for value in own), strict=True))
+
     # ------------------------------------------------------------------ room
 
     def _make_room(self) -> None:
@@ -207,6 +368,10 @@ class ShardedSampler(Coordinator):
 
     # ------------------------------------------------------------------ what a draw says
 
+    def labels(self) -> np.ndarray:
+        """Current slot of every followed row."""
+        return self.z
+
     def log_joint(self) -> float:
         """Log joint density of data, followed labels, parameters of occupied clusters, the rest.
 
@@ -216,7 +381,16 @@ class ShardedSampler(Coordinator):
         occupied = np.flatnonzero(self.counts)
         of_labels = float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
         self._log_likelihood = self._log_mixture
-        return self._log_joint(self._log_mixture + self._log_followed() - of_labels)
+        total = self._log_mixture + self._log_followed() - of_labels
+        total += self._kernels.run(prior_of_partition, self.prior, self.counts)
+        total += sum((update.log_density(self) for update in self.updates), 0.0)
+        before, after = self._kernels.run(
+            densities_of_parameters, self.family, self.parameters, self.counts,
+            np.empty(self.family.natural.shape[1]),
+        )  # fmt: skip
+        total += before + log_density(self.model.alpha, self.counts, self.tails)
+        self._log_marginal = float(total - after)
+        return float(total)
 
     def _log_followed(self) -> float:
         """Log probability of the followed rows' labels given the clusters."""
@@ -233,6 +407,37 @@ class ShardedSampler(Coordinator):
         """What a progress bar should say."""
         return self.executor.status()
 
+    def record(self) -> dict[str, np.ndarray]:
+        """Cluster parameters, whatever the updates show, log densities and concentration."""
+        out = {} if self.describe is None else self.describe(self)  # type: ignore[arg-type]
+        for update in self.updates:
+            out |= update.record(self)
+        if not math.isinf(self.tails.df):
+            out["df"] = 2.0 * self.model.alpha
+        used = self.n_used
+        for name in self.cluster_parameters:
+            values = np.array(out[name][:used])
+            values[self.counts[:used] == 0] = np.nan
+            out[name] = values
+        out["log_likelihood"] = np.array(self._log_likelihood)
+        out["log_marginal"] = np.array(self._log_marginal)
+        if hasattr(self.prior, "concentration"):
+            out["concentration"] = self.prior.concentration[0].copy()
+        return out
+
+    def note_prior(self) -> None:
+        """Slots are made of the prior as it is whenever they are loaded."""
+
+    def keep(self) -> None:
+        """Nothing is summed up on the way."""
+
+    def summaries(self) -> dict[str, np.ndarray]:
+        """None."""
+        return {}
+
+    def forget(self) -> None:
+        """None."""
+
     # ------------------------------------------------------------------ survival
 
     def state(self) -> dict[str, np.ndarray]:
@@ -246,7 +451,20 @@ class ShardedSampler(Coordinator):
             "rest": np.array(self.weights.rest),
             "fresh": np.array(self._fresh),
             "refused": np.array(self._n_refused),
-            **self._arrays(),
+            "key": np.array(self.key, dtype=np.int64),
+            "n_sweeps": np.array(self.n_sweeps),
+            "alpha": self.model.alpha.copy(),
+            "log_likelihood": np.array(self._log_likelihood),
+            "log_mixture": np.array(self._log_mixture),
+            "moved": self._counted(),
+            **flatten(self.prior, "prior."),
+            **flatten(self.family, "family."),
+            **flatten(self.parameters, "parameters."),
+            **{
+                f"update.{update.name}.{name}": value
+                for update in self.updates
+                for name, value in update.arrays().items()
+            },
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -271,4 +489,18 @@ class ShardedSampler(Coordinator):
         self._fresh = bool(saved_array(state, "fresh"))
         self._n_refused = int(saved_array(state, "refused"))
         self.prior = renew(self.prior, self.counts)
-        self._restore(state)
+        self.model = Model(fitting(saved_array(state, "alpha"), self.model.alpha, "alpha"))
+        self._log_likelihood = float(saved_array(state, "log_likelihood"))
+        self._log_mixture = float(saved_array(state, "log_mixture"))
+        self._restore_counted(fitting(saved_array(state, "moved"), self._counted(), "moved"))
+        self._table = None
+        first, second = (int(word) for word in saved_array(state, "key"))
+        self.key = first, second
+        self.n_sweeps = int(saved_array(state, "n_sweeps"))
+        self.prior = rebuilt(self.prior, state, "prior.")
+        self.family = rebuilt(self.family, state, "family.")
+        self.parameters = rebuilt(self.parameters, state, "parameters.")
+        for update in self.updates:
+            prefix = f"update.{update.name}."
+            own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
+            update.restore(own, self)

@@ -33,8 +33,17 @@ from cavity.estimators.known import (
 from cavity.estimators.noise import AUTO, is_noisy, noise_box, tell_of_noise
 from cavity.estimators.rows import FEW
 from cavity.estimators.shard_answers import ShardAnswers
-from cavity.estimators.sharded import check_client, is_in_shards, source_of
-from cavity.estimators.spread_fits import MANY, PARALLEL, SpreadFits
+from cavity.estimators.sharded import (
+    MANY,
+    PARALLEL,
+    check_client,
+    check_sampler,
+    is_in_shards,
+    is_spread,
+    refuse_unsupported,
+    source_of,
+)
+from cavity.estimators.spread_fits import SpreadFits
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, block_names, factors_of, structured_problem
 from cavity.estimators.validation import check_finite, check_numeric, robust_standardiser
@@ -129,7 +138,7 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         """
         self._check_settings()
         if is_in_shards(X):
-            self._check_spread()
+            check_sampler(self)
             if isinstance(X, str | os.PathLike):
                 source_of(X, None, None if columns is None else tuple(columns), True)
             return self
@@ -193,8 +202,8 @@ class RowMixture(ShardAnswers, ClusterMixin, DensityMixin, SpreadFits):
         """
         self._check_settings()
         check_client(client)
-        if self._is_spread(X, client):
-            self._refuse_uneven(y, sample_weight)
+        if is_spread(self, X, client):
+            refuse_unsupported(self, y, sample_weight)
             return self._fit_rows(X, client, None if columns is None else tuple(columns))
         if columns is not None:
             raise ValueError("columns are chosen of a path or a Dask DataFrame; give X[columns].")

@@ -8,16 +8,15 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.distributed.results import N_DRAWS, Placement, place_all
+from cavity.distributed.results import N_DRAWS
 from cavity.estimators.mixture_answers import MixtureAnswers
-from cavity.estimators.sharded import check_client, is_in_shards, source_of
-from cavity.likelihoods.predictive import spread_draws
+from cavity.estimators.sharded import check_client, is_in_shards, predict_parts, source_of
 
 
 class ShardAnswers(MixtureAnswers):
     """Methods of a fitted mixture for data in files or on a cluster."""
 
-    def place(
+    def predict_to_parquet(
         self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS
     ) -> list[Path]:
         """Write each row's cluster, probabilities and log density, one Parquet file per part of X.
@@ -48,7 +47,7 @@ class ShardAnswers(MixtureAnswers):
         >>> from cavity import GaussianMixture
         >>> X = np.random.default_rng(0).standard_normal((60, 2))
         >>> m = GaussianMixture(2, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(X)
-        >>> (path,) = m.place(X, tempfile.mkdtemp())
+        >>> (path,) = m.predict_to_parquet(X, tempfile.mkdtemp())
         >>> pd.read_parquet(path).shape[0]
         60
         """
@@ -60,8 +59,4 @@ class ShardAnswers(MixtureAnswers):
         else:
             X = self._check_data(X, reset=False)
             source = source_of(X, client, tuple(self.posterior_.record.columns), False)
-        posterior = self.posterior_
-        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
-        units = self._units
-        placement = Placement(self._packed(chosen), self.n_clusters_, units.centre, units.scale)
-        return place_all(source, placement, Path(folder), client)
+        return predict_parts(self, source, folder, client, n_draws)

@@ -7,7 +7,9 @@ the rows that are followed, a uniform sample.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,20 @@ from cavity.distributed.executor import ShardExecutor, ThreadExecutor, make_exec
 from cavity.distributed.mixture_weights import is_supported
 from cavity.distributed.passes import followed_rows, make_shard
 from cavity.distributed.pilot import Scouts
-from cavity.distributed.sampler import SPARE, ShardedSampler
+from cavity.distributed.results import RowPredictor, predict_to_parquet
+from cavity.distributed.sampler import SPARE, ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
 from cavity.estimators.dequantize import LEAST_STEP, recording_steps
 from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
+from cavity.estimators.known import UNKNOWN
+from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
-from cavity.estimators.start import initial_labels
-from cavity.estimators.validation import robust_standardiser
+from cavity.estimators.start import STARTS, initial_labels
+from cavity.estimators.structures import FULL
+from cavity.estimators.validation import check_labels, robust_standardiser
+from cavity.likelihoods.predictive import spread_draws
 from cavity.likelihoods.scaled_gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import run_chains
@@ -34,6 +41,12 @@ from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.priors.specifications import PartitionSpecification
 
+# The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
+PARALLEL = "parallel"
+# Collapses of sharded rows, all of which mean that sampler.
+SPREAD = ("auto", "collapsed", PARALLEL)
+# Rows from which those of an array are shared among the workers of a cluster.
+MANY = 100_000
 N_FOLLOWED = 5_000
 # Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
 # is open and each of them stands for several rows.
@@ -96,106 +109,146 @@ def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool)
     return ArraySource(X, tuple(columns or ()), named)
 
 
-def check_prior(prior: PartitionSpecification, n_clusters: int) -> None:
-    """Refuse priors whose weights cannot be drawn given the cluster sizes."""
-    if not is_supported(prior.state(n_clusters, n_clusters, 1)):
-        raise ValueError(
-            "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
-            f"{type(prior).__name__}."
-        )
+@dataclass(frozen=True)
+class ShardProblem:
+    """Mixture to fit to rows in shards.
 
-
-def fit_rows(
-    source: Source,
-    client: Any,
-    *,
-    name: str,
-    problem: Any,
-    points: Any = lambda rows: rows,
-    describe: Any = lambda problem: (describe, ("weight", "mean", "covariance")),
-    prior: PartitionSpecification,
-    n_clusters: int,
-    init: Any,
-    moves: bool,
-    settings: RunSettings,
-    fingerprint: Mapping[str, Any],
-    follow: int = N_FOLLOWED,
-    n_jobs: int | None = None,
-    recorded: Mapping[str, Any],
-    details: Mapping[str, Any] | None = None,
-) -> Posterior:
-    """Sample the posterior over partitions of rows in blocks.
-
-    Parameters
+    Attributes
     ----------
-    source : Source
-    client : distributed.Client or None
-        None for threads of this process.
-    name : str
-        Of the estimator.
-    problem : callable
-        ``problem(rows)``: the problem of rows in the model's units.
-    points : callable
-        ``points(rows)``: the same rows as points, for where chains start.
-    describe : callable
-        ``describe(problem)``: what gives a kept draw's parameters, and which of these have a
-        cluster axis.
+    build : callable
+        ``build(rows)`` returns the problem of rows in the model's units.
     prior : specification
     n_clusters : int
     init : str or array of labels
     moves : bool
         Whether splits and merges are tried.
+    points : callable
+        ``points(rows)`` returns the same rows as points, for initial labels.
+    describe : callable
+        ``describe(problem)`` returns a function of a kept draw's parameters, and the names of those
+        that have a cluster axis.
+    """
+
+    build: Callable[[np.ndarray], Any]
+    prior: PartitionSpecification
+    n_clusters: int
+    init: Any
+    moves: bool
+    points: Callable[[np.ndarray], np.ndarray] = lambda rows: rows
+    describe: Callable[[Any], Any] = lambda problem: (describe, ("weight", "mean", "covariance"))
+
+    @property
+    def most(self) -> int | None:
+        """Largest number of clusters; None if it is open."""
+        return None if self.prior.is_open else self.n_clusters
+
+
+@dataclass(frozen=True)
+class ShardRun:
+    """Settings of a run over shards.
+
+    Attributes
+    ----------
+    name : str
+        Name of the estimator.
     settings : RunSettings
     fingerprint : mapping
-        What identifies the run.
-    follow : int
-        Rows whose labels are kept.
+        Identifies the run.
+    client : distributed.Client or None
+        None for threads of this process.
     n_jobs : int or None
         Threads, without a client.
+    """
+
+    name: str
+    settings: RunSettings
+    fingerprint: Mapping[str, Any]
+    client: Any = None
+    n_jobs: int | None = None
+
+    def chains(self, make_sampler: Any, most: int | None) -> ChainRun:
+        """Run all chains to their end or an interrupt; `most` clusters are allowed."""
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return run_chains(
+                make_sampler,
+                self.settings.length(stopping_rule(most, False), 0),
+                n_chains=self.settings.n_chains,
+                max_seconds=self.settings.max_seconds,
+                n_jobs=1 if self.client is None and self.n_jobs == 1 else self.settings.n_chains,
+                random_state=self.settings.random_state,
+                progress=self.settings.progress,
+                checkpoint=self.settings.checkpoint,
+                keep_warmup=self.settings.keep_warmup,
+                fingerprint=self.fingerprint,
+                label=self.name,
+            )
+
+
+def fit_shards(
+    problem: ShardProblem,
+    source: Source,
+    run: ShardRun,
+    *,
+    follow: int = N_FOLLOWED,
+    recorded: Mapping[str, Any],
+    details: Mapping[str, Any] | None = None,
+) -> Posterior:
+    """Sample the posterior over partitions of rows in shards.
+
+    Parameters
+    ----------
+    problem : ShardProblem
+    source : Source
+    run : ShardRun
+    follow : int
+        Rows whose labels are kept, a uniform sample.
     recorded : mapping
-        What the record of the run says of the estimator.
+        Entries of the record that describe the estimator.
     details : mapping, optional
-        What it says beside that.
+        Further entries.
     """
     n = sum(source.sizes)
     if n < 2:
         raise ValueError(f"There are {n} rows: clustering needs at least 2. Give more data.")
-    if n < n_clusters and not prior.is_open:
+    if n < problem.n_clusters and not problem.prior.is_open:
         raise ValueError(
-            f"There are {n} rows, fewer than n_clusters={n_clusters}. Lower n_clusters, or use "
-            "prior='dp'."
+            f"There are {n} rows, fewer than n_clusters={problem.n_clusters}. Lower n_clusters, or "
+            "use prior='dp'."
         )
-    executor = make_executor(source, client, n_jobs)
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, follow), replace=False))
-    raw = executor.sample(followed)
     names = np.array(source.columns, dtype=object) if source.named else None
     shape = source.shape
-    measured = raw[:, : shape.d]
-    units = ColumnUnits(np.zeros(0), np.ones(0))
-    width = np.zeros(0)
-    standard = raw.copy()
-    if shape.d:
-        own = None if names is None else names[: shape.d]
-        units = ColumnUnits(*robust_standardiser(measured, own))
-        standard[:, : shape.d] = units.standardise(measured)
-        width = np.maximum(recording_steps(standard[:, : shape.d]), LEAST_STEP)
-        width[measured.min(axis=0) == measured.max(axis=0)] = -1.0
-    with executor:
+    with make_executor(source, run.client, run.n_jobs) as executor:
+        raw = executor.sample(followed)
+        measured = raw[:, : shape.d]
+        units = ColumnUnits(np.zeros(0), np.ones(0))
+        width = np.zeros(0)
+        standard = raw.copy()
+        if shape.d:
+            own = None if names is None else names[: shape.d]
+            units = ColumnUnits(*robust_standardiser(measured, own))
+            standard[:, : shape.d] = units.standardise(measured)
+            width = np.maximum(recording_steps(standard[:, : shape.d]), LEAST_STEP)
+            width[measured.min(axis=0) == measured.max(axis=0)] = -1.0
         executor.load(make_shard, units.centre, units.scale, width, followed, shape)
-        taken = np.concatenate(executor.map(followed_rows))
-        scouts = Scouts(taken, n, shape)
-        start = init if isinstance(init, str) else np.asarray(init)[followed]
-        stated = problem(taken)
-        made = _Chains(
-            executor, scouts, points(standard), stated, describe(stated), prior, n_clusters, start,
-            moves, settings,
+        scouts = Scouts(np.concatenate(executor.map(followed_rows)), n, shape)
+        init = problem.init if isinstance(problem.init, str) else np.asarray(problem.init)[followed]
+        chains = _Chains(
+            executor, scouts, replace(problem, init=init), problem.points(standard),
+            run.settings.n_warmup,
         )  # fmt: skip
-        run = made.run(fingerprint, name, 1 if client is None and n_jobs == 1 else None)
+        found = run.chains(chains.sampler, problem.most)
     return posterior_of(
-        run,
-        name,
-        None if prior.is_open else n_clusters,
+        found,
+        run.name,
+        problem.most,
         names=[str(row) for row in followed],
         units=units,
         volume=n * units.log_volume,
@@ -208,60 +261,60 @@ def fit_rows(
 
 
 class _Chains:
-    """Makes chains over an engine's rows."""
+    """Makes chains over the rows of an executor."""
 
     def __init__(
         self,
         executor: ShardExecutor,
         scouts: Scouts,
+        problem: ShardProblem,
         points: np.ndarray,
-        problem: Any,
-        describe: Any,
-        prior: PartitionSpecification,
-        n_clusters: int,
-        init: Any,
-        moves: bool,
-        settings: RunSettings,
+        n_warmup: int,
     ) -> None:
-        self.executor, self.scouts, self.points = executor, scouts, points
-        self.problem, self.makeup = problem, makeup_of(problem)
-        self.describe, self.cluster_parameters = describe
-        self.prior, self.n_clusters, self.init = prior, n_clusters, init
-        self.moves, self.settings = moves, settings
+        self.executor, self.scouts, self.problem = executor, scouts, problem
+        self.points, self.n_warmup = points, n_warmup
+        self.stated = problem.build(scouts.rows)
+        self.makeup, self.tails = makeup_of(self.stated), tails_of(self.stated)
 
     def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler:
-        """A started chain."""
-        tails = tails_of(self.problem)
-        n_start = min(self.n_clusters, len(self.points))
-        if not isinstance(self.init, str):
-            n_start = int(self.init.max()) + 1
-        z = initial_labels(self.points, n_start, self.init, chain, rng)
-        asked = isinstance(self.init, str) and self.moves
-        if asked and self.prior.is_open and self.scouts.worth > 1.0:
+        """Return a started chain."""
+        problem, init = self.problem, self.problem.init
+        n_start = min(problem.n_clusters, len(self.points))
+        if not isinstance(init, str):
+            n_start = int(init.max()) + 1
+        z = initial_labels(self.points, n_start, init, chain, rng)
+        asked = isinstance(init, str) and problem.moves
+        if asked and problem.prior.is_open and self.scouts.worth > 1.0:
             z = self._scouted(z, n_start, rng)
             n_start = int(z.max()) + 1
-        n_slots = n_start + SPARE if self.prior.is_open else self.n_clusters
-        prior = self.prior.state(self.n_clusters, n_slots, self.executor.n_rows)
-        told: dict[str, Any] = {
-            "describe": self.describe,
-            "cluster_parameters": self.cluster_parameters,
-        }
-        scale = np.ones(len(z))
-        if self.scouts.d:
-            scale = first_scales(self.scouts.y, 0.5 * tails.df)
-        learned = self.prior.updates()
-        return ShardedSampler(
-            self.executor,
-            self.scouts,
-            self.scouts.begun(z, n_slots, scale),
+        n_slots = n_start + SPARE if problem.prior.is_open else problem.n_clusters
+        return self._started(
+            self.executor, self.scouts, z, n_slots, rng, self.n_warmup, problem.moves
+        )
+
+    def _started(
+        self,
+        executor: ShardExecutor,
+        scouts: Scouts,
+        z: np.ndarray,
+        n_slots: int,
+        rng: np.random.Generator,
+        n_adapted: int,
+        moves: bool,
+    ) -> ShardedSampler:
+        """A chain over the rows of an executor, from labels of the followed ones."""
+        problem = self.problem
+        scale = first_scales(scouts.y, 0.5 * self.tails.df) if scouts.d else np.ones(len(z))
+        mixture = ShardedMixture(
             self.makeup,
-            prior,
-            tails,
-            (*updates_of(self.problem, self.makeup), *learned),
-            rng,
-            n_adapted=self.settings.n_warmup,
-            moves=self.moves,
-            **told,
+            problem.prior.state(problem.n_clusters, n_slots, executor.n_rows),
+            self.tails,
+            (*updates_of(self.stated, self.makeup), *problem.prior.updates()),
+            *problem.describe(self.stated),
+        )
+        start = scouts.begun(z, n_slots, scale)
+        return ShardedSampler(
+            executor, scouts, start, mixture, rng, n_adapted=n_adapted, moves=moves
         )
 
     def _scouted(self, z: np.ndarray, n_start: int, rng: np.random.Generator) -> np.ndarray:
@@ -277,20 +330,8 @@ class _Chains:
         columns = tuple(map(str, range(shape.n_columns)))
         few = ThreadExecutor(ArraySource(self.scouts.rows, columns, kinds=shape, gaps=True))
         few.load(make_shard, still, still + 1.0, still, np.arange(n), shape)
-        tails, n_slots = tails_of(self.problem), n_start + SPARE
-        scale = first_scales(self.scouts.y, 0.5 * tails.df) if shape.d else np.ones(n)
         alone = Scouts(self.scouts.rows, n, shape)
-        sampler = ShardedSampler(
-            few,
-            alone,
-            alone.begun(z, n_slots, scale),
-            self.makeup,
-            self.prior.state(self.n_clusters, n_slots, n),
-            tails,
-            (*updates_of(self.problem, self.makeup), *self.prior.updates()),
-            rng,
-            n_adapted=SCOUT_SWEEPS,
-        )
+        sampler = self._started(few, alone, z, n_start + SPARE, rng, SCOUT_SWEEPS, True)
         draws = []
         for sweep in range(SCOUT_SWEEPS):
             sampler.sweep(rng)
@@ -298,38 +339,95 @@ class _Chains:
                 draws.append(sampler.z.copy())
         return Posterior.from_labels(np.array(draws)).partition(n_restarts=0).labels
 
-    def run(self, fingerprint: Mapping[str, Any], name: str, n_jobs: int | None) -> ChainRun:
-        """All chains, to their end or an interrupt."""
-        most = None if self.prior.is_open else self.n_clusters
-        return run_over_shards(self.sampler, self.settings, most, fingerprint, name, n_jobs)
+
+# --------------------------------------------------------------------------- estimators
 
 
-def run_over_shards(
-    make_sampler: Any,
-    settings: RunSettings,
-    most: int | None,
-    fingerprint: Mapping[str, Any],
-    name: str,
-    n_jobs: int | None,
-) -> ChainRun:
-    """All chains over shards, to their end or an interrupt; `most` clusters are allowed."""
-    import warnings
+def is_spread(estimator: Any, X: Any, client: Any) -> bool:
+    """Whether an estimator shares its rows among workers, rather than running whole chains."""
+    if is_in_shards(X) or estimator.collapse == PARALLEL:
+        return True
+    many = hasattr(X, "__len__") and len(X) >= MANY
+    return client is not None and many and estimator.collapse in SPREAD
 
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return run_chains(
-            make_sampler,
-            settings.length(stopping_rule(most, False), 0),
-            n_chains=settings.n_chains,
-            max_seconds=settings.max_seconds,
-            n_jobs=settings.n_chains if n_jobs is None else n_jobs,
-            random_state=settings.random_state,
-            progress=settings.progress,
-            checkpoint=settings.checkpoint,
-            keep_warmup=settings.keep_warmup,
-            fingerprint=fingerprint,
-            label=name,
+def refuse_unsupported(estimator: Any, y: Any, sample_weight: Any) -> None:
+    """Refuse rows and settings that sharded data do not support."""
+    known = y is not None and np.any(np.asarray(y) == UNKNOWN)
+    for given, word in (
+        (known, "labels that are known for some rows"),
+        (sample_weight is not None, "sample_weight"),
+        (asks_for_noise(estimator.noise), "noise=True"),
+        (estimator.covariance != FULL, f"covariance={estimator.covariance!r}"),
+    ):
+        if given:
+            raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
+
+
+def check_sampler(estimator: Any) -> None:
+    """Refuse samplers and priors that sharded data do not support."""
+    if estimator.collapse not in SPREAD:
+        raise ValueError(
+            f"collapse={estimator.collapse!r} is not supported for sharded data. "
+            f"Use collapse={PARALLEL!r}, which is exact."
         )
+    prior = estimator._specification()
+    if not is_supported(prior.state(estimator.n_clusters, estimator.n_clusters, 1)):
+        raise ValueError(
+            "Over rows in shards, prior must be 'finite', 'dirichlet', 'fixed' or 'dp', not "
+            f"{type(prior).__name__}."
+        )
+
+
+def check_start(estimator: Any, n: int | None) -> Any:
+    """Return the checked `init` of an estimator of `n` rows, or of files (None)."""
+    if isinstance(estimator.init, str):
+        return estimator.init
+    if n is None:
+        raise ValueError(
+            "init must be one of " + ", ".join(map(repr, STARTS)) + " for rows in shards."
+        )
+    is_open = estimator._specification().is_open
+    return check_labels(estimator.init, n, estimator.n_clusters, is_open)
+
+
+def run_of(estimator: Any, source: Source, client: Any) -> ShardRun:
+    """Return the settings of an estimator's run over shards."""
+    name = type(estimator).__name__
+    fingerprint = {
+        "model": name,
+        "settings": {**estimator._settings(), "collapse": PARALLEL},
+        "data": source.digest,
+    }
+    return ShardRun(name, estimator._run_settings(), fingerprint, client, estimator.n_jobs)
+
+
+def fit_estimator(
+    estimator: Any,
+    source: Source,
+    client: Any,
+    init: Any,
+    build: Callable[[np.ndarray], Any],
+    recorded: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
+    **functions: Any,
+) -> None:
+    """Fit an estimator to rows in shards; `functions` are ``points`` and ``describe``."""
+    problem = ShardProblem(
+        build, estimator._specification(), estimator.n_clusters, init, estimator.moves, **functions
+    )
+    run = run_of(estimator, source, client)
+    recorded = {"settings": estimator._settings(), **(recorded or {})}
+    estimator._finish(fit_shards(problem, source, run, recorded=recorded, details=details))
+
+
+def predict_parts(
+    estimator: Any, source: Source, folder: str | os.PathLike[str], client: Any, n_draws: int
+) -> list[Path]:
+    """Write the predictions of a fitted estimator for every part of the data."""
+    posterior, units = estimator.posterior_, estimator._units
+    chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
+    predictor = RowPredictor(
+        estimator._packed(chosen), estimator.n_clusters_, units.centre, units.scale, source.shape
+    )
+    return predict_to_parquet(source, predictor, Path(folder), client)

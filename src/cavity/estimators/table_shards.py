@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.distributed.results import N_DRAWS, TablePlacement, place_all
+from cavity.distributed.results import N_DRAWS
 from cavity.distributed.sources import ArraySource, ParquetSource, Source, parquet_source
 from cavity.distributed.tables import (
     as_taken,
@@ -21,28 +21,20 @@ from cavity.distributed.tables import (
     table_source,
 )
 from cavity.estimators.kept import VALUES
-from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.sharded import (
     check_client,
-    check_prior,
-    fit_rows,
+    check_start,
+    fit_estimator,
     is_dask_frame,
     is_in_shards,
+    predict_parts,
 )
-from cavity.estimators.start import STARTS
-from cavity.estimators.structures import FULL
 from cavity.estimators.table_answers import TableAnswers
 from cavity.estimators.table_model import Describer, components, features_of
-from cavity.estimators.validation import check_labels
 from cavity.io.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column, cells_of
-from cavity.likelihoods.predictive import spread_draws
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PARALLEL = "parallel"
-# Rows from which a table in memory is spread over the workers of a cluster.
-MANY = 100_000
 
 
 class TableShards(TableAnswers):
@@ -55,31 +47,6 @@ class TableShards(TableAnswers):
     init: Any
     moves: bool
     n_jobs: int | None
-
-    def _is_spread(self, X: Any, client: Any) -> bool:
-        """Whether the rows are put into blocks, or shards, rather than whole chains on workers."""
-        if is_in_shards(X) or self.collapse == PARALLEL:
-            return True
-        many = getattr(X, "shape", (0,))[0] >= MANY
-        return client is not None and many and self.collapse in ("auto", "collapsed")
-
-    def _refuse_spread(self, y: Any, sample_weight: Any) -> None:
-        """Refuse what rows in blocks cannot have."""
-        known = y is not None and np.any(np.asarray(y) == -1)
-        for given, word in (
-            (known, "labels that are known for some rows"),
-            (sample_weight is not None, "sample_weight"),
-            (asks_for_noise(self.noise), "noise=True"),
-            (self.covariance != FULL, f"covariance={self.covariance!r}"),
-        ):
-            if given:
-                raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
-        if self.collapse in ("ep", "naive"):
-            raise ValueError(
-                f"collapse={self.collapse!r} is not supported for sharded data. "
-                f"Use collapse={PARALLEL!r}, which is exact."
-            )
-        check_prior(self._specification(), self.n_clusters)  # type: ignore[attr-defined]
 
     def _refuse_columns(self, columns: list[Column]) -> None:
         over = [column.name for column in columns if column.kind == OVERDISPERSED]
@@ -101,13 +68,9 @@ class TableShards(TableAnswers):
 
     def _fit_rows(self, X: Any, client: Any, columns: tuple[str, ...] | None) -> Self:
         """Sample over rows in blocks, here or on a cluster."""
-        start = self.init
         source: Source
         if is_in_shards(X):
-            if not isinstance(start, str):
-                raise ValueError(
-                    "init must be one of " + ", ".join(map(repr, STARTS)) + " for rows in shards."
-                )
+            init = check_start(self, None)
             found = table_source(self._files(X, columns), self.feature_types, client)
             self._columns = list(found.taken)
             names = [column.name for column in self._columns]
@@ -123,9 +86,7 @@ class TableShards(TableAnswers):
             source = ArraySource(
                 numbers_of(cells), names_in_order(self._columns), named, shape_of(self._columns)
             )
-            if not isinstance(start, str):
-                is_open = self._specification().is_open  # type: ignore[attr-defined]
-                start = check_labels(start, len(frame), self.n_clusters, is_open)
+            init = check_start(self, len(frame))
         self._refuse_columns(self._columns)
         taken = self._columns
         shape = shape_of(taken)
@@ -142,33 +103,20 @@ class TableShards(TableAnswers):
             return Describer(problem), Describer(problem).names
 
         self._warn_of_columns()
-        settings = self._settings()  # type: ignore[attr-defined]
-        posterior = fit_rows(
+        fit_estimator(
+            self,
             source,
             client,
-            name=type(self).__name__,
-            problem=problem,
-            points=points,
-            describe=described,
-            prior=self._specification(),  # type: ignore[attr-defined]
-            n_clusters=self.n_clusters,
-            init=start,
-            moves=self.moves,
-            settings=self._run_settings(),  # type: ignore[attr-defined]
-            fingerprint={
-                "model": type(self).__name__,
-                "settings": {**settings, "collapse": PARALLEL},
-                "data": source.digest,
-            },
-            n_jobs=self.n_jobs,
+            init,
+            problem,
             recorded={
-                "settings": settings,
                 "columns": tuple(column.name for column in taken),
                 "components": components(taken),
             },
             details={"taken_for": [column.to_plain() for column in taken]},
+            points=points,
+            describe=described,
         )
-        self._finish(posterior)  # type: ignore[attr-defined]
         return self
 
     @property
@@ -178,7 +126,7 @@ class TableShards(TableAnswers):
         values = self.posterior_.summaries.get(VALUES)
         return None if values is None else frame_from(values, self._columns, self.posterior_.names)
 
-    def place(
+    def predict_to_parquet(
         self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS
     ) -> list[Path]:
         """Write each row's cluster, probabilities and log density, one Parquet file per part of X.
@@ -217,13 +165,7 @@ class TableShards(TableAnswers):
             source = ArraySource(
                 numbers_of(cells), names_in_order(self._columns), False, shape_of(self._columns)
             )
-        posterior = self.posterior_
-        chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
-        units = self._units
-        placement = TablePlacement(
-            self._packed(chosen), self.n_clusters_, units.centre, units.scale, source.shape
-        )
-        return place_all(source, placement, Path(folder), client)
+        return predict_parts(self, source, folder, client, n_draws)
 
 
 def _refuse_gaps(cells: Cells, columns: list[Column]) -> None:

@@ -33,7 +33,14 @@ from cavity.estimators.known import (
 )
 from cavity.estimators.noise import AUTO, TableNoise, asks_for_noise, is_noisy, tell_of_noise
 from cavity.estimators.rows import FEW, RowEstimator
-from cavity.estimators.sharded import check_client, is_in_shards
+from cavity.estimators.sharded import (
+    PARALLEL,
+    check_client,
+    check_sampler,
+    is_in_shards,
+    is_spread,
+    refuse_unsupported,
+)
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, factors_of, structured_problem, tails_of
 from cavity.estimators.table_answers import digest_of
@@ -44,7 +51,7 @@ from cavity.estimators.table_model import (
     levels_of,
     volumes_of,
 )
-from cavity.estimators.table_shards import PARALLEL, TableShards
+from cavity.estimators.table_shards import TableShards
 from cavity.estimators.table_words import OVERALL, overall_of
 from cavity.estimators.validation import check_choice, robust_standardiser
 from cavity.io.columns import (
@@ -171,8 +178,9 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         Of files only the footers are looked at.
         """
         self._check_settings()
-        if self._is_spread(X, None):
-            self._refuse_spread(y, sample_weight)
+        if is_spread(self, X, None):
+            refuse_unsupported(self, y, sample_weight)
+            check_sampler(self)
             if is_in_shards(X):
                 self._files(X, None if columns is None else tuple(columns))
                 return self
@@ -231,8 +239,9 @@ covariance_prior_df, covariance_prior_scale, covariance, n_factors, collapse_opt
         """
         self._check_settings()
         check_client(client)
-        if self._is_spread(X, client):
-            self._refuse_spread(y, sample_weight)
+        if is_spread(self, X, client):
+            refuse_unsupported(self, y, sample_weight)
+            check_sampler(self)
             return self._fit_rows(X, client, None if columns is None else tuple(columns))
         if columns is not None:
             raise ValueError("columns are chosen of a path; give X[columns].")

@@ -522,7 +522,7 @@ progress, checkpoint, keep_warmup
         prior, axis = check_priors(self.priors), self._data.axis
         return assigner(self.posterior_, self.partition_, axis, prior, self.df, n_draws)
 
-    def place(
+    def predict_to_parquet(
         self,
         Y: str | os.PathLike[str],
         folder: str | os.PathLike[str],
@@ -565,15 +565,15 @@ progress, checkpoint, keep_warmup
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> frame = pd.DataFrame(Y, columns=[str(t) for t in range(60)])
         >>> frame.to_parquet(folder / "series.parquet")
-        >>> (path,) = s.place(folder / "series.parquet", folder / "placed")
+        >>> (path,) = s.predict_to_parquet(folder / "series.parquet", folder / "placed")
         >>> pd.read_parquet(path)["cluster"].shape
         (30,)
         """
-        from cavity.series.placing import place_series
+        from cavity.series.placing import predict_series
 
         check_is_fitted(self, "posterior_")
         check_client(client)
-        return place_series(self._assigner(n_draws), Y, Path(folder), series, client)
+        return predict_series(self._assigner(n_draws), Y, Path(folder), series, client)
 
     def append(self, Y: Any, *, n_draws: int = 1000, random_state: Any = 0) -> Self:
         """Return a fitted estimator with later observations added, without a new fit.

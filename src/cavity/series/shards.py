@@ -11,11 +11,9 @@ from cavity.collapse.registry import assemble
 from cavity.distributed.blocks import Layout, Node, partial_sums, total
 from cavity.distributed.executor import ShardExecutor, local_rows, make_executor
 from cavity.distributed.sources import ShardError, Source
-from cavity.estimators.fitting import RunSettings, moves_for, prior_of_rows
-from cavity.estimators.sharded import run_over_shards
+from cavity.estimators.fitting import moves_for, prior_of_rows
 from cavity.estimators.validation import LARGEST
 from cavity.mcmc.chain import PartitionSampler
-from cavity.mcmc.draws import ChainRun
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
@@ -159,7 +157,6 @@ class SpreadSeries(NamedTuple):
     ----------
     executor : ShardExecutor
         With all series loaded.
-    client : distributed.Client or None
     data : SeriesData
         The series that are followed.
     units : SeriesUnits
@@ -175,7 +172,6 @@ class SpreadSeries(NamedTuple):
     """
 
     executor: ShardExecutor
-    client: Any
     data: SeriesData
     units: SeriesUnits
     problem: SeriesProblem
@@ -232,13 +228,6 @@ class SpreadSeries(NamedTuple):
         for _ in range(SCOUT_SWEEPS):
             sampler.sweep(rng)
         return sampler
-
-    def run(self, settings: RunSettings, fingerprint: Any, name: str) -> ChainRun:
-        """All chains, to their end or an interrupt."""
-        one = self.client is None and settings.n_jobs == 1
-        return run_over_shards(
-            self.sampler, settings, self.n_clusters, fingerprint, name, 1 if one else None
-        )
 
 
 def spread(
@@ -309,9 +298,7 @@ def spread(
     units = replace(base, scale=scale, log_volume=float(np.average(np.log(scale), weights=weight)))
     most = max(SCOUTS, SCOUTS_PER_CLUSTER * n_clusters)
     problem = scouts_problem(data, units, series_prior, df, most)
-    fit = SpreadSeries(
-        executor, client, data, units, problem, told, prior, n_clusters, sizes, moves
-    )
+    fit = SpreadSeries(executor, data, units, problem, told, prior, n_clusters, sizes, moves)
     volume = total([node for nodes in volumes for node in nodes], executor.n_blocks)
     return fit, float(volume[0]), int(sum(silent))
 

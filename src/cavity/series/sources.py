@@ -50,8 +50,14 @@ def names_of(source: Any, column: str | None, rows: np.ndarray) -> list[str]:
     for part, size in enumerate(source.sizes):
         own = rows[(rows >= first) & (rows < first + size)] - first
         if own.size:
-            table = read_rows(source.name(part), Piece(part, 0, size), (column,))
-            values = table.column(column).to_pylist()
-            out += [str(values[row]) for row in own]
+            names = names_of_part(source, column, part)
+            out += [names[row] for row in own]
         first += size
     return out
+
+
+def names_of_part(source: Any, column: str, part: int) -> list[str]:
+    """Return the names of all series of one file."""
+    piece = Piece(part, 0, source.sizes[part])
+    table = read_rows(source.name(part), piece, (column,))
+    return [str(value) for value in table.column(column).to_pylist()]

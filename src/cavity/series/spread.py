@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.distributed.mixture_weights import is_supported
 from cavity.estimators.fitting import posterior_of
-from cavity.estimators.sharded import is_dask_frame, is_in_shards
+from cavity.estimators.sharded import PARALLEL, is_dask_frame, is_in_shards, run_of
 from cavity.estimators.validation import check_names
 from cavity.series.common_factor import move_together
 from cavity.series.data import SeriesData
@@ -19,7 +19,6 @@ from cavity.series.results import details_of, pool_trends, summaries_of
 from cavity.series.shards import spread
 from cavity.series.sources import array_source, series_source
 
-PARALLEL = "parallel"
 # Collapses under which files of series may be fitted: both mean this sampler.
 SPREAD = ("auto", PARALLEL)
 
@@ -115,15 +114,7 @@ def fit_spread(
                 UserWarning,
                 stacklevel=3,
             )
-        run = fit.run(
-            estimator._run_settings(),
-            {
-                "model": type(estimator).__name__,
-                "settings": {**estimator._settings(), "collapse": PARALLEL},
-                "data": source.digest,
-            },
-            type(estimator).__name__,
-        )
+        run = run_of(estimator, source, client).chains(fit.sampler, estimator.n_clusters)
     moments = pool_trends([part for chain in run.summaries for part in chain])
     estimator._data, estimator._moments = fit.data, moments
     posterior = posterior_of(
