@@ -44,7 +44,7 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "Column 'name'" in cavity(*fit, "--model", "student-t").sentence
     fit = (*fit, "--exclude", "name")
     assert "does not go with Parquet files in shards" in cavity(*fit, "--decimal", ",").sentence
-    assert "cannot be spread over shards" in cavity(*fit, "--collapse", "naive").sentence
+    assert "not supported for sharded data" in cavity(*fit, "--collapse", "naive").sentence
     assert "has no column 'size'" in cavity(*fit, "--columns", "size").sentence
     assert "give one" in cavity(*fit, "--workers", 2, "--scheduler", "tcp://a:1").sentence
     gone = cavity(*fit, "--scheduler", "nonsense://nowhere")
