@@ -277,9 +277,11 @@ def test_what_is_refused(table, tmp_path):
         fitted(folder)
     with pytest.raises(ValueError, match="categories and counts may be missing"):
         fitted(gap, collapse="parallel")
-    for settings in ({"noise": True}, {"covariance": "diag"}, {"collapse": "ep"}):
+    for settings in ({"noise": True}, {"covariance": "diag"}):
         with pytest.raises(ValueError, match="cannot be had with rows in shards"):
             fitted(folder, **settings)
+    with pytest.raises(ValueError, match="collapse='ep' is not supported for sharded data"):
+        fitted(folder, collapse="ep")
     other = frame.iloc[:50].assign(colour=1.5)
     other.to_parquet(folder / "b.parquet")
     from cavity.distributed.sources import ShardError, parquet_source

@@ -231,7 +231,7 @@ class RowsModel:
         """Write the clusters of all rows of files."""
         if selection.source is not None:
             named = {"series": selection.id_column} if self.noun == "series" else {}
-            estimator.place(selection.path, out / SHARDS, client=client, **named)
+            estimator.predict_to_parquet(selection.path, out / SHARDS, client=client, **named)
 
     def title(self, source: str) -> str:
         """Return the title of the report."""

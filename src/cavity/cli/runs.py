@@ -448,7 +448,7 @@ def _predict_files(
     if to is None or to.is_file():
         raise UserError("Rows in shards are placed file by file; give --out, a folder to write.")
     with speaking_of_options():
-        written = load_run(out)[1].place(data, to, client=client, **named)
+        written = load_run(out)[1].predict_to_parquet(data, to, client=client, **named)
     what = "series" if named else "rows"
     say(f"Wrote the clusters of {count(len(written), 'file')} of {what} to {to}.")
     return 0
