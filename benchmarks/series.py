@@ -26,7 +26,7 @@ from cavity.mcmc.chain import PartitionSampler
 from cavity.mcmc.sweep import sweep
 from cavity.priors.partition import dirichlet
 from cavity.series import cluster_information, kalman
-from cavity.series.exact import cheapest_route, evidence_room, gather_clusters, group_evidence
+from cavity.series.exact import cheapest_route, evidence_workspace, group_evidence, rebuild_clusters
 from cavity.series.parameters import EVERYTHING, NOTHING, SeriesPriors
 from cavity.series.problem import SeriesProblem
 from cavity.series.state_space import factor_series
@@ -254,7 +254,7 @@ def exact_times():
 
     def by_information():
         cluster_information.add_information(m.scratch.row, work, matrix, 1.0, products)
-        cluster_information.factorise(work)
+        cluster_information.factorize(work)
 
     print(f"information form: {fastest(by_information, 50) * 1e6:.0f} us")
     print(
@@ -264,7 +264,7 @@ def exact_times():
         y, square = np.empty((n, 200)), np.empty((n + 3, n))
         some = (m, m.scratch.row, np.arange(n), n, y, square)
         seconds = fastest(functools.partial(cluster_information.joint_filter, *some), 10)
-        room = evidence_room(m)
+        room = evidence_workspace(m)
         room.members[:n] = np.arange(n)
         chosen = fastest(functools.partial(group_evidence, m, room, n), 10)
         print(f"  {n:3d} {seconds * 1e6:7.0f} {chosen * 1e6:7.0f} us {cheapest_route(n, 200)}")
@@ -363,7 +363,7 @@ def conditional(s, i, rng):
     if s.z[i] != k:
         s.z[i] = k
         if hasattr(state, "information"):
-            gather_clusters(state, s.z)
+            rebuild_clusters(state, s.z)
         else:
             every = np.ones(s.counts.size, dtype=bool)
             compiled(insert_members, state)(state, s.z, np.arange(len(s.z)), every)

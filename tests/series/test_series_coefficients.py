@@ -11,11 +11,11 @@ from scipy import linalg, stats
 from cavity._numba.jit import jit
 from cavity.priors.partition import dirichlet
 from cavity.series import coefficients as module
-from cavity.series.batched_filter import room_for_eight
+from cavity.series.batched_filter import series_batch
 from cavity.series.cluster_information import information_matrix
 from cavity.series.gibbs import (
     all_constants,
-    draw_factorised,
+    draw_factorized,
     draw_factors_jointly,
     marginal_likelihood,
 )
@@ -56,7 +56,7 @@ def dense(m, rows, members, c):
 
 def evidence(m, c, equations=None, z=Z):
     (n, n_times), p = m.cells.y.shape, m.own.beta.shape[1]
-    matrices, room = information_matrix(n_times, 3), room_for_eight(n, n_times, p)
+    matrices, room = information_matrix(n_times, 3), series_batch(n, n_times, p)
     equations = module.mean_equations(0, n_times) if equations is None else equations
     got = marginal_likelihood(m, z, np.bincount(z), c, equations, matrices, room)
     return got + all_constants(m), matrices
@@ -263,7 +263,7 @@ def test_coefficients_and_loading_are_drawn_with_the_states_integrated_out(free,
 def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once(n_times):
     m, _, c = case(1, True, n_times=n_times)
     nothing = module.mean_equations(0, n_times)
-    matrices, room = information_matrix(n_times, 3), room_for_eight(5, n_times, 1)
+    matrices, room = information_matrix(n_times, 3), series_batch(5, n_times, 1)
     eta = np.empty(n_times)
     paths = [factor_paths(n_times, 3) for _ in range(2)]
     at_once = draw_factors_jointly(
@@ -271,7 +271,7 @@ def test_factors_drawn_from_kept_matrices_are_those_drawn_at_once(n_times):
     )
     kept = marginal_likelihood(m, Z, COUNTS, c, nothing, matrices, room)
     lower, pull = lower_factor(matrices[0]), matrices[0][n_times, :n_times].copy()
-    draw_factorised(COUNTS, paths[1], matrices, eta, np.random.default_rng(1))
+    draw_factorized(COUNTS, paths[1], matrices, eta, np.random.default_rng(1))
     assert at_once == kept
     np.testing.assert_array_equal(paths[0].value, paths[1].value)
     # The noise is drawn in the order of use: forwards for a whole matrix, else backwards.

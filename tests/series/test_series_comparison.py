@@ -15,7 +15,7 @@ from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.posterior import Posterior
 from cavity.priors.partition import dirichlet
 from cavity.series.collapses import ExactComparison, affordable_collapse, compare, sweeps_between
-from cavity.series.exact import evidence_room
+from cavity.series.exact import evidence_workspace
 from cavity.series.initialization import smoothed_paths
 from cavity.series.parameters import NOTHING, SeriesPriors
 
@@ -44,8 +44,9 @@ def test_the_distance_is_that_of_dense_probabilities(free_signs):
     before = state.family.natural.copy(), counts.copy()
     for i in range(6):
         found = [np.zeros(counts.size) for _ in range(3)]
+        workspace = evidence_workspace(sampler.model)
         distance = compiled(compare, (state, sampler.prior))(
-            state, evidence_room(sampler.model), sampler.prior, z, counts, i, state.held, *found
+            state, workspace, sampler.prior, z, counts, i, state.held, *found
         )
         approximate, exact = np.zeros(CLUSTERS), np.zeros(CLUSTERS)
         for k in range(CLUSTERS):

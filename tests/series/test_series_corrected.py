@@ -18,7 +18,7 @@ from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet, dirichlet_process, finite
 from cavity.series import spectral
-from cavity.series.corrected import CorrectedSeries, _add, _propose, corrected_state, gather_sites
+from cavity.series.corrected import CorrectedSeries, _add, _propose, corrected_state, rebuild_sites
 from cavity.series.likelihood import factor_family
 from cavity.series.parameters import NOTHING, SeriesPriors
 from cavity.series.spectral import REFERENCE, spectral_series, turn_series
@@ -211,7 +211,7 @@ def test_scores_by_sites(loud):
         spectral_series(m), factor_family(n_times, n_slots), np.zeros(3, dtype=np.int64)
     )
     z = np.array([0, 0, 1, 1, 1, 9])
-    gather_sites(state, z)
+    rebuild_sites(state, z)
     sites = state.model.sites
     out = np.empty((2, n_slots))
     for i in range(6):

@@ -19,8 +19,8 @@ from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
-from cavity.series.corrected import gather_sites
-from cavity.series.exact import gather_clusters
+from cavity.series.corrected import rebuild_sites
+from cavity.series.exact import rebuild_clusters
 from cavity.series.parameters import Hyperprior, SeriesPriors, truncated_normal
 from cavity.series.state_space import factor_series
 from cavity.series.student_t_noise import RATE, SHAPE
@@ -208,9 +208,9 @@ def from_chain(world, n_draws, settings, rng, broken=None, blind=False, spoil=No
         m = sampler.model
         world.fill(m, sampler.z, sampler.parameters.value, rng)
         if settings["collapse"] == "collapsed":
-            gather_clusters(sampler.collapse.state, sampler.z)
+            rebuild_clusters(sampler.collapse.state, sampler.z)
         elif settings["collapse"] == "corrected":
-            gather_sites(sampler.collapse.state, sampler.z)
+            rebuild_sites(sampler.collapse.state, sampler.z)
         elif settings["collapse"] == "ep":
             state = sampler.collapse.state
             every = np.ones(sampler.counts.size, dtype=bool)

@@ -56,7 +56,7 @@ def test_both_routes_equal_the_dense_evidence(case, members):
     # The last row: the part of the vector that the last member has, whose sign is then turned.
     target[n_times + 1, :n_times] = m.scratch.row[SLOPE]
     by_information, turned_information = (
-        constant + v for v in cluster_information.factorise(target)
+        constant + v for v in cluster_information.factorize(target)
     )
     by_filter, turned_filter = filter_evidence(m, members)
     tolerance = 1e-10 if m.own.var_x[0] > 1e-6 else 1e-8
@@ -74,7 +74,7 @@ def test_both_routes_equal_the_dense_evidence(case, members):
 def test_the_route_by_columns_equals_the_dense_evidence(options):
     """Groups of up to eight series, and of more; the last one's loading as it is and turned."""
     m, rows = oracle.model_of(np.random.default_rng(8), n=11, n_times=60, **options)
-    room = exact.evidence_room(m)
+    room = exact.evidence_workspace(m)
     for members in ([3], [4, 0, 7], list(range(8)), [10, *range(9)], list(range(11))):
         n = len(members)
         assert exact.cheapest_route(n, 60) == (exact.COLUMNS if n > 2 else exact.FILTER)
@@ -91,7 +91,7 @@ def test_columns_without_enough_digits_give_way():
     m, _ = oracle.model_of(np.random.default_rng(8), n=5, n_times=60, var_x=1e-12, missing=0.0)
     m.own.var_y[:] = 1e-11
     m.own.loading[:] = 1.0
-    room = exact.evidence_room(m)
+    room = exact.evidence_workspace(m)
     room.members[:5] = np.arange(5)
     assert exact.cheapest_route(5, 60) == exact.COLUMNS
     found = exact.group_evidence(m, room, 5)
@@ -136,12 +136,12 @@ def test_negligible_products_are_dropped_and_nothing_else():
     constant, target = information_of(m, [0, 1])
     assert target[59, 0] == 0.0
     assert target[59, 55] != 0.0
-    assert constant + cluster_information.factorise(target)[0] == pytest.approx(expected, rel=1e-11)
+    assert constant + cluster_information.factorize(target)[0] == pytest.approx(expected, rel=1e-11)
 
 
 def test_indefinite_information_is_reported():
     target = np.diag([1.0, -0.5, 1.0, 1.0])
-    assert np.isnan(cluster_information.factorise(target)).all()
+    assert np.isnan(cluster_information.factorize(target)).all()
 
 
 def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
@@ -150,14 +150,14 @@ def test_score_of_a_series_alone_is_the_filter_with_unit_variance(case):
     for i in range(3):
         constant, target = information_of(m, [i])
         alone = kalman.log_likelihood(m, i, np.zeros((n_times, 1)), np.ones((n_times, 1)), 0)
-        assert constant + cluster_information.factorise(target)[0] == pytest.approx(
+        assert constant + cluster_information.factorize(target)[0] == pytest.approx(
             alone, rel=1e-9, abs=1e-9
         )
 
 
 @jit
 def _many_factors(matrix, kept, out, rng):
-    cluster_information.factorise(matrix)
+    cluster_information.factorize(matrix)
     for t in range(kept.shape[0]):
         kept[t] = matrix[matrix.shape[0] - 2, t]
     for s in range(out.shape[0]):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, AdaptiveMetropolis
 from cavity.series.parameters import EVERYTHING, KNOWN, Hyperprior, SeriesPriors
 from cavity.series.state_space import factor_series
 
@@ -55,7 +55,7 @@ def log_prior(own, priors):
 def test_the_gain_is_the_priors_ratio_times_the_jacobian(priors, backwards):
     learned = priors.a.learned
     step = STEP if learned else STEP * [1, 1, 0]
-    steps, own = SharedSteps(priors), parameters([0.9, -0.2, 0.7])
+    steps, own = AdaptiveMetropolis(priors), parameters([0.9, -0.2, 0.7])
     before, start = log_prior(own, priors), read(own, learned)
 
     def moved(values):
@@ -74,7 +74,7 @@ def test_the_gain_is_the_priors_ratio_times_the_jacobian(priors, backwards):
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_way_back_takes_the_other_order(backwards):
-    steps, own = SharedSteps(LEARNED), parameters([0.9, -0.2, 0.7])
+    steps, own = AdaptiveMetropolis(LEARNED), parameters([0.9, -0.2, 0.7])
     start = read(own, True)
     gain = steps.take(own, ONE, STEP, backwards=backwards)
     assert steps.take(own, ONE, -STEP, backwards=not backwards) == pytest.approx(-gain, abs=1e-10)
@@ -87,7 +87,7 @@ def test_the_way_back_takes_the_other_order(backwards):
 
 def test_steps_of_the_beginning_have_the_priors_ratio():
     """Both are symmetric in the logarithm of a variance, and go together or not at all."""
-    steps, own, spread = SharedSteps(LEARNED, BEGINNING), parameters([0.9, 0.7]), 0.4 * ONE
+    steps, own, spread = AdaptiveMetropolis(LEARNED, BEGINNING), parameters([0.9, 0.7]), 0.4 * ONE
 
     def log_prior_of_logs():
         start = stats.invgamma(LEARNED.var_x0_shape, scale=LEARNED.var_x0_scale)
@@ -119,12 +119,14 @@ def test_walks_and_leaps_visit_what_they_should(monkeypatch):
     """False alarm below 1e-4; leaps taken as if they were walks are noticed."""
     start = stats.invgamma(LEARNED.var_x0_shape, scale=LEARNED.var_x0_scale)
     levels = stats.invgamma(4.0, scale=0.3)
-    found = drawn_from_the_prior(SharedSteps(LEARNED, BEGINNING), 30_000)
+    found = drawn_from_the_prior(AdaptiveMetropolis(LEARNED, BEGINNING), 30_000)
     for values, reference in zip(found.T, (start, levels), strict=True):
         assert stats.kstest(values, reference.cdf).pvalue > 5e-5
-    leap = SharedSteps._leap
-    monkeypatch.setattr(SharedSteps, "_leap", lambda *given: (leap(*given)[0], 0.0))
-    found = drawn_from_the_prior(SharedSteps(LEARNED, BEGINNING), 30_000)
+    leap = AdaptiveMetropolis._independence_proposal
+    monkeypatch.setattr(
+        AdaptiveMetropolis, "_independence_proposal", lambda *given: (leap(*given)[0], 0.0)
+    )
+    found = drawn_from_the_prior(AdaptiveMetropolis(LEARNED, BEGINNING), 30_000)
     assert stats.kstest(found[:, 1], levels.cdf).pvalue < 5e-5
 
 
@@ -132,7 +134,7 @@ def test_leaps_are_made_where_they_go_further():
     """A density that stands still is leapt about; one that follows the a_i is walked along."""
     rng = np.random.default_rng(7)
     for spread_of_target, better in ((0.5, True), (None, False)):
-        steps, own = SharedSteps(LEARNED, OWN_NOISE), parameters([0.5, 0.4, 0.6])
+        steps, own = AdaptiveMetropolis(LEARNED, OWN_NOISE), parameters([0.5, 0.4, 0.6])
         centre = 0.0
 
         def density(own=own, width=spread_of_target):
@@ -144,14 +146,14 @@ def test_leaps_are_made_where_they_go_further():
             if spread_of_target is None:
                 centre += 0.1 * rng.standard_normal() - 0.02 * centre
             steps.attempt(own, ONE, ways, density(), density, rng)
-        assert steps.leaps_are_better() == better
+        assert steps.independence_is_better() == better
         assert steps.jumps[:, 0].sum() == 100
 
 
 def test_a_place_is_where_steps_lead():
     cases = (LEARNED, DYNAMICS, STEP), (STATED, DYNAMICS, STEP * [1, 1, 0])
     for priors, block, step in (*cases, (LEARNED, BEGINNING, STEP[:2])):
-        steps, own, spread = SharedSteps(priors, block), parameters([0.9, -0.2]), 0.4 * ONE
+        steps, own, spread = AdaptiveMetropolis(priors, block), parameters([0.9, -0.2]), 0.4 * ONE
         ways = np.flatnonzero(step)
         before = steps.place(own, spread)
         steps.take(own, spread, step)
@@ -159,7 +161,7 @@ def test_a_place_is_where_steps_lead():
 
 
 def test_near_a_unit_root_no_step_leads_beyond_it():
-    steps, own = SharedSteps(LEARNED), parameters([0.9999, 0.998, 0.9])
+    steps, own = AdaptiveMetropolis(LEARNED), parameters([0.9999, 0.998, 0.9])
     for _ in range(5):
         assert steps.take(own, ONE, np.array([0.0, 1.0, 0.0])) > -math.inf
     assert own.a.max() < 1.0
@@ -167,7 +169,7 @@ def test_near_a_unit_root_no_step_leads_beyond_it():
 
 def test_steps_adapt_to_the_density_and_then_stay():
     """A density that is narrow in one direction: the metric finds it, tuning ends."""
-    steps, own = SharedSteps(LEARNED), parameters([0.5, 0.4, 0.6])
+    steps, own = AdaptiveMetropolis(LEARNED), parameters([0.5, 0.4, 0.6])
     rng = np.random.default_rng(0)
 
     def density():

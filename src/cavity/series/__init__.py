@@ -1,1 +1,37 @@
-"""Kernels of the clustered factor model for time series."""
+"""`SeriesMixture` and everything that only series need.
+
+================================ ==============================================================
+file                             contents
+================================ ==============================================================
+``mixture.py``                   `SeriesMixture`: parameters, fit, methods of a fitted model
+``data.py``                      wide and long tables as cells (series x time); seasons
+``time_axis.py``                 regular time axes of periods, timestamps or numbers
+``initialization.py``            scales of the data and starting values, without a model
+``problem.py``                   checked settings and data as the problem that chains sample
+``state_space.py``               the model's equations; data, parameters, scratch of kernels
+``kalman.py``                    filters of one series: likelihoods, EP sites, state draws
+``batched_filter.py``            filters of eight series at once
+``cluster_information.py``       a cluster's exact information about its factor
+``semiseparable.py``             the same as a semiseparable matrix, for small clusters
+``spectral.py``                  diagonal approximation of the same, by frequency
+``likelihood.py``                the model in the framework's terms; signs of loadings
+``exact.py``                     evidence of a cluster; the exact collapse
+``corrected.py``                 the corrected collapse: cheap proposals accepted exactly
+``collapses.py``                 which collapses there are; distance of EP from exact
+``parameters.py``                priors, conditional draws, populations, log densities
+``coefficients.py``              regression coefficients: drawn or integrated out
+``student_t_noise.py``           weights of observations and degrees of freedom
+``common_factor.py``             the factor that all series share
+``gibbs.py``                     draws of factors, states and parameters in a sweep
+``moves.py``                     shifts and rescalings along slow directions
+``metropolis.py``                adaptive Metropolis steps of shared parameters
+``update.py``                    `SeriesUpdate`, all of a sweep but the labels
+``results.py``                   bands, moments of trends, aligned factors, storage
+``summary.py``                   trends, factors, tables, pictures, the report
+``predictions.py``               forecasts, predicted values, predictive densities
+``assign.py``                    clusters of new series
+``append.py``                    later observations without a new fit
+``spread.py``, ``shard*.py``     sweeps shared by threads or Dask workers
+``sources.py``, ``placing.py``   Parquet files of series, and of their clusters
+================================ ==============================================================
+"""

@@ -26,7 +26,7 @@ from cavity.series.moves import state_sums
 from cavity.series.parameters import NOTHING, SeriesPriors
 from cavity.series.problem import build_priors, common_population_of, population_of, start_df
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
-from cavity.series.student_t_noise import draw_tails
+from cavity.series.student_t_noise import draw_noise_weights
 from cavity.series.time_axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _visit(
             np.empty((0, 0), dtype=np.float32), sums, rng,
         )  # fmt: skip
         if own.tails.size:
-            draw_tails(model, 0, False, rng)
+            draw_noise_weights(model, 0, False, rng)
         # The regression's hyper-parameters are the fit's: what the step drew is discarded.
         hyper[:] = draw.hyper
     return model

@@ -1,10 +1,9 @@
-"""Eight series of one cluster side by side: what they tell of the factor, coefficients out.
+"""Kalman filters of eight series of one cluster at once, coefficients integrated out.
 
-The recursions of `cavity.series.cluster_information` run along time and leave nothing to vectorise;
-eight series at once do. What each tells, (u, phi) and the lines of its coefficients
-(`cavity.series.semiseparable`), is then gathered (`cavity.series.cluster_information`).
-
-Coefficients are integrated out as `cavity.series.coefficients` says.
+The recursions of `cavity.series.cluster_information` run along time and leave nothing to
+vectorize, so eight series are filtered at once. The result for each, (u, phi) and the lines of its
+coefficients (`cavity.series.semiseparable`), is then added to the cluster's information. The
+integral over the coefficients is derived in `cavity.series.coefficients`.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ import numpy as np
 from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, max8, splat8, store8, sum8, whole_vectors
 from cavity.series.kalman import prepare
-from cavity.series.semiseparable import is_thin
+from cavity.series.semiseparable import columns_are_cheaper
 from cavity.series.state_space import DRIFT, WEIGHT
 
 # Paths in the room; h takes the drift's place.
-_WEIGHT, _DRIFT, _SHRINK, _PULL, LEVEL8, PHI8 = 0, 1, 2, 3, 4, 5
-SLOPE8 = _DRIFT
+_WEIGHT, _DRIFT, _SHRINK, _PULL, BATCH_DIAGONAL, BATCH_PHI = 0, 1, 2, 3, 4, 5
+BATCH_SLOPE = _DRIFT
 _A, _B, _LANES, _FIRST = 0, 1, 2, 3  # rows of the small room; normal equations follow
 _LEAST = 5  # rows of the small room that `cavity.series.cluster_information` needs
 
 
-class Eight(NamedTuple):
+class SeriesBatch(NamedTuple):
     """Room for eight series, and for a cluster of them."""
 
     members: np.ndarray  # (n,) of the cluster at hand
@@ -35,16 +34,16 @@ class Eight(NamedTuple):
     lines: np.ndarray  # (p, 8 T) of the coefficients
     small: np.ndarray  # (rows, 8) one number of each series
     columns: np.ndarray  # (8 (1 + p), padded T) products and lines, along time
-    square: np.ndarray  # (widest, widest) of a thin matrix
+    square: np.ndarray  # (widest, widest) of a semiseparable matrix
     sums: np.ndarray  # (3, widest)
 
 
-def room_for_eight(n: int, n_times: int, p: int) -> Eight:
+def series_batch(n: int, n_times: int, p: int) -> SeriesBatch:
     """Room for clusters of up to n series with p coefficients."""
     widest = WIDTH
-    while is_thin(widest + WIDTH, n_times):
+    while columns_are_cheaper(widest + WIDTH, n_times):
         widest += WIDTH
-    return Eight(
+    return SeriesBatch(
         members=np.zeros(n, dtype=np.int64),
         paths=np.zeros((6, WIDTH * n_times)),
         lines=np.zeros((p, WIDTH * n_times)),
@@ -56,7 +55,7 @@ def room_for_eight(n: int, n_times: int, p: int) -> Eight:
 
 
 @jit(internal=True)
-def describe_eight(m, row, room, start, n):
+def describe_batch(m, row, room, start, n):
     """Filter members start..start + n - 1 at eta = 0; returns the sum of c, less the constants.
 
     ``kalman.observation_constant`` is left out. A place without a series tells nothing. `row` is
@@ -116,9 +115,9 @@ def describe_eight(m, row, room, start, n):
         g = load8(flat, _SHRINK * size + at)
         r = load8(flat, _PULL * size + at) + g * r
         info = load8(flat, _WEIGHT * size + at) * g + g * g * info
-        store8(flat, SLOPE8 * size + at, b * r)
-        store8(flat, LEVEL8 * size + at, b * b * info)
-        store8(flat, PHI8 * size + at, a * g)
+        store8(flat, BATCH_SLOPE * size + at, b * r)
+        store8(flat, BATCH_DIAGONAL * size + at, b * b * info)
+        store8(flat, BATCH_PHI * size + at, a * g)
         r = a * r
         info = a * a * info
     return -0.5 * (log_det + sum8(quad))
@@ -135,7 +134,7 @@ def _log_product(small, product):
 
 
 @jit(internal=True)
-def integrate_eight(m, room, start, n, c, h, equations, slopes):
+def integrate_coefficients(m, room, start, n, c, h, equations, slopes):
     """Integrate the coefficients of the described series out; returns what c gains.
 
     The lines are left in the room, `h` is corrected. Where `equations` have room (p > 0) the
@@ -149,7 +148,7 @@ def integrate_eight(m, room, start, n, c, h, equations, slopes):
     wide = room.lines.reshape(room.lines.size)
     small = room.small.reshape(room.small.size)
     squares, pulls = _FIRST, _FIRST + p * p
-    _lay_covariates(m, room, start, n)
+    _copy_covariates(m, room, start, n)
     a = load8(small, _A * WIDTH)
     b = load8(small, _B * WIDTH)
     # The covariates' innovations, filtered as the data are, and the normal equations.
@@ -173,10 +172,10 @@ def integrate_eight(m, room, start, n, c, h, equations, slopes):
             store8(small, (squares + j * p + o) * WIDTH, square)
     gain = 0.0
     for lane in range(n):
-        gain += _solve_lane(m, room, room.members[start + lane], lane, c, equations)
+        gain += _solve_series(m, room, room.members[start + lane], lane, c, equations)
     for lane in range(n, WIDTH):
-        _solve_nobody(room, lane, p)
-    # What unit coefficients tell about the factor: the backward recursion of ``describe_eight``.
+        _clear_lane(room, lane, p)
+    # What unit coefficients tell about the factor: the backward recursion of ``describe_batch``.
     pulled = pulls + p
     for j in range(p):
         r = splat8(0.0)
@@ -203,7 +202,7 @@ def integrate_eight(m, room, start, n, c, h, equations, slopes):
 
 
 @jit(internal=True)
-def _lay_covariates(m, room, start, n):
+def _copy_covariates(m, room, start, n):
     """Covariates of the members' cells, where the lines will be; the intercept's is 1."""
     p = room.lines.shape[0]
     first = p - m.cells.covariates.shape[2]
@@ -222,7 +221,7 @@ def _lay_covariates(m, room, start, n):
 
 
 @jit(internal=True)
-def _solve_lane(m, room, i, lane, c, equations):
+def _solve_series(m, room, i, lane, c, equations):
     """Normal equations of series i: their factor and pull into the small room; returns the gain."""
     p = c.centre.shape[0]
     work = c.work
@@ -258,7 +257,7 @@ def _solve_lane(m, room, i, lane, c, equations):
 
 
 @jit(internal=True)
-def _solve_nobody(room, lane, p):
+def _clear_lane(room, lane, p):
     """The same of a place without a series: nothing is taken away."""
     for row in range(_FIRST, _FIRST + 2 * p * p + p):
         room.small[row, lane] = 0.0

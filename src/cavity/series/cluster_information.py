@@ -1,20 +1,19 @@
-"""A cluster's factor with every state integrated out, exactly: the T x T information form.
+"""Exact information of a cluster about its factor, states integrated out: the T x T form.
 
-Given its parameters, series i tells about eta exactly what the Gaussian factor
-``exp(-eta' J eta / 2 + h' eta + c)`` tells, with h = loading * r and J = loading^2 Cov(r), where r
-is the disturbance smoother's vector at eta = 0 and c the log likelihood there. In the notation
-of the filter at eta = 0, with phi_t = a (1 - gain_t) and N_t the information recursion,
+Given its parameters, the likelihood of series i as a function of eta is the Gaussian factor
+``exp(-eta' J eta / 2 + h' eta + c)``, with h = loading * r and J = loading^2 Cov(r), where r is the
+disturbance smoother's vector at eta = 0 and c the log likelihood there. In the notation of the
+filter at eta = 0, with phi_t = a (1 - gain_t) and N_t the information recursion,
 
     J_st = loading^2 N_t phi_s phi_{s+1} ... phi_{t-1}        for s <= t
 
-a product form in which nothing cancels, so it holds for tiny var_x where Q - QBH^{-1}B'Q loses
-its digits. A cluster is P = I + sum of J, h = sum of h: its evidence, the exact score of a
-series and exact draws of eta all come from one Cholesky factor of P, whatever the cluster's size.
+Nothing cancels in this product form. It holds for tiny var_x, where Q - QBH^{-1}B'Q loses its
+digits. A cluster is P = I + sum of J, h = sum of h: its evidence, the exact score of a series and
+exact draws of eta all come from one Cholesky factor of P, whatever the cluster's size.
 
-A cluster from its members, eight at a time: columns of a thin matrix, or a whole one.
-
-To a whole matrix four rows are added at a time, in which the products of a column are those up to
-the first row times a number, so that nothing but multiplications and additions of eight remain.
+Members are added one at a time, or eight at a time: as columns of a semiseparable matrix, or to a
+dense one. To a dense matrix four rows are added at once, in which the products of a column are
+those up to the first row times a number: only multiplications and additions of eight remain.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from cavity._numba.simd import (
     sum8,
     whole_vectors,
 )
-from cavity.series.batched_filter import LEVEL8, PHI8, SLOPE8
+from cavity.series.batched_filter import BATCH_DIAGONAL, BATCH_PHI, BATCH_SLOPE
 from cavity.series.kalman import cell_precision, dynamics, observation_constant, prepare
-from cavity.series.semiseparable import columns_of, draw_thin
+from cavity.series.semiseparable import columns_of, draw_semiseparable
 from cavity.series.state_space import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
@@ -126,7 +125,7 @@ def add_information(row, target, source, sign, products):
 
     Both come from ``information_matrix``: rows 0..T-1 hold the matrix, row T the vector h. They
     may be the same array. `row` holds the scratch rows that ``describe`` filled; `products` is
-    scratch as long as a row of the matrix. Eight columns go at a time, so what lies above the
+    scratch as long as a row of the matrix. SeriesBatch columns go at a time, so what lies above the
     diagonal is not meaningful.
     """
     wide_vectors()
@@ -164,7 +163,7 @@ def add_information(row, target, source, sign, products):
 
 
 @jit
-def factorise(matrix):
+def factorize(matrix):
     """Cholesky factor L of P in place, and L^{-1} h in row T; returns two log evidences.
 
     The first is ``h' P^{-1} h / 2 - log|P| / 2``, the second the same with h - 2 g instead of h,
@@ -201,12 +200,12 @@ def factorise(matrix):
 
 @jit
 def draw_factor(matrix, eta, rng):
-    """Draw eta ~ N(P^{-1} h, P^{-1}) into `eta` from the factor of a matrix, whole or thin.
+    """Draw eta ~ N(P^{-1} h, P^{-1}) from a factorized matrix, dense or semiseparable.
 
     The last two rows of `matrix` are used up.
     """
     if columns_of(matrix):
-        draw_thin(matrix, eta, rng)
+        draw_semiseparable(matrix, eta, rng)
         return
     n_times = matrix.shape[0] - 2
     rest = matrix[n_times]
@@ -236,7 +235,7 @@ def joint_filter(m, row, members, n_members, y, work):
 
     The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
     one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
-    Agrees with the information form: evidence = sum of c + ``factorise``. Returns it as the
+    Agrees with the information form: evidence = sum of c + ``factorize``. Returns it as the
     loadings are, and with that of the last member turned around, which is the same as turning
     its data: the covariances are common to both.
     """
@@ -313,7 +312,7 @@ def add_slopes(room, h):
     flat = room.paths.reshape(room.paths.size)
     n_times = h.shape[0]
     for t in range(n_times):
-        h[t] += sum8(load8(flat, WIDTH * (SLOPE8 * n_times + t)))
+        h[t] += sum8(load8(flat, WIDTH * (BATCH_SLOPE * n_times + t)))
 
 
 @jit(internal=True)
@@ -321,14 +320,15 @@ def slope_of(room, lane, out):
     """The h of one of the described series."""
     n_times = out.shape[0]
     for t in range(n_times):
-        out[t] = room.paths[SLOPE8, WIDTH * t + lane]
+        out[t] = room.paths[BATCH_SLOPE, WIDTH * t + lane]
 
 
 @jit(internal=True)
 def put_columns(room, matrix, start, n_members, p):
-    """Keep the eight series as columns of a thin matrix; returns the largest sum of u at a time.
+    """Store the eight series as columns of a semiseparable matrix.
 
-    `n_members` is the number of columns of all members, `p` that of coefficients.
+    Returns the largest sum of u at a time. `n_members` is the number of columns of all members, `p`
+    that of coefficients.
     """
     wide_vectors()
     n_times = matrix.shape[0] - 2
@@ -341,10 +341,10 @@ def put_columns(room, matrix, start, n_members, p):
     most = 0.0
     for t in range(n_times):
         at = WIDTH * t
-        u = load8(flat, LEVEL8 * size + at)
+        u = load8(flat, BATCH_DIAGONAL * size + at)
         row = t * stride
         store8(target, row + start, u)
-        store8(target, row + 2 * width + start, load8(flat, PHI8 * size + at))
+        store8(target, row + 2 * width + start, load8(flat, BATCH_PHI * size + at))
         known = sum8(u)
         most = max(most, known)
         taken = splat8(0.0)
@@ -362,7 +362,7 @@ def put_columns(room, matrix, start, n_members, p):
 def add_to_matrix(room, matrix, p):
     """Add the eight series to the lower triangle of a whole matrix.
 
-    Eight columns go at a time, so what lies above the diagonal is not meaningful.
+    SeriesBatch columns go at a time, so what lies above the diagonal is not meaningful.
     """
     wide_vectors()
     n_times = matrix.shape[0] - 2
@@ -423,8 +423,8 @@ def _shares(room, flat, size, top, n_rows):
             room.small[r, lane] = 0.0
             if r < n_rows:
                 at = WIDTH * (top + r) + lane
-                room.small[r, lane] = flat[LEVEL8 * size + at] * product
-                product *= flat[PHI8 * size + at]
+                room.small[r, lane] = flat[BATCH_DIAGONAL * size + at] * product
+                product *= flat[BATCH_PHI * size + at]
         room.small[_ROWS, lane] = product
 
 
@@ -441,10 +441,10 @@ def _finish_rows(room, matrix, flat, size, top, n_rows, first):
     for lane in range(WIDTH):
         for r in range(n_rows):
             t = top + r
-            value = flat[LEVEL8 * size + WIDTH * t + lane]
+            value = flat[BATCH_DIAGONAL * size + WIDTH * t + lane]
             matrix[t, t] += value
             for s in range(t - 1, top - 1, -1):
-                value *= flat[PHI8 * size + WIDTH * s + lane]
+                value *= flat[BATCH_PHI * size + WIDTH * s + lane]
                 matrix[t, s] += value
         step = splat8(room.small[_ROWS, lane])
         for s in range(first, top, WIDTH):
@@ -453,7 +453,7 @@ def _finish_rows(room, matrix, flat, size, top, n_rows, first):
             store8(columns, lane * length + s, product)
         product = 1.0
         for r in range(n_rows - 1, -1, -1):
-            product *= flat[PHI8 * size + WIDTH * (top + r) + lane]
+            product *= flat[BATCH_PHI * size + WIDTH * (top + r) + lane]
             room.columns[lane, top + r] = product
         product = load8(columns, lane * length + first)
         largest = largest + product * product

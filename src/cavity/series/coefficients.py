@@ -25,7 +25,7 @@ from cavity._numba.jit import jit
 from cavity.series.batched_filter import factor_in_place
 from cavity.series.kalman import cell_precision, residual
 from cavity.series.parameters import inverse_gamma
-from cavity.series.semiseparable import columns_of, solve_thin
+from cavity.series.semiseparable import columns_of, solve_semiseparable
 from cavity.series.state_space import LOADING_MEAN, LOADING_PRECISION
 
 
@@ -68,12 +68,12 @@ def _covariate(m, i, t, j, first):
 
 @jit(internal=True)
 def close_equations(matrix, equations, slopes):
-    """After a cluster's members, its matrix factorised: the factor's part; slopes become L^{-1}."""
+    """After a cluster's members, its matrix factorized: the factor's part; slopes become L^{-1}."""
     p, n_times = slopes.shape
     for j in range(p):
         line = slopes[j]
         if columns_of(matrix):
-            solve_thin(matrix, line)
+            solve_semiseparable(matrix, line)
         else:
             for t in range(n_times):
                 value = line[t]

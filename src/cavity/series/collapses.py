@@ -1,10 +1,8 @@
-"""How far EP's label draws are from exact ones, on the data at hand.
+"""The series model under each collapse, and the distance of EP's label draws from exact ones.
 
-Every so many sweeps one series is taken, by turns, and the probabilities of its cluster given all
-other labels are computed twice: as EP draws it, and exactly. Their total variation is what the
-diagnostics show. The chain itself is not changed.
-
-The series model under its collapses.
+Every so many sweeps the probabilities of one series' cluster given all other labels are computed
+twice: as EP draws it, and exactly. The diagnostics show their total variation. The chain itself is
+not changed.
 """
 
 from __future__ import annotations
@@ -25,7 +23,12 @@ from cavity.collapse.registry import supports
 from cavity.conjugate.common import load_slot, to_prior
 from cavity.interface import evidences, hold, named_slots, put_back, seat_weight
 from cavity.series.corrected import CorrectedSeriesCollapse
-from cavity.series.exact import EvidenceRoom, ExactSeriesCollapse, evidence_room, group_evidence
+from cavity.series.exact import (
+    EvidenceWorkspace,
+    ExactSeriesCollapse,
+    evidence_workspace,
+    group_evidence,
+)
 from cavity.series.likelihood import both_signs, factor_family, factor_paths
 from cavity.series.problem import LONGEST_JOINT, SeriesProblem
 from cavity.series.state_space import FactorSeries
@@ -37,7 +40,7 @@ LONGEST, SHARE, OFTENEST, RAREST = 1000, 0.05, 5, 200
 
 
 @jit(internal=True)
-def _normalise(mass, weights):
+def _normalize(mass, weights):
     """Turn log scores into probabilities, under these weights."""
     top = -math.inf
     for k in range(weights.shape[0]):
@@ -99,8 +102,8 @@ def compare(state, room, prior, z, counts, i, held, weights, approximate, exact)
             here, turned = group_evidence(model, room, n + 1)
             exact[k] = both_signs(model, i, here, turned) - before
     counts[home] += 1
-    _normalise(approximate, weights)
-    _normalise(exact, weights)
+    _normalize(approximate, weights)
+    _normalize(exact, weights)
     distance = 0.0
     for k in range(n_slots):
         distance += 0.5 * abs(approximate[k] - exact[k])
@@ -142,7 +145,7 @@ class ExactComparison(Update):
         self.n_sweeps = np.zeros(1, dtype=np.int64)
         # Number of comparisons, sum of their distances, the largest; whether draws are kept.
         self.found = np.zeros(4)
-        self._room: EvidenceRoom | None = None
+        self._room: EvidenceWorkspace | None = None
         self._kernels = Kernels()
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
@@ -154,7 +157,7 @@ class ExactComparison(Update):
         if rest:
             return
         if self._room is None:
-            self._room = evidence_room(chain.model)
+            self._room = evidence_workspace(chain.model)
         size = chain.counts.size
         distance = self._kernels.run(
             compare, self.collapse.state, self._room, chain.prior, chain.z, chain.counts,

@@ -1,14 +1,13 @@
-"""Whether series move together beyond their clusters: the rule behind ``common_factor="auto"``.
-
-The common factor g of all series: its draws, and moves along what hardly tells it from others.
+"""The common factor g of all series: the rule that finds one, its draws and its moves.
 
     x_it = a_i x_i,t-1 + loading_i eta_kt + common_i g_t + N(0, var_x),   g_t ~ N(0, 1)
     common_i ~ N(m, v), m and v learned
 
-Its loadings are drawn with the series' autoregression and loading (``parameters.draw_dynamics``), g
-itself twice in a sweep: given the clusters' factors with the states integrated out, and given the
-states with the clusters' factors integrated out, so that what all clusters share can pass from
-theirs to it. Three moves leave the likelihood as it is, and are drawn exactly:
+Its loadings are drawn with the series' autoregression and loading (``parameters.draw_dynamics``).
+The factor itself is drawn twice in a sweep: given the clusters' factors with the states integrated
+out, and given the states with the clusters' factors integrated out. Movements shared by all
+clusters can then pass from their factors to it. Three moves leave the likelihood unchanged and are
+drawn exactly:
 
 * ``tilt_clusters``: common_i -> common_i + d loading_i, eta_k -> eta_k - d g, for a whole cluster;
 * ``rescale_common``: the scale of g against its loadings, their population with them;
@@ -31,7 +30,7 @@ from cavity.series.cluster_information import (
     add_information,
     describe_prepared,
     draw_factor,
-    factorise,
+    factorize,
     start_information,
 )
 from cavity.series.data import SeriesData
@@ -160,7 +159,7 @@ def draw_common_jointly(m, z, paths, matrix, products, rng):
             row[DRIFT, t] -= own.loading[i] * paths.value[t, k]
         describe_prepared(row, Dynamics(own.a[i], own.common[i], own.var_x[0], own.var_x0[0]), 0.0)
         add_information(row, matrix, matrix, 1.0, products)
-    factorise(matrix)
+    factorize(matrix)
     draw_factor(matrix, own.common_factor, rng)
 
 

@@ -1,27 +1,23 @@
-"""The exact posterior of labels at the price of an approximation: propose cheaply, accept exactly.
+"""Corrected collapse: labels are proposed by a cheap score and accepted by exact evidence.
 
 A series' label, and the sign of its loading, are proposed by the sites of its cluster's other
 members (`cavity.series.spectral`) and accepted by the exact evidence, factors and states
-integrated out (Metropolis and Hastings). The proposal has probability
+integrated out (Metropolis-Hastings). The proposal has probability
 
     q(k, sign) = (1 - e) w_k s(k, sign) / sum  +  e / number of (k, sign) allowed
 
 with w the prior's weights, s the score, e = `UNIFORM`. It depends on the labels and signs of the
-other series, on data and parameters, and on nothing else: neither on the series' own label nor on
-what the chain did before. A proposal that is the present state costs nothing more. Another one
-costs two exact evidences, of the cluster left without the series and of the cluster joined with
-it; those of the clusters as they are are remembered.
+other series, on data and parameters, but neither on the series' own label nor on the history of the
+chain. A proposal of the current state costs nothing more. Any other costs two exact evidences: of
+the cluster without the series, and of the cluster with it. Those of unchanged clusters are cached.
 
-Drives the corrected sampler of series, and confirms its moves of many labels.
-
-Moves allocate by the sites that single labels are proposed by (`series_proposals`). What they
-accept is then confirmed by exact evidence: a second stage of acceptance.
+Moves of many labels allocate by the same sites. What they accept is confirmed by exact evidence, a
+second stage of acceptance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,19 +25,19 @@ import numpy as np
 from cavity._numba.arrays import declare, grown
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_exp
-from cavity.collapse.driver import CollapsedState
 from cavity.conjugate.common import load_slot, to_prior
 from cavity.conjugate.diagonal_normal import DiagonalNormal
 from cavity.interface import choose, confirm, insert, note, recall, remove
 from cavity.series.cluster_information import describe
 from cavity.series.exact import (
-    EvidenceRoom,
+    EvidenceWorkspace,
+    SeriesCollapse,
+    add_to_slot,
     cluster_evidence,
-    evidence_room,
+    evidence_workspace,
     group_evidence,
-    put_in,
+    remove_from_slot,
     slot_matrices,
-    take_out,
 )
 from cavity.series.likelihood import sign_pull
 from cavity.series.spectral import (
@@ -65,7 +61,7 @@ class CorrectedSeries(NamedTuple):
 
     model: SpectralSeries
     family: DiagonalNormal  # of the factors by frequency: the prior times the members' sites
-    room: EvidenceRoom
+    room: EvidenceWorkspace
     home: np.ndarray  # (n,) slot of every series
     present: np.ndarray  # (1,) slot that the series being visited is still in, or -1
     information: np.ndarray  # (slots, T + 2, T + 2 padded); one slot when only the filter is used
@@ -91,10 +87,10 @@ declare(
 def corrected_state(
     model: SpectralSeries, family: DiagonalNormal, counters: np.ndarray
 ) -> CorrectedSeries:
-    """State with every slot empty; ``gather_sites`` fills it from the assignments."""
+    """State with every slot empty; ``rebuild_sites`` fills it from the assignments."""
     n, n_times = model.series.cells.y.shape
     n_slots = family.natural.shape[0]
-    room = evidence_room(model.series)
+    room = evidence_workspace(model.series)
     return CorrectedSeries(
         model=model,
         family=family,
@@ -239,13 +235,13 @@ def _(state, i, weights, rng):
     # The series leaves: matrices, evidences and sites of both slots but for the site in the new
     # one, which ``insert`` adds.
     state.home[i] = -1
-    take_out(state, series, present)
+    remove_from_slot(state, series, present)
     _add(state, i, present, -1.0)
     if turned:
         turn_series(state.model, i)
         for t in range(row.shape[1]):
             row[SLOPE, t] = -row[SLOPE, t]
-    put_in(state, series, k)
+    add_to_slot(state, series, k)
     state.evidence[present], state.evidence[k] = left, joined
     state.home[i] = k
     state.present[0] = -1
@@ -260,7 +256,7 @@ def _(state, i, k):
 
 
 @jit
-def gather_sites(state, z):
+def rebuild_sites(state, z):
     """Every site and slot from labels and parameters."""
     for k in range(state.family.natural.shape[0]):
         to_prior(state.family, k)
@@ -355,8 +351,8 @@ def _(state, room, slots, labels, stop, rng):
     return True
 
 
-class CorrectedSeriesCollapse(CollapsedState):
-    """Drives the collapse: labels proposed by sites, accepted exactly.
+class CorrectedSeriesCollapse(SeriesCollapse):
+    """Corrected collapse: labels proposed by sites, accepted exactly.
 
     Parameters
     ----------
@@ -374,14 +370,12 @@ class CorrectedSeriesCollapse(CollapsedState):
         """The series."""
         return self.state.model.series
 
-    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
-        """The factors are drawn with the states, by the model's own update."""
+    def _rebuild(self, z: np.ndarray) -> None:
+        rebuild_sites(self.state, z)
 
-    def renew(
-        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
-    ) -> None:
-        """Sites and clusters under new parameters of the series."""
-        gather_sites(self.state, z)
+    def _grown_state(self, n_slots: int) -> CorrectedSeries:
+        model, family = grown(self.state.model, n_slots), grown(self.state.family, n_slots)
+        return corrected_state(model, family, self.state.counters)
 
     def events(self) -> dict[str, float]:
         """Proposals of another label or sign, those accepted, exact evidences computed."""
@@ -391,18 +385,3 @@ class CorrectedSeriesCollapse(CollapsedState):
             "labels_accepted": accepted,
             "exact_evidences": computed,
         }
-
-    def _resize(self, n_slots: int) -> None:
-        home = self.state.home
-        model = grown(self.state.model, n_slots)
-        family = grown(self.state.family, n_slots)
-        self.state = corrected_state(model, family, self.state.counters)
-        self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
-        if home[0] >= 0:
-            gather_sites(self.state, home)
-
-    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
-        """Continue from ``arrays``; the clusters follow from labels and parameters."""
-        self.state.home[:] = -1
-        super().restore(arrays, n_slots, z)
-        gather_sites(self.state, z)

@@ -1,6 +1,6 @@
-"""Seasons as covariates of time: waves whose coefficients are each series' own.
+"""Reading series: wide tables or long frames, checked and gathered into cells (series x time).
 
-Series as a wide table or as rows, checked and gathered into cells (series x time).
+A season adds waves of time as covariates, with coefficients for each series.
 """
 
 from __future__ import annotations

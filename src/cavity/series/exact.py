@@ -1,13 +1,9 @@
-"""Log density of the observations of a group of series, factors and states integrated out.
+"""Exact collapse: factors and states integrated out, no approximation.
 
-Three routes give it: one Kalman filter over the group's series, T n^3, the columns of its matrix,
-T n^2, eight series at a time (`cavity.series.semiseparable`), or the information form, T^3 whatever
-n. The cheapest is taken for each group, at its size of the moment.
-
-The exact collapse of the series model: factors and states integrated out, no approximation.
-
-The score of series i for cluster k is log p(y of k and i) - log p(y of k), each by the route that
-is cheaper (`series_evidence`).
+The score of series i for cluster k is log p(y of k and i) - log p(y of k). The log density of a
+group of series is computed by one of three routes: one Kalman filter over the group's series,
+T n^3; a semiseparable matrix, T n^2, eight series at a time (`cavity.series.semiseparable`); or the
+information form, T^3 whatever n. The cheapest is taken for each group, at its current size.
 """
 
 from __future__ import annotations
@@ -23,12 +19,12 @@ from cavity._numba.jit import jit
 from cavity._numba.simd import WIDTH
 from cavity.collapse.driver import CollapsedState
 from cavity.interface import choose, insert, remove
-from cavity.series.batched_filter import Eight, describe_eight, room_for_eight
+from cavity.series.batched_filter import SeriesBatch, describe_batch, series_batch
 from cavity.series.cluster_information import (
     add_information,
     add_slopes,
     describe,
-    factorise,
+    factorize,
     information_matrix,
     joint_filter,
     put_columns,
@@ -37,7 +33,13 @@ from cavity.series.cluster_information import (
 )
 from cavity.series.kalman import observation_constant
 from cavity.series.likelihood import draw_label_and_sign
-from cavity.series.semiseparable import LARGEST, factorise_thin, is_thin, solve_thin, start_thin
+from cavity.series.semiseparable import (
+    LARGEST,
+    columns_are_cheaper,
+    factorize_semiseparable,
+    solve_semiseparable,
+    start_semiseparable,
+)
 from cavity.series.state_space import DIAGONAL, SLOPE, FactorSeries
 
 # Above this length no T x T matrices are kept, and only the filter is used.
@@ -47,41 +49,41 @@ FILTER, INFORMATION, CHEAPER, COLUMNS = 0, 1, 2, 3
 ROUTES = {"filter": FILTER, "information": INFORMATION, "auto": CHEAPER}
 
 
-class EvidenceRoom(NamedTuple):
+class EvidenceWorkspace(NamedTuple):
     """Room to compute evidences in, and the route that they take."""
 
     row: np.ndarray  # (ROWS, T) scratch for the members, while another series is described
     members: np.ndarray  # (n,) of the group at hand
     work: np.ndarray  # (T + 2, T + 2 padded)
     products: np.ndarray  # (T + 2 padded,)
-    eight: Eight
+    batch: SeriesBatch
     paths: np.ndarray  # (widest, T) scratch of the filter
     square: np.ndarray  # (widest + 3, widest)
     route: int
 
 
-declare(EvidenceRoom, slots={}, constant=EvidenceRoom._fields)
+declare(EvidenceWorkspace, slots={}, constant=EvidenceWorkspace._fields)
 
 
-def evidence_room(model: FactorSeries, route: str = "auto") -> EvidenceRoom:
+def evidence_workspace(model: FactorSeries, route: str = "auto") -> EvidenceWorkspace:
     """Room for groups of these series."""
     n, n_times = model.cells.y.shape
     code = ROUTES[route] if n_times <= LONGEST else FILTER
     widest = widest_filter(n, n_times, code)
     work = information_matrix(n_times if code != FILTER else 1)
-    return EvidenceRoom(
+    return EvidenceWorkspace(
         row=np.zeros_like(model.scratch.row),
         members=np.zeros(n + 1, dtype=np.int64),
         work=work,
         products=np.zeros(work.shape[1]),
-        eight=room_for_eight(n + 1, n_times if code != FILTER else 1, 0),
+        batch=series_batch(n + 1, n_times if code != FILTER else 1, 0),
         paths=np.zeros((widest, n_times)),
         square=np.zeros((widest + 3, widest)),
         route=code,
     )
 
 
-def slot_matrices(room: EvidenceRoom, n_times: int, n_slots: int) -> np.ndarray:
+def slot_matrices(room: EvidenceWorkspace, n_times: int, n_slots: int) -> np.ndarray:
     """A matrix per slot, or none where only the filter is used."""
     if room.route == FILTER:
         return information_matrix(1, 1)
@@ -109,7 +111,7 @@ def cheapest_route(size, n_times):
     by_filter = n_times * size * (30.0 + size * (1.8 + 0.14 * size))
     by_information = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
     width = -(-size // WIDTH) * WIDTH
-    if is_thin(width, n_times):
+    if columns_are_cheaper(width, n_times):
         by_columns = n_times * (30.0 + 4.0 * size + width * (5.0 + 0.25 * width))
         if by_columns < by_filter:
             return COLUMNS
@@ -138,34 +140,34 @@ def group_evidence(model, room, n):
     for position in range(n):
         total += describe(model, room.row, room.members[position])
         add_information(room.row, room.work, room.work, 1.0, room.products)
-    return _factorised(room, room.row, total)
+    return _factorized(room, room.row, total)
 
 
 @jit(internal=True)
 def _by_columns(model, room, n):
     """The same by columns; NaN where these have not the digits for it."""
-    eight, matrix = room.eight, room.work
+    batch, matrix = room.batch, room.work
     n_times = matrix.shape[0] - 2
     width = -(-n // WIDTH) * WIDTH
-    start_thin(matrix, width)
+    start_semiseparable(matrix, width)
     h = matrix[n_times, :n_times]
     total = 0.0
     most = 0.0
     for position in range(n):
-        eight.members[position] = room.members[position]
+        batch.members[position] = room.members[position]
         total += observation_constant(model, room.members[position])
     for start in range(0, n, WIDTH):
         # In the model's own scratch a series may be described that the caller goes on with.
-        total += describe_eight(model, room.row, eight, start, min(n - start, WIDTH))
-        add_slopes(eight, h)
-        most = max(most, put_columns(eight, matrix, start, width, 0))
+        total += describe_batch(model, room.row, batch, start, min(n - start, WIDTH))
+        add_slopes(batch, h)
+        most = max(most, put_columns(batch, matrix, start, width, 0))
     if not most < LARGEST:
         return math.nan, math.nan
-    total += factorise_thin(matrix, width, eight.square, eight.sums)
+    total += factorize_semiseparable(matrix, width, batch.square, batch.sums)
     # With h - 2 g instead of h, g that of the last member.
-    g = eight.columns[0, :n_times]
-    slope_of(eight, (n - 1) % WIDTH, g)
-    solve_thin(matrix, g)
+    g = batch.columns[0, :n_times]
+    slope_of(batch, (n - 1) % WIDTH, g)
+    solve_semiseparable(matrix, g)
     turned = 0.0
     for t in range(n_times):
         turned += 2.0 * g[t] * (g[t] - h[t])
@@ -173,12 +175,12 @@ def _by_columns(model, room, n):
 
 
 @jit(internal=True)
-def _factorised(room, row, total):
+def _factorized(room, row, total):
     """Evidences from the matrix in ``room.work``; `row` describes the member that may turn."""
     n_times = room.work.shape[0] - 2
     for t in range(n_times):
         room.work[n_times + 1, t] = row[SLOPE, t]
-    own, mirrored = factorise(room.work)
+    own, mirrored = factorize(room.work)
     return total + own, total + mirrored
 
 
@@ -205,7 +207,7 @@ def cluster_evidence(state, model, k, other, change):
     if _route(room, n, model.cells.y.shape[1]) != INFORMATION:
         return group_evidence(model, room, n)
     if not state.ready[k]:
-        gather_slot(state, model, k)
+        rebuild_slot(state, model, k)
     own = model.scratch.row
     source = state.information[k]
     if change > 0:
@@ -221,7 +223,7 @@ def cluster_evidence(state, model, k, other, change):
     total = 0.0
     for position in range(n):
         total += state.constant[room.members[position]]
-    return _factorised(room, own, total)
+    return _factorized(room, own, total)
 
 
 @jit(internal=True)
@@ -234,7 +236,7 @@ def is_stiff(row):
 
 
 @jit(internal=True)
-def gather_slot(state, model, k):
+def rebuild_slot(state, model, k):
     """Slot k's matrix, and its members' log densities, from its members."""
     slot = state.information[k]
     start_information(slot)
@@ -246,7 +248,7 @@ def gather_slot(state, model, k):
 
 
 @jit(internal=True)
-def take_out(state, model, k):
+def remove_from_slot(state, model, k):
     """Take the described series, no longer at home in slot k, out of its matrix."""
     if is_stiff(model.scratch.row):
         state.ready[k] = False
@@ -256,7 +258,7 @@ def take_out(state, model, k):
 
 
 @jit(internal=True)
-def put_in(state, model, k):
+def add_to_slot(state, model, k):
     """Add the described series to slot k's matrix."""
     if state.ready[k]:
         slot = state.information[k]
@@ -267,7 +269,7 @@ class ExactSeries(NamedTuple):
     """State of the exact collapse."""
 
     model: FactorSeries
-    room: EvidenceRoom
+    room: EvidenceWorkspace
     home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
     information: np.ndarray  # (slots, T + 2, T + 2 padded); one slot when only the filter is used
     ready: np.ndarray  # (slots,) whether that is up to date
@@ -287,9 +289,9 @@ declare(
 
 
 def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> ExactSeries:
-    """State with every slot empty; ``gather_clusters`` fills it from the assignments."""
+    """State with every slot empty; ``rebuild_clusters`` fills it from the assignments."""
     n, n_times = model.cells.y.shape
-    room = evidence_room(model, route)
+    room = evidence_workspace(model, route)
     return ExactSeries(
         model=model,
         room=room,
@@ -313,7 +315,7 @@ def _(state, z, counts, i, k):
             start_information(state.information[k])
             state.ready[k] = True
         else:
-            take_out(state, state.model, k)
+            remove_from_slot(state, state.model, k)
     state.evidence[k] = cluster_evidence(state, state.model, k, -1, 0)[0]
 
 
@@ -349,13 +351,13 @@ def _(state, i, weights, rng):
 @insert.register(ExactSeries)
 def _(state, i, k):
     if state.room.route != 0:
-        put_in(state, state.model, k)
+        add_to_slot(state, state.model, k)
     state.evidence[k] = state.joined[0, k]
     state.home[i] = k
 
 
 @jit
-def gather_clusters(state, z):
+def rebuild_clusters(state, z):
     """Every cluster from its members, after parameters have changed."""
     if state.room.route != 0:
         for k in range(state.evidence.shape[0]):
@@ -371,8 +373,42 @@ def gather_clusters(state, z):
         state.evidence[k] = cluster_evidence(state, state.model, k, -1, 0)[0]
 
 
-class ExactSeriesCollapse(CollapsedState):
-    """Drives the exact collapse: labels with factors and states integrated out.
+class SeriesCollapse(CollapsedState):
+    """Collapse with factors integrated out; clusters follow from labels and parameters."""
+
+    def _rebuild(self, z: np.ndarray) -> None:
+        """Compute every cluster from its members."""
+        raise NotImplementedError
+
+    def _grown_state(self, n_slots: int) -> Any:
+        """State with room for more clusters, all empty."""
+        raise NotImplementedError
+
+    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
+        """Do nothing: the model's own update draws the factors with the states."""
+
+    def renew(
+        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
+    ) -> None:
+        """Compute the clusters under new parameters of the series."""
+        self._rebuild(z)
+
+    def _resize(self, n_slots: int) -> None:
+        home = self.state.home
+        self.state = self._grown_state(n_slots)
+        self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
+        if home[0] >= 0:
+            self._rebuild(home)
+
+    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
+        """Continue from ``arrays``; the clusters follow from labels and parameters."""
+        self.state.home[:] = -1
+        super().restore(arrays, n_slots, z)
+        self._rebuild(z)
+
+
+class ExactSeriesCollapse(SeriesCollapse):
+    """Exact collapse: labels with factors and states integrated out.
 
     Parameters
     ----------
@@ -388,25 +424,8 @@ class ExactSeriesCollapse(CollapsedState):
         state = exact_state(model, family.natural.shape[0], route)
         super().__init__(state, family=family, parameters=parameters)
 
-    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
-        """The factors are drawn with the states, by the model's own update."""
+    def _rebuild(self, z: np.ndarray) -> None:
+        rebuild_clusters(self.state, z)
 
-    def renew(
-        self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
-    ) -> None:
-        """Clusters under new parameters of the series."""
-        gather_clusters(self.state, z)
-
-    def _resize(self, n_slots: int) -> None:
-        home = self.state.home
-        model = grown(self.model, n_slots)
-        self.state = exact_state(model, n_slots, self.route)
-        self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
-        if home[0] >= 0:
-            gather_clusters(self.state, home)
-
-    def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
-        """Continue from ``arrays``; the clusters follow from labels and parameters."""
-        self.state.home[:] = -1
-        super().restore(arrays, n_slots, z)
-        gather_clusters(self.state, z)
+    def _grown_state(self, n_slots: int) -> ExactSeries:
+        return exact_state(grown(self.model, n_slots), n_slots, self.route)

@@ -1,4 +1,4 @@
-"""What every collapse of the series model draws after a scan: factors, states, parameters.
+"""Draws of factors, states and parameters after each scan, whatever the collapse.
 
 Nothing of size (series x time) is kept: the states of one series live in scratch space while
 everything that depends on them is drawn or summed.
@@ -12,12 +12,12 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity._numba.simd import WIDTH
-from cavity.series.batched_filter import describe_eight, integrate_eight
+from cavity.series.batched_filter import describe_batch, integrate_coefficients
 from cavity.series.cluster_information import (
     add_slopes,
     add_to_matrix,
     draw_factor,
-    factorise,
+    factorize,
     put_columns,
     start_information,
 )
@@ -30,21 +30,21 @@ from cavity.series.kalman import (
     prepare,
 )
 from cavity.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
-from cavity.series.parameters import draw_dynamics, draw_noise, inverse_gamma, keep_noise
+from cavity.series.parameters import draw_dynamics, draw_noise, inverse_gamma, store_squared_noise
 from cavity.series.semiseparable import (
     LARGEST,
+    columns_are_cheaper,
     columns_of,
     expand,
-    factorise_thin,
-    is_thin,
-    start_thin,
+    factorize_semiseparable,
+    start_semiseparable,
 )
 from cavity.series.state_space import CENTRE, DRIFT, STATE, VARIANCE
 
 
 @jit(internal=True)
-def cluster_evidence(m, z, k, c, equations, matrix, room):
-    """Cluster k's log density; its information and factorised matrix are left in `matrix`.
+def cluster_marginal(m, z, k, c, equations, matrix, room):
+    """Cluster k's log density; its information and factorized matrix are left in `matrix`.
 
     States and factor are integrated out, and so are coefficients that are free. The constants of
     the observations (`kalman.observation_constant`) are left out.
@@ -61,9 +61,9 @@ def cluster_evidence(m, z, k, c, equations, matrix, room):
     p = c.centre.shape[0] if c.free else 0
     n_times = m.cells.y.shape[1]
     n_members = -(-n // WIDTH) * WIDTH
-    thin = is_thin(n_members * (1 + p), n_times)
-    if thin:
-        start_thin(matrix, n_members * (1 + p))
+    by_columns = columns_are_cheaper(n_members * (1 + p), n_times)
+    if by_columns:
+        start_semiseparable(matrix, n_members * (1 + p))
     else:
         start_information(matrix)
     h = matrix[n_times, :n_times]
@@ -71,20 +71,20 @@ def cluster_evidence(m, z, k, c, equations, matrix, room):
     most = 0.0
     for start in range(0, n, WIDTH):
         count = min(n - start, WIDTH)
-        total += describe_eight(m, m.scratch.row, room, start, count)
+        total += describe_batch(m, m.scratch.row, room, start, count)
         add_slopes(room, h)
         if p:
-            total += integrate_eight(m, room, start, count, c, h, equations, slopes)
-        if thin:
+            total += integrate_coefficients(m, room, start, count, c, h, equations, slopes)
+        if by_columns:
             most = max(most, put_columns(room, matrix, start, n_members, p))
         else:
             add_to_matrix(room, matrix, p)
-    if thin and not most < LARGEST:
+    if by_columns and not most < LARGEST:
         expand(matrix, n_members, room.columns[0])
     if columns_of(matrix):
-        total += factorise_thin(matrix, n_members, room.square, room.sums)
+        total += factorize_semiseparable(matrix, n_members, room.square, room.sums)
     else:
-        total += factorise(matrix)[0]
+        total += factorize(matrix)[0]
     if p:
         close_equations(matrix, equations, slopes)
     return total
@@ -96,14 +96,14 @@ def marginal_likelihood(m, z, counts, c, equations, matrices, room):
 
     That is factors, states and, if they are free, the coefficients given their means and
     variances; ``all_constants`` is to be added. Where `equations` have room they receive what the
-    data say of these means. The clusters' factorised matrices are left in `matrices`, or that of
+    data say of these means. The clusters' factorized matrices are left in `matrices`, or that of
     the last one if it has room for one only.
     """
     total = 0.0
     last = matrices.shape[0] - 1
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += cluster_evidence(m, z, k, c, equations, matrices[min(k, last)], room)
+            total += cluster_marginal(m, z, k, c, equations, matrices[min(k, last)], room)
     return total
 
 
@@ -130,7 +130,7 @@ def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, room, eta,
             for t in range(n_times):
                 paths.value[t, k] = rng.standard_normal()
             continue
-        total += cluster_evidence(m, z, k, c, equations, matrices[0], room)
+        total += cluster_marginal(m, z, k, c, equations, matrices[0], room)
         draw_factor(matrices[0], eta, rng)
         for t in range(n_times):
             paths.value[t, k] = eta[t]
@@ -138,7 +138,7 @@ def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, room, eta,
 
 
 @jit
-def draw_factorised(counts, paths, matrices, eta, rng):
+def draw_factorized(counts, paths, matrices, eta, rng):
     """The same from the matrices that ``marginal_likelihood`` has left, one for every cluster."""
     for k in range(counts.shape[0]):
         if counts[k] == 0:
@@ -199,7 +199,7 @@ def refresh_each(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
         if moving.var_y:
             draw_noise(m, i, x, prior, rng)
         if m.own.tails.shape[0] > 0:
-            keep_noise(m, i, x)
+            store_squared_noise(m, i, x)
         last[i] = x[n_times]
         if kept.shape[0] > 0:
             for t in range(n_times):
@@ -226,7 +226,7 @@ def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
 
 
 @jit
-def summarise_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
+def summarize_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
     """Add one draw to the running moments of every trend (state plus intercept).
 
     Given the draw's factors and parameters the states are known up to a normal distribution,

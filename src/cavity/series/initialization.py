@@ -1,7 +1,4 @@
-"""Where the parameters of series start: at what the data say without a model.
-
-Which series look alike, from the data alone: smoothed paths in units of their own.
-"""
+"""Scales of the data and starting values of the parameters, from the data without a model."""
 
 from __future__ import annotations
 

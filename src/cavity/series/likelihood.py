@@ -1,15 +1,13 @@
-"""Signs of loadings: drawn with the label of one series, and turned for a whole cluster.
-
-The sign of (loadings, factor) of a cluster is not identified, so two clusters may hold the same
-factor in mirror image. A series that could only change its label would never cross over, nor would
-the two ever meet: its label and the sign of its loading are drawn as one block.
-
-Series of one cluster share a latent factor: the likelihood, as the framework sees it.
+"""Likelihood of the series model as the framework sees it, and the signs of loadings.
 
 The cluster's parameter is the path eta_k1..eta_kT of its factor. Under expectation propagation it
-is approximated by independent normals (:class:`~cavity.conjugate.diagonal_normal.DiagonalNormal`);
-the states of a series are always integrated out by a Kalman filter. Sites have non-negative
+is approximated by independent normals (:class:`~cavity.conjugate.diagonal_normal.DiagonalNormal`).
+The states of a series are always integrated out by a Kalman filter. Sites have non-negative
 precision whatever the data, so no cavity can be improper here.
+
+The sign of (loadings, factor) of a cluster is not identified: two clusters may hold the same factor
+in mirror image. A series that could only change its label would never cross over, nor would the
+two ever meet. Its label and the sign of its loading are therefore drawn as one block.
 """
 
 from __future__ import annotations

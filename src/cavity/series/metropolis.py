@@ -48,7 +48,7 @@ _EAGER = 2  # times as many tries while steps adapt
 _WANTED = {1: 0.44, 2: 0.35, 3: 0.31}  # acceptance that is best, by the number of directions
 
 
-class SharedSteps:
+class AdaptiveMetropolis:
     """Steps whose size and directions adapt while the chain warms up.
 
     Parameters
@@ -146,16 +146,16 @@ class SharedSteps:
             self._note(here)
         step = np.zeros(len(self.block))
         step[ways] = rng.standard_normal(len(ways))
-        old = _kept(own, spread)
+        old = _snapshot(own, spread)
         # The way back takes the directions in the other order, which must be as likely.
         backwards = rng.random() < 0.5
         if tries < tuned:
             leaping = tries >= compared and tries % 2 == 1
         else:
-            leaping = tries % 4 > 0 and self.leaps_are_better()
+            leaping = tries % 4 > 0 and self.independence_is_better()
         if leaping:
             step *= math.sqrt(0.5 * _DF / rng.standard_gamma(0.5 * _DF))
-            step, chance = self._leap(here, step, ways)
+            step, chance = self._independence_proposal(here, step, ways)
         else:
             step, chance = self.tuning[0] * (self.metric @ step), 0.0
         gain = chance + self.take(own, spread, step, backwards=backwards)
@@ -165,7 +165,7 @@ class SharedSteps:
             accepted = math.log1p(-rng.random()) < gain + after - before
         if not accepted:
             after = before
-            _put_back(own, spread, old)
+            _restore_snapshot(own, spread, old)
         if compared <= tries < tuned:
             self.jumps[int(leaping)] += 1.0, self._length(step, ways) if accepted else 0.0
         # Step size towards the best acceptance; fixed once the chain has warmed up.
@@ -200,7 +200,7 @@ class SharedSteps:
         mean += away / count
         products += np.outer(away, here - mean)
 
-    def leaps_are_better(self) -> bool:
+    def independence_is_better(self) -> bool:
         """Whether leaps went further than the walk where they were compared."""
         (walks, by_walk), (leaps, by_leaps) = self.jumps.tolist()
         return by_leaps * walks > by_walk * leaps
@@ -219,7 +219,7 @@ class SharedSteps:
         away = self._roots(ways)[1] @ step[ways]
         return float(away @ away)
 
-    def _leap(
+    def _independence_proposal(
         self, here: np.ndarray, noise: np.ndarray, ways: list[int]
     ) -> tuple[np.ndarray, float]:
         """A step from here by Student-t noise, and log chance of the way back over it."""
@@ -241,7 +241,7 @@ class SharedSteps:
         density: Callable[[], float],
     ) -> None:
         """Set the metric of the steps by the curvature of the log posterior here."""
-        old = _kept(own, spread)
+        old = _snapshot(own, spread)
         size = len(self.block)
         width = 0.5 * np.sqrt((self.metric**2).sum(axis=1))
 
@@ -252,7 +252,7 @@ class SharedSteps:
             value = self.take(own, spread, step)
             if value > -math.inf:
                 value += density()
-            _put_back(own, spread, old)
+            _restore_snapshot(own, spread, old)
             return value
 
         pairs = [(one, other) for row, one in enumerate(ways) for other in ways[:row]]
@@ -364,13 +364,13 @@ def _scale(variance: np.ndarray, step: float, shape: float, scale: float) -> flo
     return float(-shape * step - scale * (1.0 / new - 1.0 / old))
 
 
-Kept = tuple[float, float, np.ndarray, np.ndarray, np.ndarray]
+Snapshot = tuple[float, float, np.ndarray, np.ndarray, np.ndarray]
 
 
-def _kept(own: SeriesParameters, spread: np.ndarray) -> Kept:
+def _snapshot(own: SeriesParameters, spread: np.ndarray) -> Snapshot:
     variances = float(own.var_x[0]), float(own.var_x0[0])
     return *variances, own.a.copy(), own.population.copy(), spread.copy()
 
 
-def _put_back(own: SeriesParameters, spread: np.ndarray, old: Kept) -> None:
+def _restore_snapshot(own: SeriesParameters, spread: np.ndarray, old: Snapshot) -> None:
     own.var_x[0], own.var_x0[0], own.a[:], own.population[:], spread[:] = old

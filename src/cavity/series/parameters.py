@@ -1,17 +1,13 @@
-"""Conditional draws of the series model's parameters.
+"""Parameters of the series: priors, conditional draws, log densities, learned populations.
 
-Log densities of priors, for the log joint density of a draw.
-
-Log prior density of the series' parameters, for the log joint density.
-
-The population of the series' parameters, learned: mean and spread of the a_i and the loadings.
+Mean and spread of the autoregressions and of the loadings are learned::
 
     a_i       ~ N(m, v) truncated to (-1, 1),   m ~ N(0, s^2) truncated to (-1, 1)
     loading_i ~ N(m, v),                        m ~ N(0, s^2)
     v ~ inverse gamma, for both
 
-A prior that is stated once and for all pulls every series the same way: autoregressions of returns
-towards those of prices, say. What the series have in common is in the data.
+A fixed prior would pull every series the same way, autoregressions of returns towards those of
+prices, for instance.
 """
 
 from __future__ import annotations
@@ -235,7 +231,7 @@ def draw_noise(m, i, x, prior, rng):
 
 
 @jit(internal=True)
-def keep_noise(m, i, x):
+def store_squared_noise(m, i, x):
     """Put the squared noise of series i's cells, in units of its variance, where their w was."""
     for t in range(m.cells.y.shape[1]):
         value = 0.0

@@ -1,7 +1,4 @@
-"""From data and settings to the series model in its own units, and its parameters back.
-
-A checked problem of the series model: everything that its chains share.
-"""
+"""From checked data and settings to the problem that chains sample, in the model's units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's T x T matrix by its generators: factorised in T times the square of its width.
+"""A cluster's T x T matrix by its generators: factorized in T times the square of its width.
 
 What a series tells of its factor has, below the diagonal, the form J_st = u_t phi_s ... phi_{t-1}
 (`cavity.series.cluster_information`), and a coefficient that is integrated out takes away
@@ -29,7 +29,7 @@ LARGEST = 1e8
 
 
 @jit
-def is_thin(width, n_times):
+def columns_are_cheaper(width, n_times):
     """Whether so many columns are less work than a matrix of so many times (cycles, measured)."""
     if 3 * width + 1 > n_times:
         return False
@@ -44,7 +44,7 @@ def columns_of(matrix):
 
 
 @jit(internal=True)
-def start_thin(matrix, width):
+def start_semiseparable(matrix, width):
     """Set a cluster to the prior, with room for so many columns."""
     n_times = matrix.shape[0] - 2
     for t in range(n_times):
@@ -54,7 +54,7 @@ def start_thin(matrix, width):
 
 
 @jit(internal=True)
-def factorise_thin(matrix, n_members, square, sums):
+def factorize_semiseparable(matrix, n_members, square, sums):
     """Factorise in place, and L^{-1} h in row T (L the Cholesky factor); returns log evidence.
 
     The first `n_members` columns have v = 1. `square` is room for S, `sums` for three vectors.
@@ -129,7 +129,7 @@ def _advance(S, line, size, flat, at, stride, width, pivot, before):
 
 
 @jit(internal=True)
-def solve_thin(matrix, values):
+def solve_semiseparable(matrix, values):
     """Replace a vector by L^{-1} of it; row T + 1 of `matrix` is used up."""
     wide_vectors()
     width = columns_of(matrix)
@@ -153,7 +153,7 @@ def solve_thin(matrix, values):
 
 
 @jit(internal=True)
-def draw_thin(matrix, eta, rng):
+def draw_semiseparable(matrix, eta, rng):
     """Draw eta ~ N(P^{-1} h, P^{-1}); row T of `matrix` is used up, and so is row T + 1."""
     wide_vectors()
     n_times = matrix.shape[0] - 2
@@ -179,7 +179,7 @@ def draw_thin(matrix, eta, rng):
 
 @jit(internal=True)
 def expand(matrix, n_members, room):
-    """Make it a whole matrix, not factorised, from its columns; `room` is as long as a row."""
+    """Make it a whole matrix, not factorized, from its columns; `room` is as long as a row."""
     n_times = matrix.shape[0] - 2
     width = columns_of(matrix)
     for t in range(n_times - 1, -1, -1):

@@ -53,7 +53,7 @@ def draw_weights(tails, repeats, df, rng):
     return total
 
 
-def draw_tails(model, n_cells: float, learn: bool, rng: np.random.Generator) -> float:
+def draw_noise_weights(model, n_cells: float, learn: bool, rng: np.random.Generator) -> float:
     """Draw the degrees of freedom, if they are learned, and every cell's weight.
 
     ``model.own.tails`` has the squared noise of `n_cells` observed cells, 0 elsewhere. Returns what
@@ -66,7 +66,7 @@ def draw_tails(model, n_cells: float, learn: bool, rng: np.random.Generator) -> 
     return float(draw_weights(own.tails, model.cells.repeats, own.df[0], rng))
 
 
-def log_density_of_tails(model) -> float:
+def log_density_of_weights(model) -> float:
     """Log density of the weights given the degrees of freedom."""
     own = model.own
     w = own.tails[model.cells.repeats > 0]

@@ -1,4 +1,4 @@
-"""Draws everything but the assignments, after each scan, whatever the collapse."""
+"""The update of a chain that draws everything but the labels, whatever the collapse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import Kernels
-from cavity.series.batched_filter import room_for_eight
+from cavity.series.batched_filter import series_batch
 from cavity.series.cluster_information import information_matrix
 from cavity.series.coefficients import (
     Coefficients,
@@ -23,15 +23,15 @@ from cavity.series.coefficients import (
 from cavity.series.common_factor import SETTLING, draw_common_given_states, draw_common_jointly
 from cavity.series.gibbs import (
     all_constants,
-    draw_factorised,
+    draw_factorized,
     draw_factors_given_states,
     draw_factors_jointly,
     marginal_likelihood,
     refresh_series,
-    summarise_trends,
+    summarize_trends,
 )
 from cavity.series.likelihood import FactorPaths
-from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, SharedSteps
+from cavity.series.metropolis import BEGINNING, DYNAMICS, OWN_NOISE, AdaptiveMetropolis
 from cavity.series.moves import (
     StateSums,
     rescale_factors,
@@ -41,7 +41,11 @@ from cavity.series.moves import (
 )
 from cavity.series.parameters import NOTHING, Moving, SeriesPriors, log_normal, log_prior_of_series
 from cavity.series.state_space import FactorSeries, SeriesParameters
-from cavity.series.student_t_noise import draw_tails, log_density_of_df, log_density_of_tails
+from cavity.series.student_t_noise import (
+    draw_noise_weights,
+    log_density_of_df,
+    log_density_of_weights,
+)
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
@@ -97,9 +101,9 @@ class SeriesUpdate(Update):
         self.hyper = np.array(hyper, dtype=float)
         self.n_done = 0
         self.gain = np.zeros(1)  # of a log density given the weights of cells, without them
-        self.dynamics = SharedSteps(priors, DYNAMICS, n_tries=2)
-        self.own_noise = SharedSteps(priors, OWN_NOISE)
-        self.beginning = SharedSteps(priors, BEGINNING, n_tries=2)
+        self.dynamics = AdaptiveMetropolis(priors, DYNAMICS, n_tries=2)
+        self.own_noise = AdaptiveMetropolis(priors, OWN_NOISE)
+        self.beginning = AdaptiveMetropolis(priors, BEGINNING, n_tries=2)
         self.last = np.zeros(n)
         self.states = np.zeros((n, n_times) if keep_trends else (0, 0), dtype=np.float32)
         self._make_room(model)
@@ -159,8 +163,8 @@ class SeriesUpdate(Update):
     ) -> None:
         """Move what all series share, then draw factors and coefficients; states are out.
 
-        Factors and coefficients are integrated out of all steps (`SharedSteps`), and of those of
-        the beginning the means of the coefficients too, which are then drawn.
+        Factors and coefficients are integrated out of all steps (`AdaptiveMetropolis`). The means
+        of the coefficients are integrated out of those of the beginning too, and then drawn.
         """
         n_times, p = model.cells.y.shape[1], model.own.beta.shape[1]
         c = self._coefficients(model, moving)
@@ -170,7 +174,7 @@ class SeriesUpdate(Update):
         prior = self.priors.beta_mean, self.priors.beta_precision
 
         def density(room: np.ndarray, equations: MeanEquations = nothing) -> float:
-            given = model, z, counts, c, equations, room, self.eight
+            given = model, z, counts, c, equations, room, self.batch
             return float(self._run(marginal_likelihood, *given))
 
         def there() -> float:
@@ -178,7 +182,7 @@ class SeriesUpdate(Update):
 
         def draw_factors() -> None:
             nonlocal c
-            given = (parameters, c, nothing, matrices, self.eight, eta, rng)
+            given = (parameters, c, nothing, matrices, self.batch, eta, rng)
             if not math.isfinite(self._run(draw_factors_jointly, model, z, counts, *given)):
                 c = given[1]._replace(free=False)
                 self._run(draw_factors_jointly, model, z, counts, parameters, c, *given[2:])
@@ -187,7 +191,7 @@ class SeriesUpdate(Update):
         if model.own.common.size:
             # Labels were drawn with the clusters' factors integrated out: these come first.
             draw_factors()
-            room = matrices[0], self.eight.columns[0]
+            room = matrices[0], self.batch.columns[0]
             self._run(draw_common_jointly, model, z, parameters, *room, rng)
         fresh = len(matrices) == counts.size  # whether all that they say can be kept
         equations = mean_equations(p if c.free else 0, n_times, len(matrices))
@@ -226,7 +230,7 @@ class SeriesUpdate(Update):
                 if accepted:
                     matrices, tried = tried, matrices
         if fresh and math.isfinite(before):
-            self._run(draw_factorised, counts, parameters, matrices, eta, rng)
+            self._run(draw_factorized, counts, parameters, matrices, eta, rng)
             self._run(draw_all_coefficients, model, z, parameters, c, moving.loading, rng)
         else:
             draw_factors()
@@ -256,7 +260,7 @@ class SeriesUpdate(Update):
             np.empty(model.cells.y.shape[1] + 1), self.last, self.states, self.sums, rng,
         )  # fmt: skip
         if model.own.tails.size:
-            self.gain[0] = draw_tails(model, self.n_cells, self.learn_df, rng)
+            self.gain[0] = draw_noise_weights(model, self.n_cells, self.learn_df, rng)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Make room for more clusters."""
@@ -270,7 +274,7 @@ class SeriesUpdate(Update):
         # One set for the parameters as they are, one for those that are tried.
         self.matrices = information_matrix(n_times if self.joint else 1, 2, n_kept)
         n, p = model.own.beta.shape
-        self.eight = room_for_eight(n, n_times if self.joint else 1, p)
+        self.batch = series_batch(n, n_times if self.joint else 1, p)
 
     # ------------------------------------------------------------------ what a draw says
 
@@ -280,7 +284,7 @@ class SeriesUpdate(Update):
         if self.moving.beta:
             total += log_normal(chain.model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
         if chain.model.own.tails.size:
-            total += log_density_of_tails(chain.model)
+            total += log_density_of_weights(chain.model)
         return total
 
     def log_collapsed(self, chain: Chain) -> float | None:
@@ -294,7 +298,7 @@ class SeriesUpdate(Update):
         model, z, counts = chain.model, chain.z, chain.counts
         n_times = model.cells.y.shape[1]
         matrices = self.matrices[0]
-        given = mean_equations(0, n_times), matrices, self.eight
+        given = mean_equations(0, n_times), matrices, self.batch
         c = self._coefficients(model, self.moving)
         total = self._run(marginal_likelihood, model, z, counts, c, *given)
         if c.free and not math.isfinite(total):
@@ -340,7 +344,7 @@ class SeriesUpdate(Update):
     def keep(self, chain: Chain) -> None:
         """Add the current draw to the running moments of the trends."""
         self._run(
-            summarise_trends, chain.model, chain.z, chain.parameters, self.n_kept, self.trend_mean,
+            summarize_trends, chain.model, chain.z, chain.parameters, self.n_kept, self.trend_mean,
             self.trend_square, self.trend_cross, self.beta_mean,
         )  # fmt: skip
         self.n_kept += 1
