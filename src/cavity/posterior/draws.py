@@ -57,14 +57,13 @@ def _rows_sizes(rows, n_clusters, counts, largest, entropy):
         entropy[d] = max(h, 0.0)
 
 
-def smallest_unsigned(maximum: int) -> np.dtype:
-    """Smallest unsigned integer type that holds `maximum`."""
-    return np.min_scalar_type(max(int(maximum), 0))
-
-
-def _place(index: tuple[int, ...]) -> str:
-    words = ("chain", "draw", "observation")[-len(index) :]
-    return ", ".join(f"{word} {value}" for word, value in zip(words, index, strict=True))
+def _refuse(bad: np.ndarray, array: np.ndarray, what: str, remedy: str) -> None:
+    """Raise an error that names the first bad value and its place, if there is one."""
+    if bad.any():
+        at = tuple(np.argwhere(bad)[0].tolist())
+        words = zip(("chain", "draw", "observation")[-len(at) :], at, strict=True)
+        place = ", ".join(f"{word} {value}" for word, value in words)
+        raise ValueError(f"{what} holds {array[at]} at {place}; {remedy}")
 
 
 def as_labels(values: Any, *, ndim: tuple[int, ...], what: str = "labels") -> np.ndarray:
@@ -77,12 +76,10 @@ def as_labels(values: Any, *, ndim: tuple[int, ...], what: str = "labels") -> np
     """
     try:
         array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{what}: chains or draws of different lengths cannot be one array; cut them to the "
-            "same number of draws, and give every draw one label per observation"
-        ) from error
-    if array.dtype == object:
+        ragged = array.dtype == object
+    except ValueError:
+        ragged = True
+    if ragged:
         raise ValueError(
             f"{what}: chains or draws of different lengths (or missing values) cannot be one "
             "array; cut them to the same number of draws, one label per observation"
@@ -95,19 +92,10 @@ def as_labels(values: Any, *, ndim: tuple[int, ...], what: str = "labels") -> np
     if array.size == 0:
         raise ValueError(f"{what} is empty (shape {array.shape}); at least one draw is needed")
     if array.dtype.kind == "f":
-        bad = ~np.isfinite(array)
-        if bad.any():
-            at = tuple(int(v) for v in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{what} holds {array[at]} at {_place(at)}; give every observation a label"
-            )
-        bad = array != np.floor(array)
-        if bad.any():
-            at = tuple(int(v) for v in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{what} must be whole numbers; {array[at]} at {_place(at)} is not "
-                "(probabilities or scores are not labels)"
-            )
+        _refuse(~np.isfinite(array), array, what, "give every observation a label")
+        _refuse(
+            array != np.floor(array), array, what, "labels must be whole numbers, not probabilities"
+        )
         if np.abs(array).max() > 2**53:
             raise ValueError(f"{what} holds values beyond 2**53; rename the clusters 0, 1, ...")
         array = array.astype(np.int64)
@@ -118,14 +106,12 @@ def as_labels(values: Any, *, ndim: tuple[int, ...], what: str = "labels") -> np
             f"{what} must be integers, got {array.dtype}; "
             "numpy.unique(values, return_inverse=True) turns names into integers"
         )
-    lowest = int(array.min())
-    if lowest < 0:
-        at = tuple(int(v) for v in np.argwhere(array < 0)[0])
-        raise ValueError(
-            f"{what} holds {array[at]} at {_place(at)}; labels are 0, 1, 2, ... If a negative "
-            "label marks noise, give each such observation a label of its own"
-        )
-    return array.astype(smallest_unsigned(int(array.max())), copy=False)
+    remedy = (
+        "labels are 0, 1, 2, ... If a negative label marks noise, give each such observation a "
+        "label of its own"
+    )
+    _refuse(array < 0, array, what, remedy)
+    return array.astype(np.min_scalar_type(int(array.max())), copy=False)
 
 
 def canonical(labels: Any) -> np.ndarray:
@@ -190,7 +176,7 @@ def distinct(flat: np.ndarray, max_cells: int | None = None) -> Draws:
     counts: list[int] = []
     which = np.empty(len(flat), np.int64)
     for start, rows, n_clusters in iter_canonical(flat):
-        dtype = smallest_unsigned(int(n_clusters.max()) - 1)
+        dtype = np.min_scalar_type(int(n_clusters.max()) - 1)
         for d in range(len(rows)):
             key = hashlib.blake2b(rows[d].data, digest_size=16).digest()
             position = seen.setdefault(key, len(counts))
@@ -200,7 +186,7 @@ def distinct(flat: np.ndarray, max_cells: int | None = None) -> Draws:
             which[start + d] = position
     n_clusters_all = np.array(counts, np.int64)
     labels = np.empty(
-        (len(counts), flat.shape[1]), smallest_unsigned(int(n_clusters_all.max()) - 1)
+        (len(counts), flat.shape[1]), np.min_scalar_type(int(n_clusters_all.max()) - 1)
     )
     for d, row in enumerate(rows_kept):
         labels[d] = row

@@ -283,12 +283,7 @@ def credible_ball(
     def _furthest(chosen: np.ndarray) -> np.ndarray:
         at = np.flatnonzero(chosen)
         at = at[distance[at] == distance[at].max()]
-        # One at a time: many draws may tie, few of them are distinct.
-        kept: dict[bytes, np.ndarray] = {}
-        for d in at:
-            for _, rows, _ in iter_canonical(flat[d : d + 1]):
-                kept.setdefault(rows[0].tobytes(), rows[0].astype(np.int64))
-        return np.stack(list(kept.values()))
+        return distinct(flat[at]).labels.astype(np.int64)
 
     return CredibleBall(
         level=float(level),

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.posterior.draws import as_labels, canonical, iter_canonical, smallest_unsigned
+from cavity.posterior.draws import as_labels, canonical, iter_canonical
 
 LOSSES = ("vi", "binder", "omari")
 # Of every estimate, where nothing else is asked for.
@@ -152,7 +152,7 @@ def losses_to_rows(
         labels.astype(np.int32),
         n_labels,
         own,
-        rows.astype(smallest_unsigned(top - 1), copy=False),
+        rows.astype(np.min_scalar_type(top - 1), copy=False),
         n_rows,
         table,
         is_table,

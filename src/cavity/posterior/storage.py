@@ -81,14 +81,14 @@ def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
         groups["summaries"] = _dataset(
             {k: (_dims(k, v, 0), text.get(k, v)) for k, v in p.summaries.items()}
         )
-    if p.log_joint is not None:
-        groups["sample_stats"] = _dataset({"lp": (draws, p.log_joint)})
-    if p.labels_warmup is not None:
-        dims = (*draws, "observation")
-        groups["warmup_posterior"] = _dataset({"labels": (dims, p.labels_warmup)})
-    if p.point_log_lik is not None:
-        dims = (*draws, "observation")
-        groups["log_likelihood"] = _dataset({"observations": (dims, p.point_log_lik)})
+    each = (*draws, "observation")
+    for group, (name, dims, array) in {
+        "sample_stats": ("lp", draws, p.log_joint),
+        "warmup_posterior": ("labels", each, p.labels_warmup),
+        "log_likelihood": ("observations", each, p.point_log_lik),
+    }.items():
+        if array is not None:
+            groups[group] = _dataset({name: (dims, array)})
     return groups
 
 
