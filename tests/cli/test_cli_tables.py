@@ -29,7 +29,7 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     text = " ".join(ran.out.split())
     taken = "Columns were taken as continuous: age, size_1; categorical: town; count: visits."
     assert taken in text
-    assert "what sets it apart: its shares of categories beside those of all" in text
+    assert "distinguishing features: shares of categories compared with those of all rows" in text
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["model"] == "table"
     assert record["data"]["types"] == ["visits=count"]

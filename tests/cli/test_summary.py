@@ -16,7 +16,7 @@ def test_clusters_that_few_draws_have_are_told():
     assert head.split() == ["cluster", "rows", "share", "certainty", "there", "in"]
     shown = [line.split()[-1] for line in lines[lines.index(head) + 1 :][:3]]
     assert shown == ["100%", "100%", "60%"]
-    assert any("share of draws that have such a cluster" in line for line in lines)
+    assert any("share of draws with a matching cluster" in line for line in lines)
 
 
 def test_a_row_that_is_a_cluster_of_its_own_is_pointed_out():

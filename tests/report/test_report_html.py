@@ -137,11 +137,11 @@ def test_what_the_estimator_knows_is_told(full, tmp_path):
     path = write_report(tmp_path / "r.html", p, X, features=features, tail=tail)
     page = Page(path.read_text(encoding="utf-8"))
     assert page.problems == []
-    assert page.tables["clusters"][0][-1] == "what sets it apart"
+    assert page.tables["clusters"][0][-1] == "distinguishing features"
     assert [row[-1] for row in page.tables["clusters"][1:]] == features
     assert "Unusual rows" in page.text
     assert "2 rows lie far from the rest of their cluster" in page.text
-    assert "Of 1 row it is not known." in page.text
+    assert "Unknown for 1 row." in page.text
     head, *rows = page.tables["unusual"]
     assert head[:3] == ["row", "cluster", "tail probability"]
     assert [row[0] for row in rows] == ["bottle 31", "bottle 7"]

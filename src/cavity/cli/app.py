@@ -165,7 +165,7 @@ def fit(
             help="Kind of clusters. auto is student-t for numbers, and table if there are columns "
             "of text or --types is given."
         ),
-    ] = Model(AUTO),
+    ] = AUTO,  # type: ignore[assignment]
     resume: Annotated[
         bool,
         typer.Option(

@@ -33,6 +33,8 @@ _NOT_OPTIONS = ("n_jobs", "progress", "checkpoint", "keep_warmup", "keep_trends"
 # Settings of a run that the tables written need, and not the estimator.
 TABLE_SETTINGS = ("freq", "forecast")
 _RENAMED = {"random_state": "seed", "feature_types": "types"}
+# Words that the command line has instead of None.
+_NONE_WORDS = {"df": "For series also gaussian."}
 # Groups of `cavity fit --help`; parameters that are not listed here are about the model.
 _GROUPS = {
     "Sampling": (
@@ -329,7 +331,7 @@ def _parameter_option(parameter: Parameter) -> inspect.Parameter:
     name, only = parameter.name, parameter.models
     group = next((group for group, names in _GROUPS.items() if name in names), "Model")
     group = "Series" if only == ("series",) else group
-    text = in_options(f"{parameter.help}.")
+    text = in_options(f"{parameter.help}. {_NONE_WORDS.get(name, '')}".strip())
     if len(only) < 3:
         text = f"{', '.join(only)}: {text[0].lower()}{text[1:]}"
     declared = dict.fromkeys((option(name), _written(name)))

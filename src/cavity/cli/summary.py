@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity.cli.options import in_options
 from cavity.io.words import printable
-from cavity.report.words import apart_words
+from cavity.report.words import features_words
 from cavity.utils.text import plural
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ MAX_ROWS = 10
 # Clusters of so many series, or fewer, are told by name.
 MAX_NAMED = 5
 THRESHOLD = 0.8
+CERTAINTY = (
+    "certainty: average probability that a {noun} shares its cluster with the other members of it"
+)
 
 
 def wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
@@ -78,7 +81,7 @@ def summarise(
     noun : str
         What is clustered: "row" or "series".
     features : list of str, optional
-        For each cluster, what sets it apart.
+        Distinguishing features of each cluster.
     tail : array, shape (n,), optional
         How far out each observation lies; see ``tail_probabilities`` of the mixtures.
     furthest : sequence of str, optional
@@ -104,7 +107,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     presence = (view.relabelling.slots >= 0).mean(axis=0)
     shaky = bool((presence[:MAX_CLUSTERS] < THRESHOLD).any())
     head = ["cluster", plural(noun, 2), "share", "certainty", *(["there in"] if shaky else [])]
-    rows = [head + (["what sets it apart"] if features else [])]
+    rows = [head + (["distinguishing features"] if features else [])]
     texts = [printable(text) for text in view.with_noise(features)] if features else []
     for k in range(min(len(size), MAX_CLUSTERS)):
         row = [
@@ -124,16 +127,16 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
     if limit := limit_words(view):
         lines += ["", wrap(in_options(limit))]
     lines += _who(view, p, noun)
-    lines += ["", wrap(f"certainty: how probably a {noun} shares its cluster with another of it")]
+    lines += ["", wrap(CERTAINTY.format(noun=noun))]
     if shaky:
         lines.append(
             wrap(
-                "there in: the share of draws that have such a cluster; where few have, it may as "
-                "well be a part of another (--clusters asks for fewer)"
+                "there in: share of draws with a matching cluster. A cluster that few draws have "
+                "may be part of another; lower --clusters to merge such clusters."
             )
         )
     if features:
-        lines.append(wrap(f"what sets it apart: {apart_words(p)}"))
+        lines.append(wrap(f"distinguishing features: {features_words(p)}"))
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from cavity.plotting.style import shorten
 from cavity.posterior import summary
 from cavity.report.markup import Column, Table, numeric, probability, short, swatch, whole
-from cavity.report.words import apart_words
+from cavity.report.words import features_words
 from cavity.utils.text import plural
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
         numeric("in doubt", doubtful, f"doubtful {plural(view.noun)}"),
     ]
     if features is not None:
-        columns.append(Column("what sets it apart", [str(text) for text in features[:shown]]))
+        columns.append(Column("distinguishing features", [str(text) for text in features[:shown]]))
     caption = (
         "Clusters of the point estimate, the largest first. Certainty: mean probability that a "
         "member shares its cluster with another member. Presence: share of draws that have a "
         "matching cluster; the interval of the size is over these draws."
     )
     if features is not None:
-        caption += f" What sets it apart: {apart_words(view.posterior)}."
+        caption += f" Distinguishing features: {features_words(view.posterior)}."
     if not frame["size_in_interval"].all():
         caption += (
             " * The interval does not hold the estimate’s own size: the draws mostly have this "

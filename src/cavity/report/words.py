@@ -48,19 +48,19 @@ def _of_sizes(sizes: np.ndarray) -> str:
     return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}"
 
 
-def apart_words(posterior: Posterior) -> str:
-    """What the words about what sets a cluster apart are about."""
+def features_words(posterior: Posterior) -> str:
+    """Explain the distinguishing features of clusters."""
     if posterior.noun == "series":
         return (
-            "when its trends, each brought to mean zero and unit spread, are highest and lowest on "
-            "average, and the series most often found with the rest of it"
+            "when its standardized trends are highest and lowest on average, and the series most "
+            "typical of it"
         )
     if "taken_for" in posterior.record.details:
         return (
-            "its shares of categories beside those of all, and its means, with how far they are "
-            "from the mean of all in units of the column's spread"
+            "shares of categories compared with those of all rows, and cluster means with their "
+            "distance from the overall mean in standard deviations"
         )
-    return "its centre less the median of all, in units of their spread"
+    return "cluster center minus overall median, in robust standard deviations"
 
 
 def number_sentence(view: View) -> str:
@@ -147,7 +147,7 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
     else:
         text = f"No {view.noun} lies unusually far from its cluster."
     if unknown:
-        text += f" Of {count(unknown, view.noun)} it is not known."
+        text += f" Unknown for {count(unknown, view.noun)}."
     return text
 
 
