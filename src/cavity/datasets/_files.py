@@ -93,8 +93,13 @@ def obtain(source: Source, folder: Path | None, prepared: Prepared | None = None
             )
         return path if source.checksum is None else verify(path, source.checksum)
 
-    import pooch
-
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError(
+            f"Downloading {source.name} needs pooch: pip install 'cavity[datasets]'. Or place it "
+            f"in a folder and pass data_home=FOLDER."
+        ) from None
     try:
         path = Path(
             pooch.retrieve(
@@ -119,7 +124,7 @@ def read_rda(path: Path) -> dict:
         import rdata
     except ImportError:
         raise ImportError(
-            "Reading R data files needs the package rdata: pip install 'rdata>=0.11'."
+            "Reading R data files needs rdata: pip install 'cavity[datasets]'."
         ) from None
     return rdata.read_rda(path)
 

@@ -221,7 +221,7 @@ def sections(words: ClusterWords, columns: list[Column]) -> list[tuple[str, Any,
     """What the page of a table has beside the common sections."""
     from cavity.report import markup
 
-    taken = markup.table(
+    taken = markup.Table(
         "taken-for",
         "What each column was taken for.",
         [
@@ -232,7 +232,7 @@ def sections(words: ClusterWords, columns: list[Column]) -> list[tuple[str, Any,
         ],
     )
     frame = words.apart().reset_index()
-    apart = markup.table(
+    apart = markup.Table(
         "apart",
         "Each cluster and column, how far apart it is from all: in standard deviations of a "
         "measurement, and for shares and counts in units that compare with them.",

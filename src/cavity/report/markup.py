@@ -136,9 +136,6 @@ class Section(NamedTuple):
     parts: Sequence[Any]
 
 
-table = Table
-
-
 def short(value: float, digits: int = 3) -> str:
     """Write a number for reading; a dash where there is none.
 
