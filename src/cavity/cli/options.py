@@ -32,7 +32,7 @@ AUTO = "auto"
 _NOT_OPTIONS = ("n_jobs", "progress", "checkpoint", "keep_warmup", "keep_trends", "feature_types")
 # Settings of a run that the tables written need, and not the estimator.
 TABLE_SETTINGS = ("freq", "forecast")
-_RENAMED = {"random_state": "seed", "feature_types": "types"}
+_RENAMED = {"random_state": "seed", "feature_types": "types", "covariance_type": "covariance"}
 # Words that the command line has instead of None.
 _NONE_WORDS = {"df": "For series also gaussian."}
 # Groups of `cavity fit --help`; parameters that are not listed here are about the model.
