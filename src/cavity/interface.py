@@ -170,56 +170,6 @@ def settle(model, i, k):
     """Keep the auxiliary variables of observation i that belong to its new cluster k."""
 
 
-# --------------------------------------------------------------------------- uneven rows
-# What a likelihood of plain rows does for those of `likelihoods.rows.UnevenRows`: rows with gaps
-# or weights. Each is the verb of its name, with the rows after the likelihood.
-
-
-@verb
-def part_evidence(base, rows, q, k, i):
-    """``evidence`` of an uneven row."""
-
-
-@verb
-def part_evidences(base, rows, q, i, out):
-    """``evidences`` of an uneven row."""
-
-
-@verb
-def part_bounds(base, rows, q, i, most, least):
-    """``bounds`` of an uneven row."""
-
-
-@verb
-def part_pick(base, rows, q, i, weights, scores, mass, visited, rng):
-    """``pick`` of a row of weight one."""
-
-
-@verb
-def part_visit(base, rows, i, k, rng):
-    """``visit``; by default there is nothing to prepare."""
-
-
-@verb
-def part_settle(base, rows, i, k):
-    """``settle``; by default there is nothing to keep."""
-
-
-@verb
-def part_complete(base, rows, q, k, i, rng):
-    """``complete`` of an uneven row."""
-
-
-@verb
-def part_log_density(base, rows, parameters, k, i):
-    """``log_density`` of an uneven row."""
-
-
-@verb
-def part_log_densities(base, rows, parameters, i, out):
-    """``log_densities`` of an uneven row."""
-
-
 # --------------------------------------------------------------------------- collapses
 
 
@@ -441,14 +391,4 @@ def _(model, i, k, rng):
 
 @settle.register(None)
 def _(model, i, k):
-    return None
-
-
-@part_settle.register(None)
-def _(base, rows, i, k):
-    return None
-
-
-@part_visit.register(None)
-def _(base, rows, i, k, rng):
     return None

@@ -16,7 +16,7 @@ from scipy import special, stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.priors.structured import StructuredPrior

@@ -113,7 +113,6 @@ class StaleScales(NamedTuple):
     alpha: np.ndarray
     score_rule: np.ndarray
     score_nodes: np.ndarray
-    residual: np.ndarray
     delta: np.ndarray
     scale: np.ndarray
 
@@ -121,7 +120,7 @@ class StaleScales(NamedTuple):
 declare(
     StaleScales,
     slots={"alpha": 0, "score_rule": 1, "score_nodes": 0, "delta": 0},
-    constant=("y", "residual", "delta"),
+    constant=("y", "delta"),
 )
 for _verb in (evidence, bounds, pick, log_likelihood, observe, accumulate):
     _verb.register(StaleScales)(_verb.verb.implementations[SampledStudentT])

@@ -16,7 +16,7 @@ from mistakes import MostlyMoves, rewritten, with_mistake
 
 from cavity import StudentTMixture
 from cavity.estimators import fitting
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves import noise
 from cavity.moves.anchors import all_anchors

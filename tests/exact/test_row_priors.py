@@ -14,7 +14,7 @@ import repeated
 import small
 from scipy import special
 
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.noise import NoiseMoves

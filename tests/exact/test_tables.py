@@ -21,7 +21,7 @@ from cavity.collapse.registry import assemble
 from cavity.collapse.tables import TableProblem
 from cavity.interface import accumulate, evidence, evidences, observe
 from cavity.likelihoods.categorical import Categorical
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves

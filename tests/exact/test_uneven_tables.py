@@ -14,8 +14,7 @@ import repeated
 import small
 import table_cases
 
-from cavity.likelihoods.rows import RowTraits
-from cavity.likelihoods.uneven_cells import CellTraits
+from cavity.likelihoods.missing import CellTraits, RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves

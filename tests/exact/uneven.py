@@ -14,7 +14,7 @@ import small
 from builders import gaussian_collapse, student_t_collapse
 from scipy import special, stats
 
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 

@@ -23,7 +23,7 @@ from scipy import stats
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.conjugate.niw import unpack
 from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
-from cavity.likelihoods.rows import RowTraits, UnevenRows
+from cavity.likelihoods.missing import MissingOrWeightedRows, RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
@@ -208,7 +208,7 @@ def new_data(sampler, rng) -> None:
     s = state_of(sampler)
     y = s.mean + rng.standard_normal(N) / np.sqrt(s.precision * s.scale)
     model = sampler.collapse.state.model
-    there = ~MISSING[:, 0] if isinstance(model, UnevenRows) else np.ones(N, dtype=bool)
+    there = ~MISSING[:, 0] if isinstance(model, MissingOrWeightedRows) else np.ones(N, dtype=bool)
     model.y[there, 0] = y[there]
     if isinstance(sampler.collapse, ConjugateCollapse):
         sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)

@@ -27,7 +27,7 @@ from cavity.collapse.mixtures import GaussianProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.likelihoods import count_rates
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves

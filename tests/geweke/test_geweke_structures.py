@@ -16,8 +16,8 @@ from scipy import stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.likelihoods import factor_loadings, own_tails, shared_covariance
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods import degrees_of_freedom, factor_loadings, shared_covariance
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
@@ -274,8 +274,8 @@ def forget_means(monkeypatch):
 
 def double_scales(monkeypatch):
     """Scales that are drawn as if distances were half of what they are."""
-    right = own_tails.filled_distances
-    monkeypatch.setattr(own_tails, "filled_distances", lambda *given: 0.5 * right(*given))
+    right = degrees_of_freedom.filled_distances
+    monkeypatch.setattr(degrees_of_freedom, "filled_distances", lambda *given: 0.5 * right(*given))
 
 
 def wrong_scale(monkeypatch):

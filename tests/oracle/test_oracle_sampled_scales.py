@@ -15,8 +15,8 @@ from cavity.likelihoods.sampled_student_t import (
     draw_scale,
     draw_scale_of_shape,
     marginal_student_t,
-    set_log_norm,
 )
+from cavity.likelihoods.scaled_gaussian import set_log_norms
 
 LEVEL = 1e-5  # of each test; 37 cases
 
@@ -141,5 +141,5 @@ def test_the_closed_density_against_scipy():
             assert _density(model, parameters, k, i) == pytest.approx(t.logpdf(y[i]), rel=1e-10)
             assert out[k] == pytest.approx(t.logpdf(y[i]), rel=1e-9)
     model.alpha[:] = 3.0
-    set_log_norm(model.alpha, 3, model.log_norm)
+    set_log_norms(model.alpha, 3, model.log_norm)
     assert np.ptp(model.log_norm) == 0.0

@@ -11,7 +11,7 @@ from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.normal import set_factors, set_tied
 from cavity.interface import complete, evidence, evidences, integrated_evidence, load, observe
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.likelihoods.scale_mixture_rows import distance_of_row, log_scale
 from cavity.priors.structured import StructuredPrior, precisions
 
@@ -46,8 +46,8 @@ def _load(q, k):
     return load(q, k)
 
 
-def _distance(parameters, rows, k, i, filled):
-    return distance_of_row(parameters, rows, k, i, filled)
+def _distance(parameters, rows, k, i):
+    return distance_of_row(parameters, rows, k, i)
 
 
 def _fill(model, q, k, i, n, out, rng):
@@ -221,12 +221,11 @@ def test_distances(case):
         else:
             sigma = np.linalg.inv(precisions(parameters.covariance, np.array([k]))[0])
         for i in (0, 1, 2):
-            for filled in (True, False):
-                use = np.ones(D, dtype=bool) if filled else model.there[i] == 1
-                block, away = sigma[np.ix_(use, use)], (model.y[i] - parameters.mean[:, k])[use]
-                delta, half = call(_distance, parameters, model, k, i, filled)
-                assert delta == pytest.approx(away @ np.linalg.solve(block, away), rel=1e-8)
-                assert half == pytest.approx(0.5 * np.linalg.slogdet(block)[1], rel=1e-8, abs=1e-9)
+            use = model.there[i] == 1
+            block, away = sigma[np.ix_(use, use)], (model.y[i] - parameters.mean[:, k])[use]
+            delta, half = call(_distance, parameters, model, k, i)
+            assert delta == pytest.approx(away @ np.linalg.solve(block, away), rel=1e-8)
+            assert half == pytest.approx(0.5 * np.linalg.slogdet(block)[1], rel=1e-8, abs=1e-9)
 
 
 def test_what_fills_gaps(case):

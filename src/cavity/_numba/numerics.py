@@ -13,6 +13,7 @@ import math
 from cavity._numba.jit import jit
 from cavity._numba.simd import bits_float, float_bits, select
 
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238  # trailing zero bits: n * _LN2_HIGH is exact for |n| < 2^20
 _LN2_LOW = 1.9082149292705877e-10
@@ -109,6 +110,20 @@ def rough_log(x):
     high = 0.2205594978569771 - f * 0.142920801892907
     value = n * 0.6931471805599453 + f * (low + f2 * (middle + f2 * high))
     return select(x == x, value, x)
+
+
+@jit(forceinline=True, internal=True)
+def log_gamma(x):
+    """Return lnGamma(x) of positive x: Stirling's series after eight steps upwards."""
+    product = x * (x + 1.0) * (x + 2.0) * (x + 3.0)
+    product = product * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
+    s = x + 8.0
+    r = 1.0 / s
+    w = r * r
+    series = r * (
+        1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))
+    )
+    return (s - 0.5) * fast_log(s) - s + _HALF_LOG_2PI + series - fast_log(product)
 
 
 @jit

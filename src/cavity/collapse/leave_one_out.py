@@ -27,9 +27,8 @@ from cavity.interface import (
     seat_power,
 )
 from cavity.likelihoods.degrees_of_freedom import TailUpdate
+from cavity.likelihoods.missing import MissingOrWeightedRows, fill_all_gaps
 from cavity.likelihoods.product import Product
-from cavity.likelihoods.row_scores import fill_all_gaps
-from cavity.likelihoods.rows import UnevenRows
 from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows, draw_given
 from cavity.priors.partition import padded
 from cavity.priors.rows import RowPrior, renew_rows, row_sizes
@@ -100,7 +99,7 @@ def _draw_own(
     if isinstance(model, ScaleMixtureRows):
         compiled(draw_given, ())(model, collapse.parameters, z, rng)
         return
-    if isinstance(model, UnevenRows):
+    if isinstance(model, MissingOrWeightedRows) and model.gaps.size:
         compiled(fill_all_gaps, ())(model, collapse.parameters, z, rng)
     if alpha is not None:
         tails = TailUpdate(None)

@@ -18,14 +18,14 @@ from cavity.collapse.registry import supports
 from cavity.conjugate.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.conjugate.niw import gaussian_parameters, normal_inverse_wishart
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
-from cavity.likelihoods.missing import GapUpdate
-from cavity.likelihoods.row_scores import uneven_rows
-from cavity.likelihoods.rows import (
+from cavity.likelihoods.missing import (
     NO_NOISE,
     NOISE_SLOT,
+    GapUpdate,
+    MissingOrWeightedRows,
     RowKinds,
     RowTraits,
-    UnevenRows,
+    missing_or_weighted_rows,
     row_kinds,
 )
 from cavity.likelihoods.sampled_student_t import marginal_student_t, sampled_student_t
@@ -154,12 +154,12 @@ def _likelihood(
     noise = NO_NOISE if problem.rows.box is None else NOISE_SLOT
     # Values that fill gaps are a chain's own, and so are the rows then.
     y = problem.y.copy() if problem.kinds.gaps.size else problem.y
-    return uneven_rows(make(y, alpha), problem.kinds, noise)
+    return missing_or_weighted_rows(make(y, alpha), problem.kinds, noise)
 
 
 def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:
     """What keeps the values that fill gaps, and draws them where a sweep does not."""
-    if isinstance(model, UnevenRows) and model.gaps.size:
+    if isinstance(model, MissingOrWeightedRows) and model.gaps.size:
         return (GapUpdate(model, given_parameters),)
     return ()
 

@@ -18,11 +18,9 @@ from cavity.collapse.driver import AssembledModel
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, ScaleMixtureTailUpdate
 from cavity.likelihoods.factor_loadings import FactorUpdate
-from cavity.likelihoods.missing import GapUpdate
-from cavity.likelihoods.own_tails import OwnTailUpdate
-from cavity.likelihoods.rows import NO_NOISE, NOISE_SLOT, RowTraits
+from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate, RowTraits
 from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.structured import (
@@ -132,7 +130,7 @@ def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> A
     )
     family, parameters, updates = _FORMS[problem.structure](problem, n_slots)
     if problem.df is not None:
-        updates = (OwnTailUpdate(problem.learn_df, *problem.df_prior), *updates)
+        updates = (ScaleMixtureTailUpdate(problem.learn_df, *problem.df_prior), *updates)
     if gappy:
         updates = (GapUpdate(model, False), *updates)
     return AssembledModel(ConjugateCollapse(model, family, parameters), updates, movable="exactly")

@@ -29,14 +29,20 @@ from cavity.likelihoods.count_rates import (
     DispersionUpdate,
     RateHyperpriors,
 )
-from cavity.likelihoods.missing import GapUpdate
+from cavity.likelihoods.missing import (
+    NOISE_SLOT,
+    CellTraits,
+    GapUpdate,
+    MissingOrWeightedRows,
+    RowTraits,
+    missing_or_weighted_rows,
+    row_kinds,
+    weighted_cells,
+)
 from cavity.likelihoods.negative_binomial import negative_binomial
 from cavity.likelihoods.poisson import Poisson, whole_counts
 from cavity.likelihoods.product import product_model
-from cavity.likelihoods.row_scores import uneven_rows
-from cavity.likelihoods.rows import NOISE_SLOT, RowTraits, UnevenRows, row_kinds
 from cavity.likelihoods.scaled_gaussian import scaled_gaussian
-from cavity.likelihoods.uneven_cells import CellTraits, uneven_cells
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 
@@ -215,7 +221,7 @@ def _allows(part: Any, collapse: str) -> bool:
 
 def _cells(model: Any, rows: CellTraits | None) -> Any:
     """The likelihood, in its wrapper where not all rows are plain."""
-    return model if rows is None else uneven_cells(model, rows, NOISE_SLOT)
+    return model if rows is None else weighted_cells(model, rows, NOISE_SLOT)
 
 
 def _dirichlet_parts(problem: CategoricalProblem, n_slots: int) -> tuple[Any, Any, Any]:
@@ -322,14 +328,14 @@ class _Filling(Update):
 
     def __init__(self, y: np.ndarray, rows: RowTraits) -> None:
         self.y, self.rows = y, rows
-        self._aware: UnevenRows | None = None
+        self._aware: MissingOrWeightedRows | None = None
         self._update: GapUpdate | None = None
 
     def _of(self, chain: Chain) -> tuple[GapUpdate, Any]:
         alpha = chain.model.alpha
         if self._aware is None or self._aware.alpha is not alpha:
             base = scaled_gaussian(self.y, alpha)._replace(alpha=alpha)
-            self._aware = uneven_rows(base, row_kinds(self.rows))
+            self._aware = missing_or_weighted_rows(base, row_kinds(self.rows))
         if self._update is None:
             self._update = GapUpdate(self._aware, given_parameters=True)
         view = SimpleNamespace(model=self._aware, parameters=chain.parameters, z=chain.z)

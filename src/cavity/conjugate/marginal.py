@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, splat8, store8
+from cavity._numba.numerics import fast_log, log_gamma
+from cavity._numba.simd import WIDTH, select
+from cavity._numba.slots import get, put, take, zero
 
 
 class Reduction(NamedTuple):
@@ -49,95 +50,51 @@ def reduction_room(d: int, most: int) -> Reduction:
     )
 
 
-@jit(internal=True)
-def reduce_slot(whiten, mean, y, room, m):
-    """Distance of the columns that are there, and half the log determinant of P_MM.
+@jit(forceinline=True, internal=True)
+def reduce_slot(whiten, mean, k, y, room, m):
+    """Return the distance of the columns that are there, and half the log determinant of P_MM.
 
-    The columns that are missing are the first m of ``room.columns``. L, D and L^-1 x are left in
-    the first lane of the room.
+    The missing columns are the first m of ``room.columns``. L, D and L^-1 x are left in the room.
     """
     d = mean.shape[0]
     columns = room.columns
     for c in range(d):
-        room.residual[c, 0] = y[c] - mean[c]
+        put(k, room.residual[c], y[c] - take(k, mean[c]))
     for a in range(m):
-        room.residual[columns[a], 0] = 0.0
-    total = 0.0
+        put(k, room.residual[columns[a]], zero(k))
+    total = zero(k)
     for r in range(d):
-        s = 0.0
+        row = whiten[r]
+        s = zero(k)
         for c in range(r + 1):
-            s += whiten[r, c] * room.residual[c, 0]
-        room.whitened[r, 0] = s
-        total += s * s
-    log_det = 0.0
-    for a in range(m):
-        at = columns[a]
-        pivot = 0.0
-        s = 0.0
-        for r in range(at, d):
-            w = whiten[r, at]
-            pivot += w * w
-            s += w * room.whitened[r, 0]
-        for b in range(a):
-            g = 0.0
-            for r in range(at, d):
-                g += whiten[r, at] * whiten[r, columns[b]]
-            for j in range(b):
-                g -= room.scaled[j, 0] * room.lower[b, j, 0]
-            room.scaled[b, 0] = g
-            room.lower[a, b, 0] = g / room.pivot[b, 0]
-            pivot -= g * room.lower[a, b, 0]
-            s -= room.lower[a, b, 0] * room.solved[b, 0]
-        room.pivot[a, 0] = pivot
-        room.solved[a, 0] = s
-        total -= s * s / pivot
-        log_det += math.log(pivot)
-    return max(total, 0.0), 0.5 * log_det
-
-
-@jit(forceinline=True, internal=True)
-def reduce_eight(q, j, y, room, m):
-    """``reduce_slot`` for the eight slots from j on, side by side."""
-    d = q.mean.shape[0]
-    columns = room.columns
-    for c in range(d):
-        store8(room.residual[c], 0, y[c] - load8(q.mean[c], j))
-    for a in range(m):
-        store8(room.residual[columns[a]], 0, splat8(0.0))
-    total = splat8(0.0)
-    for r in range(d):
-        row = q.whiten[r]
-        s = load8(row[0], j) * load8(room.residual[0], 0)
-        for c in range(1, r + 1):
-            s = s + load8(row[c], j) * load8(room.residual[c], 0)
-        store8(room.whitened[r], 0, s)
+            s = s + take(k, row[c]) * get(k, room.residual[c])
+        put(k, room.whitened[r], s)
         total = total + s * s
-    log_det = splat8(0.0)
+    log_det = zero(k)
     for a in range(m):
         at = columns[a]
-        pivot = splat8(0.0)
-        s = splat8(0.0)
+        pivot = zero(k)
+        s = zero(k)
         for r in range(at, d):
-            w = load8(q.whiten[r, at], j)
+            w = take(k, whiten[r, at])
             pivot = pivot + w * w
-            s = s + w * load8(room.whitened[r], 0)
+            s = s + w * get(k, room.whitened[r])
         for b in range(a):
-            other = columns[b]
-            g = splat8(0.0)
+            g = zero(k)
             for r in range(at, d):
-                g = g + load8(q.whiten[r, at], j) * load8(q.whiten[r, other], j)
-            for p in range(b):
-                g = g - load8(room.scaled[p], 0) * load8(room.lower[b, p], 0)
-            ratio = g / load8(room.pivot[b], 0)
-            store8(room.scaled[b], 0, g)
-            store8(room.lower[a, b], 0, ratio)
+                g = g + take(k, whiten[r, at]) * take(k, whiten[r, columns[b]])
+            for j in range(b):
+                g = g - get(k, room.scaled[j]) * get(k, room.lower[b, j])
+            ratio = g / get(k, room.pivot[b])
+            put(k, room.scaled[b], g)
+            put(k, room.lower[a, b], ratio)
             pivot = pivot - g * ratio
-            s = s - ratio * load8(room.solved[b], 0)
-        store8(room.pivot[a], 0, pivot)
-        store8(room.solved[a], 0, s)
+            s = s - ratio * get(k, room.solved[b])
+        put(k, room.pivot[a], pivot)
+        put(k, room.solved[a], s)
         total = total - s * s / pivot
         log_det = log_det + fast_log(pivot)
-    return total, 0.5 * log_det
+    return select(total > 0.0, total, 0.0), 0.5 * log_det
 
 
 @jit(internal=True)
@@ -160,41 +117,9 @@ def fill_gaps(y, mean, spread, room, m, rng):
 
 
 @jit(forceinline=True, internal=True)
-def log_gamma_steps8(x, m):
-    """``lnGamma(x) - lnGamma(x - m/2)`` for eight x > m/2, side by side.
-
-    Whole steps are factors of a product; an odd m leaves a half step, done by the asymptotic series
-    of lnGamma(y + 1/2) - lnGamma(y) after twelve steps upwards.
-    """
-    total = splat8(0.0)
-    product = splat8(1.0)
-    y = x
-    for step in range(m // 2):
-        y = y - 1.0
-        product = product * y
-        if step % 16 == 15:
-            total = total + fast_log(product)
-            product = splat8(1.0)
-    total = total + fast_log(product)
-    if m % 2 == 1:
-        y = y - 0.5
-        above = splat8(1.0)
-        below = splat8(1.0)
-        for _ in range(12):
-            above = above * y
-            below = below * (y + 0.5)
-            y = y + 1.0
-        w = 1.0 / (y * y)
-        series = w * (1.0 / 192.0 - w * (1.0 / 640.0 - w * (17.0 / 14336.0 - w * 31.0 / 18432.0)))
-        ratio = above / below
-        total = total + 0.5 * fast_log(ratio * ratio * y) - (0.125 - series) / y
-    return total
-
-
-@jit(internal=True)
 def log_multigamma_gain(x, more, d):
-    """Log of the ratio of multivariate gamma functions of dimension d at x + more and at x."""
-    total = 0.0
+    """Return the log ratio of multivariate gamma functions of dimension d at x + more and at x."""
+    total = 0.0 * x
     for j in range(d):
-        total += math.lgamma(x + more - 0.5 * j) - math.lgamma(x - 0.5 * j)
+        total = total + (log_gamma(x + more - 0.5 * j) - log_gamma(x - 0.5 * j))
     return total

@@ -18,7 +18,7 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity._numba.numerics import digamma
-from cavity._numba.simd import load8, splat8, store8
+from cavity._numba.slots import take, zero
 from cavity.interface import divergence, draw, hold, load, log_partition, prior_density, put_back
 
 
@@ -377,29 +377,13 @@ def _move_working(q, k, kappa, nu, shift, scale, weight, grown):
 
 @jit(forceinline=True, internal=True)
 def mahalanobis(q, k, y):
-    """Squared length of the whitened residual of y in slot k."""
-    d = q.mean.shape[0]
-    total = 0.0
-    for r in range(d):
-        s = 0.0
-        for c in range(r + 1):
-            s += q.whiten[r, c, k] * (y[c] - q.mean[c, k])
-        total += s * s
-    return total
-
-
-@jit(forceinline=True, internal=True)
-def mahalanobis8(q, j, y, residual):
-    """``mahalanobis`` for the eight slots from j on, side by side."""
-    d = q.mean.shape[0]
-    for c in range(d):
-        store8(residual[c], 0, y[c] - load8(q.mean[c], j))
-    total = splat8(0.0)
-    for r in range(d):
+    """Return the squared length of the whitened residual of y in slot k, or in eight slots."""
+    total = zero(k)
+    for r in range(q.mean.shape[0]):
         row = q.whiten[r]
-        s = load8(row[0], j) * load8(residual[0], 0)
-        for c in range(1, r + 1):
-            s = s + load8(row[c], j) * load8(residual[c], 0)
+        s = zero(k)
+        for c in range(r + 1):
+            s = s + take(k, row[c]) * (y[c] - take(k, q.mean[c]))
         total = total + s * s
     return total
 

@@ -11,7 +11,7 @@ from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
 from cavity.estimators.cluster_prior import ClusterPrior
 from cavity.estimators.row_mixture import RowMixture
 from cavity.estimators.structures import tails_of
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

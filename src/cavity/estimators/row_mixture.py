@@ -47,7 +47,7 @@ from cavity.estimators.spread_fits import SpreadFits
 from cavity.estimators.start import runs_of
 from cavity.estimators.structures import FULL, block_names, factors_of, structured_problem
 from cavity.estimators.validation import check_finite, check_numeric, robust_standardiser
-from cavity.likelihoods.rows import RowTraits
+from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.fingerprint import data_digest
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS

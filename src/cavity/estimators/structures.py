@@ -30,8 +30,8 @@ from cavity.estimators.cluster_prior import (
 )
 from cavity.estimators.validation import check_choice, check_count
 from cavity.likelihoods.factor_loadings import draw_from_prior
+from cavity.likelihoods.missing import RowTraits
 from cavity.likelihoods.predictive import CLUSTER_PRIOR, FreshClusters, cholesky, fresh_niw
-from cavity.likelihoods.rows import RowTraits
 from cavity.posterior.posterior import Posterior
 from cavity.priors.column_hyperpriors import VariancePrior
 from cavity.priors.mean_spread import SpreadPrior

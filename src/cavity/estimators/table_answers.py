@@ -33,12 +33,12 @@ from cavity.io.columns import (
     Column,
     cells_of,
 )
+from cavity.likelihoods.missing import NOISE_SLOT
 from cavity.likelihoods.predictive import (
     MAX_DRAWS,
     NOISE_WEIGHT,
     spread_draws,
 )
-from cavity.likelihoods.rows import NOISE_SLOT
 from cavity.likelihoods.table_predictive import (
     Rows,
     TableDraws,

@@ -61,8 +61,7 @@ from cavity.io.columns import (
     Column,
     cells_of,
 )
-from cavity.likelihoods.rows import RowTraits
-from cavity.likelihoods.uneven_cells import CellTraits
+from cavity.likelihoods.missing import CellTraits, RowTraits
 from cavity.mcmc.fingerprint import data_digest
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS

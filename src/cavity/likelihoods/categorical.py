@@ -7,7 +7,6 @@ and says nothing.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +14,10 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, require_whole, splat8, store8
-from cavity.interface import (
-    accumulate,
-    evidence,
-    evidences,
-    log_densities,
-    log_density,
-    observe,
-)
+from cavity._numba.simd import require_whole
+from cavity._numba.slots import take, zero
+from cavity.interface import accumulate, evidence, log_density, observe
+from cavity.likelihoods.selection import side_by_side
 
 # Factors between two logarithms: so many concentrations, and so many sums, are still a number.
 _FACTORS = 16
@@ -57,36 +51,23 @@ def places_of(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(place, dtype=np.int32)
 
 
+side_by_side(Categorical)
+
+
 @evidence.register(Categorical)
 def _(model, q, k, i):
-    value = 0.0
-    above = below = 1.0
-    for j in range(model.cell.shape[1]):
-        p = model.cell[i, j]
-        if p >= 0:
-            above *= q.weight[p, k]
-            below *= q.total[j, k]
-        if j % _FACTORS == _FACTORS - 1:
-            value += math.log(above / below)
-            above = below = 1.0
-    return value + math.log(above / below)
-
-
-@evidences.register(Categorical)
-def _(model, q, i, out):
-    cell, weight, total = model.cell[i], q.weight, q.total
+    cell = model.cell[i]
     n_columns = cell.shape[0]
-    for k in range(0, out.shape[0], WIDTH):
-        value = splat8(0.0)
-        for begin in range(0, n_columns, _FACTORS):
-            above, below = splat8(1.0), splat8(1.0)
-            for j in range(begin, min(begin + _FACTORS, n_columns)):
-                p = cell[j]
-                if p >= 0:
-                    above = above * load8(weight[p], k)
-                    below = below * load8(total[j], k)
-            value = value + fast_log(above / below)
-        store8(out, k, value)
+    value = zero(k)
+    for begin in range(0, n_columns, _FACTORS):
+        above, below = zero(k) + 1.0, zero(k) + 1.0
+        for j in range(begin, min(begin + _FACTORS, n_columns)):
+            p = cell[j]
+            if p >= 0:
+                above = above * take(k, q.weight[p])
+                below = below * take(k, q.total[j])
+        value = value + fast_log(above / below)
+    return value
 
 
 @observe.register(Categorical)
@@ -116,23 +97,12 @@ def _(model, q, k, i):
 
 @log_density.register(Categorical)
 def _(model, parameters, k, i):
-    total = 0.0
+    total = zero(k)
     for j in range(model.cell.shape[1]):
         p = model.cell[i, j]
         if p >= 0:
-            total += parameters.log_share[p, k]
+            total = total + take(k, parameters.log_share[p])
     return total
-
-
-@log_densities.register(Categorical)
-def _(model, parameters, i, out):
-    for k in range(0, out.shape[0], WIDTH):
-        total = splat8(0.0)
-        for j in range(model.cell.shape[1]):
-            p = model.cell[i, j]
-            if p >= 0:
-                total = total + load8(parameters.log_share[p], k)
-        store8(out, k, total)
 
 
 @jit

@@ -24,12 +24,12 @@ import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import Kernels, jit
+from cavity._numba.numerics import log_gamma
 from cavity._numba.simd import WIDTH, load8, splat8, sum8, whole_vectors
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
 from cavity.likelihoods.categorical import count_categories
-from cavity.likelihoods.poisson import stirling
-from cavity.likelihoods.uneven_cells import member_weights, plain_cells
+from cavity.likelihoods.missing import member_weights, plain_rows
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
 LEAST, MOST = 0.02, 1e6
@@ -54,10 +54,10 @@ class LogConcentration(NamedTuple):
 @jit(internal=True)
 def _terms(members, a):
     """Sum over slots of lnGamma(a + n) - lnGamma(a), n being their members; they come in eights."""
-    at_a = splat8(stirling(a))
+    at_a = splat8(log_gamma(a))
     value = splat8(0.0)
     for k in range(0, members.shape[0], WIDTH):
-        value = value + (stirling(a + load8(members, k)) - at_a)
+        value = value + (log_gamma(a + load8(members, k)) - at_a)
     return sum8(value)
 
 
@@ -151,7 +151,7 @@ class ShareHyperpriors(Update):
         begin = int(self.n_drawn[0]) % TURNS
         known = getattr(chain.model, "members", None)
         if known is None:
-            cell, weight = plain_cells(chain.model).cell, member_weights(chain.model, chain.z)
+            cell, weight = plain_rows(chain.model).cell, member_weights(chain.model, chain.z)
             count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
         else:
             counts[:, :n_slots], counts[:, n_slots:] = known.T, 0.0

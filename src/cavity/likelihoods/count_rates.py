@@ -25,9 +25,9 @@ from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import Kernels, jit
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
+from cavity.likelihoods.missing import member_weights, plain_rows
 from cavity.likelihoods.negative_binomial import set_base
 from cavity.likelihoods.poisson import count_totals
-from cavity.likelihoods.uneven_cells import member_weights, plain_cells
 from cavity.updates import CLUSTER_PRIOR, LIKELIHOOD, Chain, Update
 
 LEAST_SHAPE, MOST_SHAPE = 0.1, 1e4
@@ -130,7 +130,7 @@ class RateHyperpriors(Update):
         elif (known := getattr(chain.model, "members", None)) is not None:
             totals[:, 0], totals[:, 1] = known[:, 1::2].T, known[:, 0::2].T
         else:
-            y, weight = plain_cells(chain.model).y, member_weights(chain.model, chain.z)
+            y, weight = plain_rows(chain.model).y, member_weights(chain.model, chain.z)
             count_totals(y, weight, chain.z, totals)
         before = family.prior.copy()
         draw_gammas(family.prior, np.log(self.centre), totals, chain.counts, self.given_rates, rng)

@@ -17,15 +17,20 @@ from scipy.special import gammainc
 from cavity._numba.jit import Kernels, jit
 from cavity._numba.numerics import fast_log
 from cavity._numba.slice_sampler import log_target, slice_step
-from cavity.likelihoods.row_scores import follow_tails
-from cavity.likelihoods.rows import UnevenRows
+from cavity.conjugate.nig import DiagonalParameters
+from cavity.conjugate.normal import Tied
+from cavity.likelihoods.missing import MissingOrWeightedRows, follow_tails
 from cavity.likelihoods.sampled_student_t import (
     MarginalStudentT,
     SampledStudentT,
-    set_log_norm,
     set_score_rule,
 )
-from cavity.likelihoods.scaled_gaussian import distances, draw_scales
+from cavity.likelihoods.scaled_gaussian import (
+    distances,
+    draw_scales,
+    log_norm,
+    set_log_norms,
+)
 from cavity.likelihoods.student_t import StudentT, set_rules
 from cavity.updates import LIKELIHOOD, Chain, Update
 
@@ -83,10 +88,8 @@ def _(density, x):
         return -math.inf
     value = density.shape * x - density.rate * df
     if density.n > 0:
-        d = density.d
-        constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
         tail = log_tail(density.distance, density.z, density.k, df)
-        value += density.n * constant - 0.5 * (df + d) * tail
+        value += density.n * log_norm(0.5 * df, density.d) - 0.5 * (df + density.d) * tail
     return value
 
 
@@ -115,14 +118,13 @@ def _(density, x):
     df = math.exp(x)
     if df < LOWEST or df > HIGHEST:
         return -math.inf
-    d = density.d
     tail = 0.0
     for i in range(density.distance.shape[0]):
         if density.k < 0 or density.z[i] == density.k:
             tail += density.weight[i] * math.log1p(density.distance[i] / df)
-    constant = math.lgamma(0.5 * (df + d)) - math.lgamma(0.5 * df) - 0.5 * d * x
     value = density.shape * x - density.rate * df
-    return value + density.n * constant - 0.5 * (df + d) * tail
+    value += density.n * log_norm(0.5 * df, density.d)
+    return value - 0.5 * (df + density.d) * tail
 
 
 @jit
@@ -208,7 +210,7 @@ class TailUpdate(Update):
             return
         if self._distance.size != len(model.y):
             self._distance = np.empty(len(model.y))
-        if isinstance(model, UnevenRows) and not model.alike:
+        if isinstance(model, MissingOrWeightedRows) and not model.alike:
             distances(model.y, chain.parameters, chain.z, self._distance)
             self._draw_weighted(model, chain.z, self._distance, rng)
             return
@@ -220,26 +222,39 @@ class TailUpdate(Update):
             self.follow(model)
 
     def _draw_weighted(
-        self, model: UnevenRows, z: np.ndarray, distance: np.ndarray, rng: np.random.Generator
+        self,
+        model: MissingOrWeightedRows,
+        z: np.ndarray,
+        distance: np.ndarray,
+        rng: np.random.Generator,
     ) -> None:
         """``draw`` for rows with weights; one outside every cluster says nothing of tails."""
         d = model.y.shape[1]
-        told = np.where(z == model.noise_slot[0], 0.0, model.weight)
-        prior = self.shape, self.rate
-        alpha = model.alpha
-        if self.learn == "shared":
-            alpha[:] = 0.5 * slice_df_of_weighted(
-                2.0 * alpha[0], distance, told, z, -1, told.sum(), d, *prior, rng
-            )
-        elif self.learn == "each":
-            sizes = np.bincount(z, told, alpha.size)
-            for k in range(alpha.size):
-                alpha[k] = 0.5 * slice_df_of_weighted(
-                    2.0 * alpha[k], distance, told, z, k, sizes[k], d, *prior, rng
-                )
-        draw_sums_of_scales(model.scale, alpha, distance, model.weight, z, d, rng)
+        inside = np.where(z == model.noise_slot[0], 0.0, model.weight)
+        self._learn(model.alpha, distance, inside, z, d, rng)
+        draw_sums_of_scales(model.scale, model.alpha, distance, model.weight, z, d, rng)
         if self.learn is not None:
             self.follow(model)
+
+    def _learn(
+        self,
+        alpha: np.ndarray,
+        distance: np.ndarray,
+        weight: np.ndarray,
+        z: np.ndarray,
+        d: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw degrees of freedom, where they are learned, given distances of weighted rows."""
+        rest = d, self.shape, self.rate, rng
+        if self.learn == "shared":
+            df = 2.0 * alpha[0]
+            alpha[:] = 0.5 * slice_df_of_weighted(df, distance, weight, z, -1, weight.sum(), *rest)
+        elif self.learn == "each":
+            sizes = np.bincount(z, weight, alpha.size)
+            for k in range(alpha.size):
+                df = 2.0 * alpha[k]
+                alpha[k] = 0.5 * slice_df_of_weighted(df, distance, weight, z, k, sizes[k], *rest)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Degrees of freedom of new slots from their prior, where each cluster has its own."""
@@ -269,7 +284,7 @@ class TailUpdate(Update):
 
     def follow(self, model: Any) -> None:
         """Bring in line what a model keeps ready for its degrees of freedom."""
-        if isinstance(model, UnevenRows):
+        if isinstance(model, MissingOrWeightedRows):
             follow_tails(model)
             model = model.base
         if isinstance(model, StudentT):
@@ -277,4 +292,56 @@ class TailUpdate(Update):
         elif isinstance(model, SampledStudentT):
             set_score_rule(model)
         elif isinstance(model, MarginalStudentT):
-            set_log_norm(model.alpha, model.y.shape[1], model.log_norm)
+            set_log_norms(model.alpha, model.y.shape[1], model.log_norm)
+
+
+def filled_distances(y: np.ndarray, parameters: Any, z: np.ndarray) -> np.ndarray:
+    """Squared distance of every row, its gaps filled, from its own cluster.
+
+    Examples
+    --------
+    >>> from cavity.conjugate.nig import DiagonalParameters
+    >>> two = DiagonalParameters(np.array([[0.0, 5.0]]), np.array([[1.0, 4.0]]))
+    >>> filled_distances(np.array([[3.0], [3.0]]), two, np.array([0, 1])).tolist()
+    [9.0, 1.0]
+    """
+    away = y - parameters.mean.T[z]
+    if isinstance(parameters, DiagonalParameters):
+        return np.asarray((away * away / parameters.variance.T[z]).sum(axis=1))
+    covariance = parameters.covariance
+    if isinstance(covariance, Tied):
+        return np.square(away @ covariance.whiten.T).sum(axis=1)
+    out = np.empty(len(y))
+    order = np.argsort(z, kind="stable")
+    ends = np.searchsorted(z[order], np.arange(parameters.mean.shape[1] + 1))
+    for k in np.flatnonzero(np.diff(ends)):
+        own = order[ends[k] : ends[k + 1]]
+        white = away[own] * covariance.root[:, k]
+        inside = white @ covariance.project[:, :, k].T
+        out[own] = np.square(white).sum(axis=1) - np.square(inside).sum(axis=1)
+    return np.maximum(out, 0.0)
+
+
+class ScaleMixtureTailUpdate(TailUpdate):
+    """Draws degrees of freedom with scales integrated out, then scales, given the parameters.
+
+    The scale of a row outside every cluster has its prior.
+    """
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Degrees of freedom (if they are learned) given cluster parameters, then scales."""
+        model: Any = chain.model
+        d = model.y.shape[1]
+        z, alpha = chain.z, model.alpha
+        outside = z == model.noise_slot[0]
+        distance = np.where(outside, 0.0, filled_distances(model.y, chain.parameters, z))
+        inside = np.where(outside, 0.0, model.weight)
+        self._learn(alpha, distance, inside, z, d, rng)
+        own = alpha[z]
+        shape = model.weight * (own + np.where(outside, 0.0, 0.5 * d))
+        drawn = rng.standard_gamma(shape) / (own + 0.5 * distance)
+        # A gamma of tiny shape can round to nought.
+        model.scale[:] = np.maximum(drawn, 1e-280)
+
+    def follow(self, model: Any) -> None:
+        """Nothing is kept ready for the degrees of freedom."""

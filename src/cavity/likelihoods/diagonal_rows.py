@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 
-from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, splat8, store8
+from cavity._numba.numerics import fast_log, log_gamma
+from cavity._numba.slots import take, zero
 from cavity.conjugate.nig import DiagonalParameters, NormalInverseGammas
 from cavity.conjugate.niw import log_gamma_ratio
 from cavity.likelihoods.scale_mixture_rows import (
     row_accumulate,
     row_distance,
     row_evidence,
-    row_evidences,
     row_fill,
     row_fill_given,
     row_observe,
@@ -30,37 +29,18 @@ _LOG_PI = math.log(math.pi)
 @row_evidence.register(NormalInverseGammas)
 def _(q, rows, k, i):
     w, s = rows.weight[i], rows.scale[i]
-    kappa, nu = q.kappa[k], q.nu[k]
-    ratio = q.log_ratio[k]
+    kappa, nu, ratio = take(k, q.kappa), take(k, q.nu), take(k, q.log_ratio)
     if w != 1.0:
-        ratio = math.lgamma(0.5 * (nu + w)) - math.lgamma(0.5 * nu)
+        ratio = log_gamma(0.5 * (nu + w)) - log_gamma(0.5 * nu)
     weight = kappa * s / (kappa + s)
-    total = rows.n_there[i] * (ratio - 0.5 * (w * _LOG_PI + math.log1p(s / kappa)))
+    logs, log_psi = zero(k), zero(k)
     for c in range(q.mean.shape[0]):
         if rows.there[i, c] != 0:
-            e = rows.y[i, c] - q.mean[c, k]
-            total -= 0.5 * (nu + w) * math.log1p(weight * e * e / q.psi[c, k])
-            total -= 0.5 * w * q.log_psi[c, k]
-    return total
-
-
-@row_evidences.register(NormalInverseGammas)
-def _(q, rows, i, out):
-    s = rows.scale[i]
-    n_there = rows.n_there[i]
-    for j in range(0, out.shape[0], WIDTH):
-        kappa = load8(q.kappa, j)
-        weight = kappa * s / (kappa + s)
-        power = 0.5 * (load8(q.nu, j) + 1.0)
-        logs = splat8(0.0)
-        log_psi = splat8(0.0)
-        for c in range(q.mean.shape[0]):
-            if rows.there[i, c] != 0:
-                e = rows.y[i, c] - load8(q.mean[c], j)
-                logs = logs + fast_log(1.0 + weight * e * e / load8(q.psi[c], j))
-                log_psi = log_psi + load8(q.log_psi[c], j)
-        each = load8(q.log_ratio, j) - 0.5 * (_LOG_PI + fast_log(1.0 + s / kappa))
-        store8(out, j, n_there * each - power * logs - 0.5 * log_psi)
+            e = rows.y[i, c] - take(k, q.mean[c])
+            logs = logs + fast_log(1.0 + weight * e * e / take(k, q.psi[c]))
+            log_psi = log_psi + take(k, q.log_psi[c])
+    each = ratio - 0.5 * (w * _LOG_PI + fast_log(1.0 + s / kappa))
+    return rows.n_there[i] * each - 0.5 * (nu + w) * logs - 0.5 * w * log_psi
 
 
 @row_observe.register(NormalInverseGammas)
@@ -122,11 +102,11 @@ def _(parameters, rows, k, i, rng):
 
 
 @row_distance.register(DiagonalParameters)
-def _(parameters, rows, k, i, filled):
+def _(parameters, rows, k, i):
     delta = 0.0
     half_log_det = 0.0
     for c in range(rows.y.shape[1]):
-        if filled or rows.there[i, c] != 0:
+        if rows.there[i, c] != 0:
             e = rows.y[i, c] - parameters.mean[c, k]
             delta += e * e / parameters.variance[c, k]
             half_log_det += 0.5 * math.log(parameters.variance[c, k])

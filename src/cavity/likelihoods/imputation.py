@@ -44,7 +44,8 @@ def _log_density(draws, rows, i, k):
     for a in range(m):
         rows.room.columns[a] = rows.gaps[first + a]
     d = rows.X.shape[1] - m
-    delta, half_log_det = reduce_slot(draws.whiten[k], draws.mean[k], rows.X[i], rows.room, m)
+    whiten, mean = draws.whiten.transpose((1, 2, 0)), draws.mean.T
+    delta, half_log_det = reduce_slot(whiten, mean, k, rows.X[i], rows.room, m)
     value = draws.log_weight[k] - half_log_det - 0.5 * d * math.log(2.0 * math.pi)
     for r in range(rows.X.shape[1]):
         value += math.log(draws.whiten[k, r, r])

@@ -14,8 +14,9 @@ import math
 
 from cavity._numba.jit import jit, verb
 from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, splat8, store8
-from cavity.conjugate.normal import Factors, MeanParameters, NormalMeans, Tied, length_of
+from cavity._numba.simd import WIDTH, select, store8
+from cavity._numba.slots import Eight, get, put, take, zero
+from cavity.conjugate.normal import Factors, MeanParameters, NormalMeans, Tied
 from cavity.likelihoods.scale_mixture_rows import (
     row_accumulate,
     row_distance,
@@ -33,8 +34,8 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 @verb
-def distance8(covariance, mean, rows, i, j):
-    """Distances of a whole row in the eight slots from j on, and half their log determinants."""
+def distance(covariance, mean, rows, k, i):
+    """Distance of a whole row in slot k, or in eight slots, and half the log determinant."""
 
 
 @verb
@@ -46,11 +47,6 @@ def distance_of_some(covariance, mean, rows, k, i):
 
 
 @verb
-def distance_of_whole(covariance, mean, rows, k, i):
-    """``distance_of_some`` of a row without gaps, which has no block of its own."""
-
-
-@verb
 def fill_rest(covariance, mean, rows, k, i, spread, rng):
     """Draw the gaps of a row after ``distance_of_some``, Sigma times spread^2 being that of it."""
 
@@ -59,80 +55,52 @@ def fill_rest(covariance, mean, rows, k, i, spread, rng):
 def rest_of(covariance, mean, rows, k, i):
     """``distance_of_some`` as a call."""
     if rows.n_there[i] == rows.y.shape[1]:
-        return distance_of_whole(covariance, mean, rows, k, i)
+        return distance(covariance, mean, rows, k, i)
     return distance_of_some(covariance, mean, rows, k, i)
 
 
-@distance8.register(Tied)
-def _(covariance, mean, rows, i, j):
-    d = mean.shape[0]
-    for c in range(d):
-        store8(rows.room[c], 0, rows.y[i, c] - load8(mean[c], j))
-    total = splat8(0.0)
-    for r in range(d):
-        s = covariance.whiten[r, 0] * load8(rows.room[0], 0)
-        for c in range(1, r + 1):
-            s = s + covariance.whiten[r, c] * load8(rows.room[c], 0)
+@distance.register(Tied)
+def _(covariance, mean, rows, k, i):
+    total = zero(k)
+    for r in range(mean.shape[0]):
+        s = zero(k)
+        for c in range(r + 1):
+            s = s + covariance.whiten[r, c] * (rows.y[i, c] - take(k, mean[c]))
         total = total + s * s
-    return total, splat8(covariance.half_log_det[0])
+    return total, zero(k) + covariance.half_log_det[0]
 
 
-@distance8.register(Factors)
-def _(covariance, mean, rows, i, j):
+@distance.register(Factors)
+def _(covariance, mean, rows, k, i):
     d = mean.shape[0]
-    total = splat8(0.0)
+    total = zero(k)
     for c in range(d):
-        e = (rows.y[i, c] - load8(mean[c], j)) * load8(covariance.root[c], j)
-        store8(rows.room[c], 0, e)
+        e = (rows.y[i, c] - take(k, mean[c])) * take(k, covariance.root[c])
+        put(k, rows.room[c], e)
         total = total + e * e
     # Sums side by side, of two factors and of even and odd columns: one would wait for itself.
     n_factors = covariance.scaled.shape[0]
     for f in range(0, n_factors, 2):
         first = covariance.project[f]
         second = covariance.project[min(f + 1, n_factors - 1)]
-        a, b = splat8(0.0), splat8(0.0)
-        p, q = splat8(0.0), splat8(0.0)
+        a, b = zero(k), zero(k)
+        p, q = zero(k), zero(k)
         for c in range(0, d - 1, 2):
-            even, odd = load8(rows.room[c], 0), load8(rows.room[c + 1], 0)
-            a = a + load8(first[c], j) * even
-            b = b + load8(first[c + 1], j) * odd
-            p = p + load8(second[c], j) * even
-            q = q + load8(second[c + 1], j) * odd
+            even, odd = get(k, rows.room[c]), get(k, rows.room[c + 1])
+            a = a + take(k, first[c]) * even
+            b = b + take(k, first[c + 1]) * odd
+            p = p + take(k, second[c]) * even
+            q = q + take(k, second[c + 1]) * odd
         if d % 2 == 1:
-            even = load8(rows.room[d - 1], 0)
-            a = a + load8(first[d - 1], j) * even
-            p = p + load8(second[d - 1], j) * even
+            even = get(k, rows.room[d - 1])
+            a = a + take(k, first[d - 1]) * even
+            p = p + take(k, second[d - 1]) * even
         a = a + b
         p = p + q
         total = total - a * a
         if f + 1 < n_factors:
             total = total - p * p
-    return total, load8(covariance.half_log_det, j)
-
-
-@distance_of_whole.register(Tied)
-def _(covariance, mean, rows, k, i):
-    return length_of(covariance, k, rows.y[i], mean[:, k], 1.0)
-
-
-@distance_of_whole.register(Factors)
-def _(covariance, mean, rows, k, i):
-    d = mean.shape[0]
-    away = rows.square[0]
-    total = 0.0
-    for c in range(d):
-        away[c] = covariance.root[c, k] * (rows.y[i, c] - mean[c, k])
-        total += away[c] * away[c]
-    for f in range(covariance.scaled.shape[0]):
-        a = 0.0
-        b = 0.0
-        for c in range(0, d - 1, 2):
-            a += covariance.project[f, c, k] * away[c]
-            b += covariance.project[f, c + 1, k] * away[c + 1]
-        if d % 2 == 1:
-            a += covariance.project[f, d - 1, k] * away[d - 1]
-        total -= (a + b) * (a + b)
-    return max(total, 0.0), covariance.half_log_det[k]
+    return select(total > 0.0, total, 0.0), take(k, covariance.half_log_det)
 
 
 @distance_of_some.register(Tied)
@@ -274,27 +242,29 @@ def _(covariance, mean, rows, k, i, spread, rng):
 # --------------------------------------------------------------------------- rows
 
 
+@jit(forceinline=True, internal=True)
+def _score(q, rows, k, i, delta, half_log_det):
+    w, s, d = rows.weight[i], rows.scale[i], rows.n_there[i]
+    kappa = take(k, q.kappa)
+    value = -0.5 * d * (w * _LOG_2PI + fast_log(1.0 + s / kappa)) - w * half_log_det
+    return value - 0.5 * kappa * s / (kappa + s) * delta
+
+
 @row_evidence.register(NormalMeans)
 def _(q, rows, k, i):
-    w, s, d = rows.weight[i], rows.scale[i], rows.n_there[i]
-    kappa = q.kappa[k]
     delta, half_log_det = rest_of(q.covariance, q.mean, rows, k, i)
-    value = -0.5 * d * (w * _LOG_2PI + math.log1p(s / kappa)) - w * half_log_det
-    return value - 0.5 * kappa * s / (kappa + s) * delta
+    return _score(q, rows, k, i, delta, half_log_det)
 
 
 @row_evidences.register(NormalMeans)
 def _(q, rows, i, out):
-    s, d = rows.scale[i], rows.n_there[i]
-    if d < rows.y.shape[1]:
+    if rows.n_there[i] < rows.y.shape[1]:
         for k in range(out.shape[0]):
             out[k] = row_evidence(q, rows, k, i)
         return
     for j in range(0, out.shape[0], WIDTH):
-        kappa = load8(q.kappa, j)
-        delta, half_log_det = distance8(q.covariance, q.mean, rows, i, j)
-        value = -0.5 * d * (_LOG_2PI + fast_log(1.0 + s / kappa)) - half_log_det
-        store8(out, j, value - 0.5 * kappa * s / (kappa + s) * delta)
+        delta, half_log_det = distance(q.covariance, q.mean, rows, Eight(j), i)
+        store8(out, j, _score(q, rows, Eight(j), i, delta, half_log_det))
 
 
 @row_observe.register(NormalMeans)
@@ -335,8 +305,5 @@ def _(parameters, rows, k, i, rng):
 
 
 @row_distance.register(MeanParameters)
-def _(parameters, rows, k, i, filled):
-    covariance, mean = parameters.covariance, parameters.mean
-    if not filled:
-        return rest_of(covariance, mean, rows, k, i)
-    return length_of(covariance, k, rows.y[i], mean[:, k], 1.0)
+def _(parameters, rows, k, i):
+    return rest_of(parameters.covariance, parameters.mean, rows, k, i)

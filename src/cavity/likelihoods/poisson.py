@@ -6,26 +6,19 @@ other members.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
-from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, require_whole, splat8, store8
+from cavity._numba.numerics import fast_log, log_gamma
+from cavity._numba.simd import require_whole
+from cavity._numba.slots import take, zero
 from cavity.conjugate.gamma import set_gamma
-from cavity.interface import (
-    accumulate,
-    evidence,
-    evidences,
-    log_densities,
-    log_density,
-    observe,
-)
+from cavity.interface import accumulate, evidence, log_density, observe
+from cavity.likelihoods.selection import side_by_side
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 # Up to this count a rising product serves; beyond it Stirling's series, shifted upwards.
 _SMALL = 12
 
@@ -61,53 +54,30 @@ def poisson(y: np.ndarray, n_slots: int) -> Poisson:
 
 
 @jit(forceinline=True, internal=True)
-def stirling(x):
-    """LnGamma of a number, or of eight, above 0: shifted by eight, then the series."""
-    product = x * (x + 1.0) * (x + 2.0) * (x + 3.0)
-    product = product * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
-    s = x + 8.0
-    r = 1.0 / s
-    w = r * r
-    series = r * (
-        1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))
-    )
-    return (s - 0.5) * fast_log(s) - s + _HALF_LOG_2PI + series - fast_log(product)
-
-
-@jit(forceinline=True, internal=True)
-def log_rising(shape, log_gamma, y):
-    """LnGamma(shape + y) - lnGamma(shape), for a number or eight."""
+def log_rising(shape, at_shape, y):
+    """Return lnGamma(shape + y) - lnGamma(shape), the last being `at_shape`."""
     if y <= _SMALL:
         product = shape * 0.0 + 1.0
         for t in range(int(y)):
             product = product * (shape + t)
         return fast_log(product)
-    return stirling(shape + y) - log_gamma
+    return log_gamma(shape + y) - at_shape
+
+
+side_by_side(Poisson)
 
 
 @evidence.register(Poisson)
 def _(model, q, k, i):
-    total = 0.0
+    total = zero(k)
     for j in range(model.y.shape[1]):
         y = model.y[i, j]
         if y >= 0.0:
-            total += log_rising(q.shape[j, k], q.log_gamma[j, k], y) - model.log_factorial[i, j]
-            total += q.shape[j, k] * q.log_less[j, k] - y * q.log_more[j, k]
+            shape = take(k, q.shape[j])
+            rising = log_rising(shape, take(k, q.log_gamma[j]), y)
+            total = total + (rising - model.log_factorial[i, j])
+            total = total + (shape * take(k, q.log_less[j]) - y * take(k, q.log_more[j]))
     return total
-
-
-@evidences.register(Poisson)
-def _(model, q, i, out):
-    for k in range(0, out.shape[0], WIDTH):
-        total = splat8(0.0)
-        for j in range(model.y.shape[1]):
-            y = model.y[i, j]
-            if y >= 0.0:
-                shape = load8(q.shape[j], k)
-                rising = log_rising(shape, load8(q.log_gamma[j], k), y)
-                total = total + (rising - model.log_factorial[i, j])
-                total = total + (shape * load8(q.log_less[j], k) - y * load8(q.log_more[j], k))
-        store8(out, k, total)
 
 
 @observe.register(Poisson)
@@ -135,25 +105,13 @@ def _(model, q, k, i):
 
 @log_density.register(Poisson)
 def _(model, parameters, k, i):
-    total = 0.0
+    total = zero(k)
     for j in range(model.y.shape[1]):
         y = model.y[i, j]
         if y >= 0.0:
-            total += y * parameters.log_rate[j, k] - parameters.rate[j, k]
-            total -= model.log_factorial[i, j]
+            score = y * take(k, parameters.log_rate[j]) - take(k, parameters.rate[j])
+            total = total + (score - model.log_factorial[i, j])
     return total
-
-
-@log_densities.register(Poisson)
-def _(model, parameters, i, out):
-    for k in range(0, out.shape[0], WIDTH):
-        total = splat8(0.0)
-        for j in range(model.y.shape[1]):
-            y = model.y[i, j]
-            if y >= 0.0:
-                score = y * load8(parameters.log_rate[j], k) - load8(parameters.rate[j], k)
-                total = total + (score - model.log_factorial[i, j])
-        store8(out, k, total)
 
 
 @jit

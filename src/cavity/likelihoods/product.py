@@ -35,14 +35,13 @@ from cavity.interface import (
     visit,
 )
 from cavity.likelihoods.categorical import Categorical
+from cavity.likelihoods.missing import MissingOrWeightedRows, pick_given_weighted, pick_weighted
 from cavity.likelihoods.poisson import Poisson
-from cavity.likelihoods.rows import UnevenRows, pick_given_weighted, pick_weighted
 from cavity.likelihoods.sampled_student_t import SampledStudentT
 from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows
 from cavity.likelihoods.scaled_gaussian import ScaledGaussian
 from cavity.likelihoods.selection import draw_by_bounds, draw_from_scores
 from cavity.likelihoods.student_t import StudentT
-from cavity.likelihoods.uneven_cells import UnevenCells
 
 
 class Product(NamedTuple):
@@ -120,22 +119,19 @@ for _class in (StudentT, SampledStudentT):
     pick_by.register(_class)(_by_bounds)
 
 
-@pick_by.register(UnevenRows)
+@pick_by.register(MissingOrWeightedRows)
 def _(first, model, q, i, weights, scores, mass, visited, rng):
     if first.weight[i] != 1.0:
         return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
     return pick_by(first.base, model, q, i, weights, scores, mass, visited, rng)
 
 
-def _by_scores(first, model, q, i, weights, scores, mass, visited, rng):
+@pick_by.register(ScaleMixtureRows)
+def _(first, model, q, i, weights, scores, mass, visited, rng):
     if first.weight[i] != 1.0:
         return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
     evidences(model, q, i, scores)
     return draw_from_scores(weights, scores, mass, rng)
-
-
-for _uneven in (ScaleMixtureRows, UnevenCells):
-    pick_by.register(_uneven)(_by_scores)
 
 
 @verb
@@ -148,12 +144,7 @@ def _(first, i):
     return 1.0
 
 
-@weight_of_row.register(UnevenRows)
-def _(first, i):
-    return first.weight[i]
-
-
-@weight_of_row.register(UnevenCells)
+@weight_of_row.register(MissingOrWeightedRows)
 def _(first, i):
     return first.weight[i]
 

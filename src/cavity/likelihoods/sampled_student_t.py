@@ -28,15 +28,15 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_exp, fast_log, fast_log_pair
-from cavity._numba.simd import WIDTH, load8, require_whole, store8
-from cavity.conjugate.niw import mahalanobis, mahalanobis8
+from cavity._numba.simd import require_whole
+from cavity._numba.slots import take
+from cavity.conjugate.niw import mahalanobis
 from cavity.interface import (
     accumulate,
     auxiliary,
     bounds,
     complete,
     evidence,
-    log_densities,
     log_density,
     log_likelihood,
     observe,
@@ -52,10 +52,15 @@ from cavity.likelihoods.scale_integral import (
     reach_and_tail,
     set_rule,
 )
-from cavity.likelihoods.scaled_gaussian import ScaledGaussian, first_scales
+from cavity.likelihoods.scaled_gaussian import (
+    ScaledGaussian,
+    first_scales,
+    set_log_norms,
+    student_t_tail,
+)
+from cavity.likelihoods.selection import side_by_side
 from cavity.likelihoods.student_t import StudentT
 
-_LOG_PI = math.log(math.pi)
 _EDGES = 8
 _FIRST_TRIES = 10
 _FEW_TRIES = 30
@@ -71,7 +76,6 @@ class SampledStudentT(NamedTuple):
     alpha: np.ndarray  # (slots,), half the degrees of freedom
     score_rule: np.ndarray  # (constants, slots)
     score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
-    residual: np.ndarray  # (d, 8)
     delta: np.ndarray  # (slots,), distances of the observation scored last
     scale: np.ndarray  # (n,)
 
@@ -79,7 +83,7 @@ class SampledStudentT(NamedTuple):
 declare(
     SampledStudentT,
     slots={"alpha": 0, "score_rule": 1, "score_nodes": 0, "delta": 0},
-    constant=("y", "residual", "delta"),
+    constant=("y", "delta"),
 )
 
 
@@ -89,16 +93,14 @@ class MarginalStudentT(NamedTuple):
     y: np.ndarray  # (n, d)
     alpha: np.ndarray  # (slots,)
     log_norm: np.ndarray  # (slots,), the density's constant
-    residual: np.ndarray  # (d, 8)
     scale: np.ndarray  # (n,), given which cluster parameters are drawn
 
 
-declare(MarginalStudentT, slots={"alpha": 0, "log_norm": 0}, constant=("y", "residual"))
+declare(MarginalStudentT, slots={"alpha": 0, "log_norm": 0}, constant=("y",))
 
 
 def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
     """Model with its first scales; alpha has a multiple of eight slots."""
-    d = y.shape[1]
     n_slots = alpha.size
     require_whole(n_slots)
     model = SampledStudentT(
@@ -106,7 +108,6 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
         alpha=np.array(alpha, dtype=float),
         score_rule=np.zeros((N_CONSTANTS, n_slots)),
         score_nodes=np.zeros((n_slots, N_GAUSS)),
-        residual=np.zeros((d, WIDTH)),
         delta=np.zeros(n_slots),
         scale=first_scales(y, float(alpha[0])),
     )
@@ -124,20 +125,9 @@ def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:
     """Model with every scale at one; alpha has a multiple of eight slots."""
     n, d = y.shape
     require_whole(alpha.size)
-    model = MarginalStudentT(
-        y, np.array(alpha, dtype=float), np.zeros(alpha.size), np.zeros((d, WIDTH)), np.ones(n)
-    )
-    set_log_norm(model.alpha, d, model.log_norm)
+    model = MarginalStudentT(y, np.array(alpha, dtype=float), np.zeros(alpha.size), np.ones(n))
+    set_log_norms(model.alpha, d, model.log_norm)
     return model
-
-
-@jit
-def set_log_norm(alpha, d, log_norm):
-    """Bring the density's constants in line with the degrees of freedom."""
-    for k in range(alpha.shape[0]):
-        a = alpha[k]
-        log_norm[k] = math.lgamma(a + 0.5 * d) - math.lgamma(a)
-        log_norm[k] -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
 
 
 # What both share with the models that they are made of.
@@ -389,19 +379,11 @@ def _(model, i, values):
     model.scale[i] = values[0]
 
 
+side_by_side(MarginalStudentT)
+
+
 @log_density.register(MarginalStudentT)
 def _(model, parameters, k, i):
-    a = model.alpha[k]
     delta = mahalanobis(parameters, k, model.y[i])
-    tail = (a + 0.5 * model.y.shape[1]) * math.log1p(0.5 * delta / a)
-    return model.log_norm[k] - parameters.half_log_det[k] - tail
-
-
-@log_densities.register(MarginalStudentT)
-def _(model, parameters, i, out):
-    half = 0.5 * model.y.shape[1]
-    for j in range(0, out.shape[0], WIDTH):
-        delta = mahalanobis8(parameters, j, model.y[i], model.residual)
-        a = load8(model.alpha, j)
-        tail = (a + half) * fast_log(1.0 + 0.5 * delta / a)
-        store8(out, j, load8(model.log_norm, j) - load8(parameters.half_log_det, j) - tail)
+    tail = student_t_tail(delta, take(k, model.alpha), model.y.shape[1])
+    return take(k, model.log_norm) - take(k, parameters.half_log_det) - tail

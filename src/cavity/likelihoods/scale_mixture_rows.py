@@ -24,7 +24,8 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit, verb
-from cavity._numba.simd import require_whole
+from cavity._numba.simd import WIDTH, require_whole, store8
+from cavity._numba.slots import Eight
 from cavity.interface import (
     accumulate,
     auxiliary,
@@ -37,12 +38,9 @@ from cavity.interface import (
     pick,
     set_auxiliary,
 )
-from cavity.likelihoods.rows import RowTraits, pick_weighted
-from cavity.likelihoods.scaled_gaussian import first_scales
+from cavity.likelihoods.missing import RowTraits, pick_weighted
+from cavity.likelihoods.scaled_gaussian import first_scales, log_student_t
 from cavity.likelihoods.selection import draw_from_scores
-
-_LOG_PI = math.log(math.pi)
-_LOG_2PI = math.log(2.0 * math.pi)
 
 
 class ScaleMixtureRows(NamedTuple):
@@ -138,7 +136,13 @@ def row_evidence(q, rows, k, i):
 
 @verb
 def row_evidences(q, rows, i, out):
-    """Write ``row_evidence`` for every slot into `out`."""
+    """Write ``row_evidence`` for every slot into `out`; by default eight at a time."""
+
+
+@row_evidences.register(None)
+def _(q, rows, i, out):
+    for j in range(0, out.shape[0], WIDTH):
+        store8(out, j, row_evidence(q, rows, Eight(j), i))
 
 
 @verb
@@ -157,11 +161,8 @@ def row_fill(q, rows, k, i, rng):
 
 
 @verb
-def row_distance(parameters, rows, k, i, filled):
-    """Squared distance of row i in cluster k, and half the log determinant that belongs to it.
-
-    Of the columns that are there, or, if `filled`, of all with what fills the gaps.
-    """
+def row_distance(parameters, rows, k, i):
+    """Squared distance of what is there of row i in cluster k, and half its log determinant."""
 
 
 @verb
@@ -170,9 +171,9 @@ def row_fill_given(parameters, rows, k, i, rng):
 
 
 @jit(internal=True)
-def distance_of_row(parameters, rows, k, i, filled):
+def distance_of_row(parameters, rows, k, i):
     """``row_distance`` as a call."""
-    return row_distance(parameters, rows, k, i, filled)
+    return row_distance(parameters, rows, k, i)
 
 
 # --------------------------------------------------------------------------- scales
@@ -334,17 +335,10 @@ def _(model, parameters, z):
         if k == model.noise_slot[0]:
             total += model.log_noise[i]
             continue
-        delta, half_log_det = distance_of_row(parameters, model, k, i, False)
+        delta, half_log_det = distance_of_row(parameters, model, k, i)
         d = model.n_there[i]
         a = model.alpha[k]
-        score = -half_log_det
-        if a < math.inf:
-            score += math.lgamma(a + 0.5 * d) - math.lgamma(a)
-            score -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
-            score -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
-        else:
-            score -= 0.5 * (d * _LOG_2PI + delta)
-        total += model.weight[i] * score
+        total += model.weight[i] * (log_student_t(delta, a, d) - half_log_det)
     return total
 
 
@@ -357,7 +351,7 @@ def draw_given(rows, parameters, z, rng):
         if a < math.inf:
             delta, half = 0.0, 0.0
             if not noise:
-                delta = distance_of_row(parameters, rows, k, i, False)[0]
+                delta = distance_of_row(parameters, rows, k, i)[0]
                 half = 0.5 * rows.n_there[i]
             drawn = rng.standard_gamma(w * (a + half)) / (a + 0.5 * delta)
             rows.scale[i] = max(drawn, 1e-280)

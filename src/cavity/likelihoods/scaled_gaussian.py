@@ -17,24 +17,19 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_log
-from cavity._numba.simd import WIDTH, load8, require_whole, store8
-from cavity.conjugate.niw import (
-    add_row,
-    add_statistics,
-    mahalanobis,
-    mahalanobis8,
-)
+from cavity._numba.simd import require_whole
+from cavity._numba.slots import take
+from cavity.conjugate.niw import add_row, add_statistics, mahalanobis
 from cavity.interface import (
     accumulate,
     evidence,
-    evidences,
-    log_densities,
     log_density,
     log_likelihood,
     observe,
     settle,
     visit,
 )
+from cavity.likelihoods.selection import side_by_side
 
 _LOG_PI = math.log(math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -47,7 +42,6 @@ class ScaledGaussian(NamedTuple):
     alpha: np.ndarray  # (slots,), half the degrees of freedom; infinite for Gaussian data
     scale: np.ndarray  # (n,), u_i in the present cluster
     scales: np.ndarray  # (slots,), u_ik of the observation being visited
-    residual: np.ndarray  # (d, 8)
 
 
 declare(ScaledGaussian, slots={"alpha": 0, "scales": 0}, constant=("y",))
@@ -73,16 +67,9 @@ def first_scales(y: np.ndarray, alpha: float) -> np.ndarray:
 
 def scaled_gaussian(y: np.ndarray, alpha: np.ndarray) -> ScaledGaussian:
     """Model with its first scales; alpha has a multiple of eight slots."""
-    d = y.shape[1]
-    n_slots = alpha.size
-    require_whole(n_slots)
-    return ScaledGaussian(
-        y,
-        np.array(alpha, dtype=float),
-        first_scales(y, float(alpha[0])),
-        np.ones(n_slots),
-        np.zeros((d, WIDTH)),
-    )
+    require_whole(alpha.size)
+    scale = first_scales(y, float(alpha[0]))
+    return ScaledGaussian(y, np.array(alpha, dtype=float), scale, np.ones(alpha.size))
 
 
 @visit.register(ScaledGaussian)
@@ -98,51 +85,35 @@ def _(model, i, k):
     model.scale[i] = model.scales[k]
 
 
+side_by_side(ScaledGaussian)
+
+
+@jit(forceinline=True, internal=True)
+def log_collapsed(q, k, s, delta, d, n1):
+    """Return the part of a row's evidence in a slot that depends on its scale s and distance.
+
+    Of d columns: c^(d/2) (1 + c delta)^(-n1/2) with c = kappa s / (kappa + s).
+    """
+    kappa = take(k, q.kappa)
+    c = s * kappa / (kappa + s)
+    return 0.5 * d * fast_log(c) - 0.5 * n1 * fast_log(1.0 + c * delta)
+
+
 @evidence.register(ScaledGaussian)
 def _(model, q, k, i):
     d = model.y.shape[1]
-    u = model.scales[k]
-    kappa = q.kappa[k]
-    shrink = kappa / (kappa + u)
     delta = mahalanobis(q, k, model.y[i])
-    return (
-        0.5 * d * (math.log(u * shrink) - _LOG_PI)
-        + q.log_ratio[k]
-        - q.half_log_det[k]
-        - 0.5 * (q.nu[k] + 1.0) * math.log1p(u * shrink * delta)
-    )
-
-
-@evidences.register(ScaledGaussian)
-def _(model, q, i, out):
-    d = model.y.shape[1]
-    for j in range(0, out.shape[0], WIDTH):
-        delta = mahalanobis8(q, j, model.y[i], model.residual)
-        u = load8(model.scales, j)
-        kappa = load8(q.kappa, j)
-        c = u * kappa / (kappa + u)
-        constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) - 0.5 * d * _LOG_PI
-        power = 0.5 * (load8(q.nu, j) + 1.0)
-        score = constant + 0.5 * d * fast_log(c) - power * fast_log(1.0 + c * delta)
-        store8(out, j, score)
+    constant = take(k, q.log_ratio) - take(k, q.half_log_det) - 0.5 * d * _LOG_PI
+    return constant + log_collapsed(q, k, take(k, model.scales), delta, d, take(k, q.nu) + 1.0)
 
 
 @log_density.register(ScaledGaussian)
 def _(model, parameters, k, i):
     d = model.y.shape[1]
-    u = model.scales[k]
+    u = take(k, model.scales)
     delta = mahalanobis(parameters, k, model.y[i])
-    return 0.5 * (d * (math.log(u) - _LOG_2PI) - u * delta) - parameters.half_log_det[k]
-
-
-@log_densities.register(ScaledGaussian)
-def _(model, parameters, i, out):
-    d = model.y.shape[1]
-    for j in range(0, out.shape[0], WIDTH):
-        delta = mahalanobis8(parameters, j, model.y[i], model.residual)
-        u = load8(model.scales, j)
-        score = 0.5 * (d * fast_log(u) - u * delta) - load8(parameters.half_log_det, j)
-        store8(out, j, score - 0.5 * d * _LOG_2PI)
+    score = 0.5 * (d * fast_log(u) - u * delta) - take(k, parameters.half_log_det)
+    return score - 0.5 * d * _LOG_2PI
 
 
 @observe.register(ScaledGaussian)
@@ -170,9 +141,52 @@ def draw_scales(scale, alpha, distance, z, d, rng):
         scale[i] = rng.standard_gamma(a + 0.5 * d) / (a + 0.5 * distance[i])
 
 
+@jit
+def log_norm(a, d):
+    """Return the log normalizer of a Student-t density with 2a degrees of freedom in d columns.
+
+    Of a Gaussian density where a is infinite. The determinant of the scale matrix is left out.
+    """
+    if a == math.inf:
+        return -0.5 * d * _LOG_2PI
+    return math.lgamma(a + 0.5 * d) - math.lgamma(a) - 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
+
+
+@jit
+def set_log_norms(alpha, d, out):
+    """Write ``log_norm`` of every slot."""
+    for k in range(alpha.shape[0]):
+        out[k] = log_norm(alpha[k], d)
+
+
+def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
+    """Return ``log_norm`` for many values of half the degrees of freedom.
+
+    Examples
+    --------
+    >>> log_norms(np.array([0.5, np.inf]), 1)  # Cauchy, Gaussian
+    array([-1.14472989, -0.91893853])
+    """
+    out = np.empty(alpha.shape)
+    set_log_norms(np.ascontiguousarray(alpha, dtype=float), d, out)
+    return out
+
+
+@jit(forceinline=True, internal=True)
+def student_t_tail(delta, a, d):
+    """Return the log of the factor of a Student-t density that falls with the distance, negated."""
+    return (a + 0.5 * d) * fast_log(1.0 + 0.5 * delta / a)
+
+
+@jit(internal=True)
+def log_student_t(delta, a, d):
+    """Return the log density at a squared distance, but for the determinant."""
+    return log_norm(a, d) - (student_t_tail(delta, a, d) if a < math.inf else 0.5 * delta)
+
+
 @jit(internal=True)
 def total_log_student_t(y, parameters, alpha, z):
-    """Log likelihood given cluster parameters, scale variables integrated out."""
+    """Return the log likelihood given cluster parameters, scale variables integrated out."""
     n, d = y.shape
     total = 0.0
     # The constant of the degrees of freedom last met, which most often are all clusters'.
@@ -181,14 +195,9 @@ def total_log_student_t(y, parameters, alpha, z):
         k = np.int64(z[i])
         delta = mahalanobis(parameters, k, y[i])
         a = alpha[k]
-        if a < math.inf:
-            if a != known:
-                known = a
-                constant = math.lgamma(a + 0.5 * d) - math.lgamma(a)
-                constant -= 0.5 * d * (math.log(2.0 * a) + _LOG_PI)
-            total += constant - (a + 0.5 * d) * math.log1p(0.5 * delta / a)
-        else:
-            total -= 0.5 * (d * _LOG_2PI + delta)
+        if a != known:
+            known, constant = a, log_norm(a, d)
+        total += constant - (student_t_tail(delta, a, d) if a < math.inf else 0.5 * delta)
         total -= parameters.half_log_det[k]
     return total
 

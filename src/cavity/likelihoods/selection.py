@@ -9,7 +9,17 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_exp
 from cavity._numba.simd import WIDTH, first8, load8, max8, select, splat8, store8, sum8
-from cavity.interface import bounds, evidence_after, evidences, log_densities, pick, pick_given
+from cavity._numba.slots import Eight
+from cavity.interface import (
+    bounds,
+    evidence,
+    evidence_after,
+    evidences,
+    log_densities,
+    log_density,
+    pick,
+    pick_given,
+)
 
 
 @jit
@@ -46,6 +56,27 @@ def _(model, q, i, weights, scores, mass, visited, rng):
 def _(model, parameters, i, weights, scores, mass, rng):
     log_densities(model, parameters, i, scores)
     return draw_from_scores(weights, scores, mass, rng)
+
+
+def _evidences(model, q, i, out):
+    for j in range(0, out.shape[0], WIDTH):
+        store8(out, j, evidence(model, q, Eight(j), i))
+
+
+def _log_densities(model, parameters, i, out):
+    for j in range(0, out.shape[0], WIDTH):
+        store8(out, j, log_density(model, parameters, Eight(j), i))
+
+
+def side_by_side(*likelihoods: type) -> None:
+    """Score eight slots at a time, by an ``evidence`` and a ``log_density`` that take eight.
+
+    Both read arrays over slots by `cavity._numba.slots.take`. The number of slots is a multiple of
+    eight.
+    """
+    for likelihood in likelihoods:
+        evidences.register(likelihood)(_evidences)
+        log_densities.register(likelihood)(_log_densities)
 
 
 @jit(forceinline=True, internal=True)

@@ -16,7 +16,8 @@ from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_exp, fast_log_pair
 from cavity._numba.simd import WIDTH, load8, ramp8, require_whole, splat8, store8, sum8
-from cavity.conjugate.niw import mahalanobis, mahalanobis8, rank_one
+from cavity._numba.slots import Eight
+from cavity.conjugate.niw import mahalanobis, rank_one
 from cavity.interface import bounds, evidence, log_likelihood, pick, project
 from cavity.likelihoods.scale_integral import (
     BOUND,
@@ -52,7 +53,6 @@ class StudentT(NamedTuple):
     score_nodes: np.ndarray  # (slots, nodes and weights of Gauss' rules)
     project_rule: np.ndarray  # (constants, slots)
     project_nodes: np.ndarray  # (slots, nodes and weights)
-    residual: np.ndarray  # (d, 8)
     delta: np.ndarray  # (slots,), distances of the observation scored last
 
 
@@ -66,7 +66,7 @@ declare(
         "project_nodes": 0,
         "delta": 0,
     },
-    constant=("y", "residual", "delta"),
+    constant=("y", "delta"),
 )
 
 
@@ -77,7 +77,6 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
 
     ``fraction`` is the power-EP fraction that the projection will be asked for.
     """
-    d = y.shape[1]
     n_slots = alpha.size
     require_whole(n_slots)
     model = StudentT(
@@ -87,7 +86,6 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         score_nodes=np.zeros((n_slots, N_GAUSS)),
         project_rule=np.zeros((N_CONSTANTS, n_slots)),
         project_nodes=np.zeros((n_slots, N_GAUSS)),
-        residual=np.zeros((d, WIDTH)),
         delta=np.zeros(n_slots),
     )
     set_rules(model, fraction)
@@ -121,26 +119,32 @@ def _(model, q, k, i):
     return q.log_ratio[k] - q.half_log_det[k] + value
 
 
+@jit(forceinline=True, internal=True)
+def set_bounds(q, j, alpha, rule, delta, constant, m, d, most, least):
+    """Write bounds of the evidence of eight slots, with m columns missing and d there."""
+    above, below = bounds_of_integral(
+        load8(most, j),
+        delta,
+        load8(q.kappa, j),
+        load8(alpha, j),
+        load8(q.nu, j) + 1.0 - m,
+        d,
+        load8(rule[SHAPE], j),
+        load8(rule[LOG_ALPHA], j),
+    )
+    constant = constant - load8(q.half_log_det, j) + load8(rule[BOUND], j)
+    store8(most, j, constant + above)
+    store8(least, j, constant - below)
+
+
 @bounds.register(StudentT)
 def _(model, q, i, most, least):
     d = model.y.shape[1]
-    rule = model.score_rule
     for j in range(0, most.shape[0], WIDTH):
-        delta = mahalanobis8(q, j, model.y[i], model.residual)
+        delta = mahalanobis(q, Eight(j), model.y[i])
         store8(model.delta, j, delta)
-        above, below = bounds_of_integral(
-            load8(most, j),
-            delta,
-            load8(q.kappa, j),
-            load8(model.alpha, j),
-            load8(q.nu, j) + 1.0,
-            d,
-            load8(rule[SHAPE], j),
-            load8(rule[LOG_ALPHA], j),
-        )
-        constant = load8(q.log_ratio, j) - load8(q.half_log_det, j) + load8(rule[BOUND], j)
-        store8(most, j, constant + above)
-        store8(least, j, constant - below)
+        log_ratio = load8(q.log_ratio, j)
+        set_bounds(q, j, model.alpha, model.score_rule, delta, log_ratio, 0, d, most, least)
 
 
 @pick.register(StudentT)
