@@ -10,6 +10,7 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity.conjugate.marginal import Reduction, fill_gaps, reduce_slot, reduction_room
 from cavity.likelihoods.predictive import MixtureDraws, share_out
+from cavity.likelihoods.scaled_gaussian import log_student_t
 
 # Squared distances of rows further out than this are beyond numbers where gaps are taken out.
 FARTHEST = 1e140
@@ -36,6 +37,12 @@ def gappy(X: np.ndarray) -> Gappy:
     )
 
 
+def slots_last(draws: MixtureDraws) -> MixtureDraws:
+    """Return the draws with clusters on the last axis of means and whiteners."""
+    whiten = np.ascontiguousarray(np.moveaxis(draws.whiten, 0, 2))
+    return draws._replace(mean=np.ascontiguousarray(draws.mean.T), whiten=whiten)
+
+
 @jit(internal=True)
 def _log_density(draws, rows, i, k):
     """Log of weight times density of what is there of row i in one cluster, and its distance."""
@@ -44,23 +51,17 @@ def _log_density(draws, rows, i, k):
     for a in range(m):
         rows.room.columns[a] = rows.gaps[first + a]
     d = rows.X.shape[1] - m
-    whiten, mean = draws.whiten.transpose((1, 2, 0)), draws.mean.T
-    delta, half_log_det = reduce_slot(whiten, mean, k, rows.X[i], rows.room, m)
-    value = draws.log_weight[k] - half_log_det - 0.5 * d * math.log(2.0 * math.pi)
-    for r in range(rows.X.shape[1]):
-        value += math.log(draws.whiten[k, r, r])
+    delta, half_log_det = reduce_slot(draws.whiten, draws.mean, k, rows.X[i], rows.room, m)
     a = draws.alpha[k]
-    if a < math.inf:
-        value += math.lgamma(a + 0.5 * d) - math.lgamma(a) - 0.5 * d * math.log(a)
-        value -= (a + 0.5 * d) * math.log1p(0.5 * delta / a)
-    else:
-        value -= 0.5 * delta
+    value = draws.log_weight[k] - half_log_det + log_student_t(delta, a, d)
+    for r in range(rows.X.shape[1]):
+        value += math.log(draws.whiten[r, r, k])
     return value, delta
 
 
 @jit
 def evaluate_rest(draws, rows, log_density, probability, scratch):
-    """``evaluate`` of `cavity.likelihoods.predictive` for rows with gaps."""
+    """``evaluate`` of `cavity.likelihoods.predictive` for rows with gaps, after ``slots_last``."""
     for s in range(draws.start.shape[0] - 1):
         first, last = draws.start[s], draws.start[s + 1]
         for i in range(rows.X.shape[0]):
@@ -107,7 +108,7 @@ def impute_rows(draws, rows, own, n_each, mean, values, scratch, rng):
                 # The mean given the cluster: as a draw with no spread.
                 if scratch[k] > 1e-12 * total:
                     _log_density(draws, rows, i, k)
-                    fill_gaps(rows.X[i], draws.mean[k], 0.0, rows.room, m, rng)
+                    fill_gaps(rows.X[i], draws.mean[:, k], 0.0, rows.room, m, rng)
                     for a in range(m):
                         value = rows.X[i, rows.gaps[at + a]]
                         mean[at + a] += scratch[k] / (total * n_draws) * value
@@ -126,7 +127,7 @@ def impute_rows(draws, rows, own, n_each, mean, values, scratch, rng):
                 if alpha < math.inf:
                     shape = alpha + 0.5 * (rows.X.shape[1] - m)
                     u = max(rng.standard_gamma(shape), 1e-290) / (alpha + 0.5 * delta)
-                fill_gaps(rows.X[i], draws.mean[chosen], 1.0 / math.sqrt(u), rows.room, m, rng)
+                fill_gaps(rows.X[i], draws.mean[:, chosen], 1.0 / math.sqrt(u), rows.room, m, rng)
                 for a in range(m):
                     values[at + a, s * n_each + t] = rows.X[i, rows.gaps[at + a]]
 
@@ -154,6 +155,7 @@ def impute(
         Row by row.
     """
     n_draws = draws.start.size - 1
+    draws = slots_last(draws)
     n_each = max(-(-n_values // n_draws), 1)
     rng = np.random.default_rng(0)
     parts = []

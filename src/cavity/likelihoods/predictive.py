@@ -284,10 +284,10 @@ def predict(draws: MixtureDraws, X: np.ndarray, n_estimate: int) -> tuple[np.nda
             some, there = np.empty((n_draws, int(whole.sum()))), probability[whole]
             evaluate(packed, np.ascontiguousarray(X[whole]), some, there, scratch)
             log_density[:, whole], probability[whole] = some, there
-        from cavity.likelihoods.imputation import evaluate_rest, gappy
+        from cavity.likelihoods.imputation import evaluate_rest, gappy, slots_last
 
         some, there = np.empty((n_draws, int((~whole).sum()))), probability[~whole]
-        evaluate_rest(packed, gappy(X[~whole]), some, there, scratch)
+        evaluate_rest(slots_last(packed), gappy(X[~whole]), some, there, scratch)
         log_density[:, ~whole], probability[~whole] = some, there
     total = probability.sum(axis=1, keepdims=True)
     # Where every density underflows (absurdly far from all data) the weights alone decide.
