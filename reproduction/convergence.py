@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from cavity.datasets import make_scale_mixture
-from cavity.interface import choose, insert, prior_weights, remove
+from cavity.interface import choose, insert, remove
+from cavity.priors.partition import prior_weights
 from reproduction.harness import Experiment, Settings, Tables, Unit, Verdict
 from reproduction.style import PALETTE, figure, markdown_table, save
 

@@ -10,8 +10,6 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
-import math
-
 from cavity._numba.jit import verb
 
 # --------------------------------------------------------------------------- families
@@ -216,69 +214,7 @@ def confirm(state, room, slots, labels, stop, rng):
     """
 
 
-# --------------------------------------------------------------------------- partition priors
-
-
-@verb
-def prior_weights(prior, counts, k, out):
-    """Write each slot's prior weight for an observation that has just left slot k.
-
-    Returns False if an open prior finds no free slot.
-    """
-
-
-@verb
-def seat_weight(prior, counts, n_clusters, k):
-    """Prior weight of one more observation in slot k, occupied or not.
-
-    The product over observations that come one after another is the partition's probability,
-    whatever their order, up to a factor that their number alone decides.
-    """
-
-
-@verb
-def leave(prior, counts, i, k):
-    """Lower the size of slot k by that of observation i; by default by one."""
-
-
-@verb
-def join(prior, counts, i, k):
-    """Raise the size of slot k by that of observation i; by default by one."""
-
-
-@verb
-def row_weights(prior, counts, i, k, out):
-    """``prior_weights`` for observation i, which has just left slot k; by default for any."""
-
-
-@verb
-def row_size(prior, i):
-    """How many rows observation i counts for."""
-
-
-@verb
-def seat_power(prior, i):
-    """The power that makes what ``row_weights`` wrote the weights of observation i; mostly one."""
-
-
-@verb
-def log_seat(prior, counts, n_clusters, i, k):
-    """Log of ``seat_weight`` for observation i; by default for any."""
-
-
-@verb
-def is_cluster(prior, k):
-    """Whether moves may touch slot k; by default they may."""
-
-
-@verb
-def named_slots(prior):
-    """Whether the prior is over labels, so that which slot a cluster has is part of the state."""
-
-
-@verb
-def log_prior(prior, counts):
-    """Log prior probability of the partition with these cluster sizes."""
+# --------------------------------------------------------------------------- defaults
 
 
 @hold.register(None)
@@ -324,49 +260,9 @@ def _(model, parameters, z):
     return total
 
 
-@leave.register(None)
-def _(prior, counts, i, k):
-    counts[k] -= 1
-
-
-@join.register(None)
-def _(prior, counts, i, k):
-    counts[k] += 1
-
-
-@row_weights.register(None)
-def _(prior, counts, i, k, out):
-    return prior_weights(prior, counts, k, out)
-
-
-@row_size.register(None)
-def _(prior, i):
-    return 1.0
-
-
-@seat_power.register(None)
-def _(prior, i):
-    return 1.0
-
-
-@log_seat.register(None)
-def _(prior, counts, n_clusters, i, k):
-    return math.log(seat_weight(prior, counts, n_clusters, k))
-
-
-@is_cluster.register(None)
-def _(prior, k):
-    return True
-
-
 @confirm.register(None)
 def _(state, room, slots, labels, stop, rng):
     return True
-
-
-@named_slots.register(None)
-def _(prior):
-    return False
 
 
 @complete.register(None)

@@ -16,7 +16,7 @@ MODULE = """
 from typing import NamedTuple
 
 from cavity._numba.jit import compiled, jit, verb
-from cavity.interface import log_prior
+from cavity.interface import log_likelihood
 
 
 class Own(NamedTuple):
@@ -28,19 +28,19 @@ def helper(x):
     return x + {addend}
 
 
-@log_prior.register(Own)
-def _(prior, counts):
-    return helper(prior.value) + counts
+@log_likelihood.register(Own)
+def _(model, parameters, z):
+    return helper(model.value) + z
 """
 
 SCRIPT = """
 import sys
 from own import Own
 from cavity._numba.jit import compiled
-from cavity.mcmc.chain import prior_of_partition
+from cavity.mcmc.chain import likelihood_of_all
 
-kernel = compiled(prior_of_partition, Own(1.0))
-print(kernel(Own(1.0), 10.0), sum(kernel.stats.cache_hits.values()))
+kernel = compiled(likelihood_of_all, Own(1.0))
+print(kernel(Own(1.0), 0.0, 10.0), sum(kernel.stats.cache_hits.values()))
 """
 
 

@@ -1,48 +1,57 @@
-"""A partition prior with three mistakes to choose from: the enumeration must find each out."""
+"""A sweep with three mistakes to choose from: the enumeration must detect each of them.
+
+It takes empty slots in the order of their number. That is right for a sampler that integrates
+parameters out. A sampler that conditions on parameters needs the slot that an observation has just
+left to be the one that it may come back to, which this sweep ignores.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from cavity._numba.arrays import declare
-from cavity.interface import log_prior, prior_weights
+from cavity._numba.jit import jit
+from cavity.interface import choose, insert, remove, settle, visit
+from cavity.priors.partition import join, leave
 
 
-class Careless(NamedTuple):
-    """A Dirichlet process over slots taken in order of their number.
+@jit(internal=True)
+def _scan(state, prior, z, counts, weights, factor, forgotten, rng):
+    """Visit every observation under a Dirichlet process.
 
-    Right for a sampler that integrates parameters out, as long as ``factor`` is one and
-    ``forgotten`` zero. A sampler that conditions on parameters needs the slot that an observation
-    has just left to be the one that it may come back to, which this prior ignores.
+    `factor` multiplies the weight of a new cluster; `forgotten` is added to the weight of the
+    cluster just left.
     """
-
-    concentration: np.ndarray  # (1,)
-    factor: np.ndarray  # (1,), multiplies the weight of a new cluster
-    forgotten: np.ndarray  # (1,), what the count of the cluster just left was not lowered by
-
-
-declare(Careless, slots={})
-
-
-def careless(concentration=1.0, factor=1.0, forgotten=0.0):
-    return Careless(np.array([concentration]), np.array([factor]), np.array([forgotten]))
-
-
-@prior_weights.register(Careless)
-def _(prior, counts, k, out):
-    free = -1
-    for j in range(out.shape[0]):
-        out[j] = counts[j]
-        if counts[j] == 0 and free < 0:
-            free = j
-    if counts[k] > 0:
-        out[k] += prior.forgotten[0]
-    out[free] = prior.concentration[0] * prior.factor[0]
-    return True
+    for i in range(z.shape[0]):
+        k = np.int64(z[i])
+        leave(prior, counts, i, k)
+        free = -1
+        for j in range(weights.shape[0]):
+            weights[j] = counts[j]
+            if counts[j] == 0 and free < 0:
+                free = j
+        if counts[k] > 0:
+            weights[k] += forgotten
+        weights[free] = prior.concentration[0] * factor
+        remove(state, z, counts, i, k)
+        visit(state.model, i, k, rng)
+        k = choose(state, i, weights, rng)
+        join(prior, counts, i, k)
+        z[i] = k
+        settle(state.model, i, k)
+        insert(state, i, k)
+    return z.shape[0]
 
 
-@log_prior.register(Careless)
-def _(prior, counts):
-    return 0.0
+def in_order(state, prior, z, counts, order, weights, start, rng):
+    """Slots in order of their number, without a further mistake."""
+    return _scan(state, prior, z, counts, weights, 1.0, 0.0, rng)
+
+
+def wrong_new_weight(state, prior, z, counts, order, weights, start, rng):
+    """The weight of a new cluster is too large."""
+    return _scan(state, prior, z, counts, weights, 1.3, 0.0, rng)
+
+
+def count_not_lowered(state, prior, z, counts, order, weights, start, rng):
+    """The observation still counts in the cluster that it has left."""
+    return _scan(state, prior, z, counts, weights, 1.0, 1.0, rng)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import broken
 import enumeration
 import numpy as np
 import pytest
 import small
-from broken import careless
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
@@ -25,6 +25,7 @@ from cavity.interface import (
 from cavity.likelihoods import degrees_of_freedom
 from cavity.likelihoods.sampled_student_t import SampledStudentT
 from cavity.likelihoods.scaled_gaussian import draw_scales
+from cavity.mcmc import chain as chain_module
 from cavity.mcmc.chain import PartitionSampler
 
 N_SWEEPS = 7000
@@ -37,25 +38,26 @@ def p_value(name, prior, exact, n_sweeps=N_SWEEPS):
     return enumeration.compare(exact, visited).p_value
 
 
-def test_the_careless_prior_without_its_mistakes_passes():
-    exact = small.exact("gaussian", "dp")
-    assert p_value("gaussian-collapsed", careless(), exact) > 1e-4
+def broken_p_value(monkeypatch, sweep, name="gaussian-collapsed"):
+    monkeypatch.setattr(chain_module, "sweep", sweep)
+    return p_value(name, "dp", small.exact("gaussian", "dp"))
 
 
-def test_a_wrong_weight_of_new_clusters_fails():
-    exact = small.exact("gaussian", "dp")
-    assert p_value("gaussian-collapsed", careless(factor=1.3), exact) < FAILS
+def test_the_broken_sweep_without_its_mistakes_passes(monkeypatch):
+    assert broken_p_value(monkeypatch, broken.in_order) > 1e-4
 
 
-def test_a_count_not_lowered_on_removal_fails():
-    exact = small.exact("gaussian", "dp")
-    assert p_value("gaussian-collapsed", careless(forgotten=1.0), exact) < FAILS
+def test_a_wrong_weight_of_new_clusters_fails(monkeypatch):
+    assert broken_p_value(monkeypatch, broken.wrong_new_weight) < FAILS
 
 
-def test_swapping_the_parameters_of_empty_slots_fails():
+def test_a_count_not_lowered_on_removal_fails(monkeypatch):
+    assert broken_p_value(monkeypatch, broken.count_not_lowered) < FAILS
+
+
+def test_swapping_the_parameters_of_empty_slots_fails(monkeypatch):
     """A naive sampler whose lone observations may not stay where they are."""
-    exact = small.exact("gaussian", "dp")
-    assert p_value("gaussian-naive", careless(), exact) < FAILS
+    assert broken_p_value(monkeypatch, broken.in_order, "gaussian-naive") < FAILS
 
 
 right_tails = jit(degrees_of_freedom.draw_tails, internal=True)

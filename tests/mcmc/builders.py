@@ -9,7 +9,6 @@ from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
 from cavity.mcmc.chain import PartitionSampler, slots_for
 from cavity.priors.concentration import ConcentrationUpdate
-from cavity.priors.partition import is_open
 from cavity.priors.structured import StructuredPrior
 from cavity.series.parameters import EVERYTHING
 from cavity.series.problem import SeriesProblem
@@ -60,7 +59,7 @@ def series_chain(
     """A started chain of the series model."""
     problem = SeriesProblem(model, priors, hyper, moving, draw, keep_trends, learn_df)
     n_used = int(np.max(labels, initial=-1)) + 1
-    n_slots = slots_for(max(n_used, 1), True) if is_open(prior) else max(prior[0].size, n_used)
+    n_slots = slots_for(max(n_used, 1), True) if prior.is_open else max(prior.weights.size, n_used)
     updates = () if concentration_prior is None else (ConcentrationUpdate(*concentration_prior),)
     parts = assemble(problem, collapse, n_slots, options)
     return PartitionSampler(parts, prior, np.asarray(labels), rng, updates=updates)

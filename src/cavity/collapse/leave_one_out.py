@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from cavity._numba.jit import compiled, wide_vectors
-from cavity.interface import (
-    insert,
-    integrated_evidence,
-    join,
-    leave,
-    remove,
-    row_weights,
-    seat_power,
-)
+from cavity.interface import insert, integrated_evidence, remove
 from cavity.likelihoods.degrees_of_freedom import TailUpdate
 from cavity.likelihoods.missing import MissingOrWeightedRows, fill_all_gaps
 from cavity.likelihoods.product import Product
 from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows, draw_given
-from cavity.priors.partition import padded
-from cavity.priors.rows import RowPrior, renew_rows, row_sizes
+from cavity.priors.partition import (
+    PartitionPrior,
+    cluster_sizes,
+    join,
+    leave,
+    padded,
+    renew,
+    row_weights,
+    seat_power,
+)
 
 
 def log_normalisers(state, prior, z, counts, weights, out):
@@ -110,7 +110,7 @@ def _draw_own(
 def leave_one_out(
     collapse: Any,
     z: np.ndarray,
-    prior: Any,
+    prior: PartitionPrior,
     alpha: np.ndarray | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
@@ -122,8 +122,8 @@ def leave_one_out(
         Over the data, with a slot more than the labels use, its parameters and the prior of these
         those of the draw; its state is changed to the draw's.
     z : array of int, shape (n,)
-    prior : NamedTuple
-        The partition prior's state in this draw.
+    prior : PartitionPrior
+        As in this draw.
     alpha : array, shape (slots,), or None
         Half the degrees of freedom of every slot, for Student-t clusters.
     rng : numpy.random.Generator
@@ -132,10 +132,10 @@ def leave_one_out(
     state = collapse.state
     n_slots = state.scores.size
     z = np.array(z, dtype=np.int32)
-    counts = row_sizes(prior, z, n_slots)
+    counts = cluster_sizes(prior, z, n_slots)
     _draw_own(state.model, collapse, z, counts, alpha, rng)
     collapse.start(z, counts, rng)
-    prior = renew_rows(prior if isinstance(prior, RowPrior) else padded(prior, n_slots), counts)
+    prior = renew(padded(prior, n_slots), counts)
     out = np.empty(z.size)
     kernel = compiled(log_normalisers, (state, prior))
     kernel(state, prior, z, counts, np.zeros(n_slots), out)

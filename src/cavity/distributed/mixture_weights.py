@@ -19,17 +19,12 @@ Q = integral over t of R exp(-R t) prod over E of (1 - exp(-pi_e t)).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from cavity.priors.partition import (
-    DirichletProcessState,
-    DirichletState,
-    FiniteState,
-    FixedWeightsState,
-)
+from cavity.priors.partition import DIRICHLET, FINITE, FIXED, PROCESS, PartitionPrior
 
 # Weight of a slot that is no cluster's while a finite mixture has fewer of them: no row goes there.
 ABSENT = 1e-301
@@ -42,20 +37,20 @@ class Weights(NamedTuple):
     rest: float
 
 
-def draw_weights(prior: Any, counts: np.ndarray, rng: np.random.Generator) -> Weights:
+def draw_weights(prior: PartitionPrior, counts: np.ndarray, rng: np.random.Generator) -> Weights:
     """Weights of every slot given the cluster sizes."""
-    if isinstance(prior, FixedWeightsState):
+    if prior.kind == FIXED:
         return Weights(prior.weights.copy(), 0.0)
-    if isinstance(prior, DirichletState):
-        shape = counts + prior.concentration[0] * prior.shape
+    if prior.kind == DIRICHLET:
+        shape = counts + prior.concentration[0] * prior.weights
         weight = _normalised(_log_gammas(shape, rng))
-        return Weights(np.where(prior.shape > 0.0, weight, ABSENT), 0.0)
+        return Weights(np.where(prior.weights > 0.0, weight, ABSENT), 0.0)
     occupied = np.flatnonzero(counts)
     vacant = counts == 0
-    if isinstance(prior, FiniteState):
-        vacant &= prior.allowed > 0.0
+    if prior.kind == FINITE:
+        vacant &= prior.weights > 0.0
     empty = rng.permutation(np.flatnonzero(vacant))
-    if isinstance(prior, FiniteState):
+    if prior.kind == FINITE:
         chosen = np.append(occupied, empty[: _number(prior, counts, rng) - occupied.size])
         out = np.full(counts.size, ABSENT)
         shape = counts[chosen] + prior.concentration[0]
@@ -73,12 +68,12 @@ def draw_weights(prior: Any, counts: np.ndarray, rng: np.random.Generator) -> We
     return Weights(out, rest)
 
 
-def _number(prior: FiniteState, counts: np.ndarray, rng: np.random.Generator) -> int:
+def _number(prior: PartitionPrior, counts: np.ndarray, rng: np.random.Generator) -> int:
     """How many clusters there are, some of them empty, given the sizes of the others."""
     t = np.count_nonzero(counts)
-    k = np.arange(t, int(prior.allowed.sum()) + 1)
+    k = np.arange(t, int(prior.weights.sum()) + 1)
     gamma = float(prior.concentration[0])
-    log_p = -prior.power[0] * np.log(k) + gammaln(k + 1.0) - gammaln(k - t + 1.0)
+    log_p = -prior.power * np.log(k) + gammaln(k + 1.0) - gammaln(k - t + 1.0)
     log_p += gammaln(gamma * k) - gammaln(gamma * k + counts.sum())
     share = np.cumsum(np.exp(log_p - log_p.max()))
     return int(k[np.searchsorted(share, rng.random() * share[-1])])
@@ -111,46 +106,44 @@ def log_first(weights: Weights, counts: np.ndarray) -> float:
     return float(top + np.log(np.exp(log_f - top).sum() * (x[1] - x[0])))
 
 
-def log_weight_density(prior: Any, weight: np.ndarray, slots: np.ndarray) -> float:
+def log_weight_density(prior: PartitionPrior, weight: np.ndarray, slots: np.ndarray) -> float:
     """Log prior density of the weights of some slots, given their sum and all else.
 
     Where their number is unknown, that of the number as well.
     """
-    if isinstance(prior, FixedWeightsState):
+    if prior.kind == FIXED:
         return 0.0
-    if isinstance(prior, FiniteState):
+    if prior.kind == FINITE:
         slots = slots[weight[slots] > ABSENT]
         shape = float(prior.concentration[0])
         return (shape - 1.0) * float(np.log(weight[slots]).sum()) + _log_number(prior, weight)
     log_weight = np.log(weight[slots])
-    if isinstance(prior, DirichletState):
-        shape = prior.concentration[0] * prior.shape[slots]
+    if prior.kind == DIRICHLET:
+        shape = prior.concentration[0] * prior.weights[slots]
         return float(((shape - 1.0) * log_weight).sum())
     return float(-log_weight.sum())
 
 
-def _log_number(prior: FiniteState, weight: np.ndarray) -> float:
+def _log_number(prior: PartitionPrior, weight: np.ndarray) -> float:
     """Log prior of how many clusters there are and which slots they take, with their constant."""
-    k, most = np.count_nonzero(weight > ABSENT), int(prior.allowed.sum())
+    k, most = np.count_nonzero(weight > ABSENT), int(prior.weights.sum())
     gamma = float(prior.concentration[0])
-    value = -prior.power[0] * np.log(k) + gammaln(k + 1.0) + gammaln(most - k + 1.0)
+    value = -prior.power * np.log(k) + gammaln(k + 1.0) + gammaln(most - k + 1.0)
     return float(value + gammaln(gamma * k) - k * gammaln(gamma))
 
 
-def is_counted(prior: Any) -> bool:
+def is_counted(prior: PartitionPrior) -> bool:
     """Whether a slot without a cluster has no weight: how many have one has a prior of its own."""
-    return isinstance(prior, FiniteState)
+    return prior.kind == FINITE
 
 
-def empty_shape(prior: Any) -> float:
+def empty_shape(prior: PartitionPrior) -> float:
     """Shape of the weight of a slot without rows, for a proposal of it."""
-    if isinstance(prior, DirichletState):
+    if prior.kind == DIRICHLET:
         return float(min(prior.concentration[0], 1.0))
     return 1.0
 
 
-def is_supported(prior: Any) -> bool:
+def is_supported(prior: PartitionPrior) -> bool:
     """Whether weights can be drawn under this prior."""
-    return isinstance(
-        prior, FixedWeightsState | DirichletState | DirichletProcessState | FiniteState
-    )
+    return prior.kind != PROCESS or prior.discount == 0.0

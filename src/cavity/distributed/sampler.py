@@ -52,8 +52,8 @@ from cavity.distributed.passes import PassTotal, ShardRequest, run_all
 from cavity.distributed.pilot import Scouts, log_sum
 from cavity.distributed.split_merge import KINDS, ROUND, Mixture, SplitMerge
 from cavity.likelihoods.degrees_of_freedom import draw_df
-from cavity.mcmc.chain import Describe, prior_of_partition
-from cavity.priors.partition import is_open, renew
+from cavity.mcmc.chain import Describe
+from cavity.priors.partition import log_prior, renew
 from cavity.updates import Update
 
 # Rounds of proposals after each sweep of the warm-up; one after each of the others.
@@ -153,7 +153,7 @@ class ShardedSampler:
         self._log_marginal = math.nan  # of the state that log_joint saw last
         self._log_mixture = math.nan  # of all rows, labels summed out
         self.ladder = no_ladder()
-        has_weights = hasattr(self.prior, "concentration")
+        has_weights = self.prior.has_concentration
         self._moves = SplitMerge(scouts, executor.n_rows) if moves and has_weights else None
         self._accepted = dict.fromkeys(KINDS, 0)
         self._asked = dict.fromkeys(KINDS, 0)
@@ -178,7 +178,7 @@ class ShardedSampler:
     @property
     def n_used(self) -> int:
         """Slots that a record tells of."""
-        return int(np.flatnonzero(self.counts)[-1]) + 1 if is_open(self.prior) else self.n_slots
+        return int(np.flatnonzero(self.counts)[-1]) + 1 if self.prior.is_open else self.n_slots
 
     def _renew_empty_tails(self, rng: np.random.Generator) -> None:
         """Degrees of freedom of clusters without rows, from their prior."""
@@ -233,7 +233,7 @@ class ShardedSampler:
                     self._take(accepted)
 
     def _draw_all_but_labels(self, rng: np.random.Generator) -> None:
-        if is_open(self.prior):
+        if self.prior.is_open:
             self._make_room()
         if len(self.tail_sums):
             # The scales were summed out: until a pass has drawn new ones, clusters stay.
@@ -382,7 +382,7 @@ class ShardedSampler:
         of_labels = float(self.counts[occupied] @ np.log(self.weights.weight[occupied]))
         self._log_likelihood = self._log_mixture
         total = self._log_mixture + self._log_followed() - of_labels
-        total += self._kernels.run(prior_of_partition, self.prior, self.counts)
+        total += self._kernels.run(log_prior, self.prior, self.counts)
         total += sum((update.log_density(self) for update in self.updates), 0.0)
         before, after = self._kernels.run(
             densities_of_parameters, self.family, self.parameters, self.counts,
@@ -400,7 +400,7 @@ class ShardedSampler:
 
     def events(self) -> dict[str, float]:
         """Splits and merges, and what befell the workers."""
-        out = {"sweeps_refused": float(self._n_refused)} if is_open(self.prior) else {}
+        out = {"sweeps_refused": float(self._n_refused)} if self.prior.is_open else {}
         return out | self._move_events() | self.executor.events()
 
     def news(self) -> str:
@@ -421,7 +421,7 @@ class ShardedSampler:
             out[name] = values
         out["log_likelihood"] = np.array(self._log_likelihood)
         out["log_marginal"] = np.array(self._log_marginal)
-        if hasattr(self.prior, "concentration"):
+        if self.prior.has_concentration:
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
@@ -471,7 +471,7 @@ class ShardedSampler:
         """Continue from ``state``."""
         statistics = np.asarray(saved_array(state, "statistics"), dtype=float)
         n_slots = len(statistics)
-        if n_slots != self.n_slots and not is_open(self.prior):
+        if n_slots != self.n_slots and not self.prior.is_open:
             raise StateError(f"it has room for {n_slots} clusters, not for {self.n_slots}")
         if statistics.shape[1:] != self.statistics.shape[1:]:
             raise StateError("its statistics are of other columns")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from cavity._numba.jit import Kernels
 from cavity.estimators.structures import describe_block, describe_prior
-from cavity.interface import seat_weight
 from cavity.likelihoods.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.mcmc.chain import PartitionSampler
-from cavity.priors.rows import RowPrior, plain, prior_is_open
+from cavity.priors.partition import seat_weight
 
-# By the types of a prior and of sizes: looking them up takes longer than the kernel does.
-_kernels: defaultdict[tuple[type, str], Kernels] = defaultdict(Kernels)
+_kernels = Kernels()
 
 
 def seat_weights(prior, counts, n_clusters, out):
@@ -29,13 +25,12 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     What they lack of one is the share of clusters that are empty or still to come.
     """
     # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
-    prior, is_open = plain(sampler.prior), prior_is_open(sampler.prior)
-    counts = np.append(sampler.counts, 0) if is_open else sampler.counts
+    prior = sampler.prior
+    counts = np.append(sampler.counts, 0.0) if prior.is_open else sampler.counts
     occupied = counts > 0
     seats = np.empty(counts.size)
-    kernels = _kernels[type(prior), counts.dtype.char]
-    kernels.run(seat_weights, prior, counts, np.count_nonzero(occupied), seats)
-    if is_open:
+    _kernels.run(seat_weights, prior, counts, np.count_nonzero(occupied), seats)
+    if prior.is_open:
         seats[:-1][~occupied[:-1]] = 0.0
     return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
 
@@ -44,7 +39,7 @@ def describe_sizes(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     """Predictive weight of every slot, and of noise where there may be some."""
     prior = sampler.prior
     weight = describe_weights(sampler)
-    if not (isinstance(prior, RowPrior) and prior.noise_slot[0] >= 0):
+    if prior.noise_slot < 0:
         return {"weight": weight}
     a, b = prior.noise_prior
     n = prior.noise_size[0] + sampler.counts.sum()

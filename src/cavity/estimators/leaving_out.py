@@ -88,7 +88,7 @@ class LeaveOneOut(Fitted):
         for s, draw in enumerate(chosen.tolist()):
             _set_draw(collapse.family, collapse.parameters, posterior, draw, rng)
             prior = self._prior_state(width)
-            if hasattr(prior, "concentration"):
+            if prior.has_concentration:
                 prior.concentration[0] = flat(posterior, "concentration")[draw]
             alpha = None if alphas is None else alphas[s]
             out[s] = leave_one_out(collapse, labels[s], prior, alpha, rng)

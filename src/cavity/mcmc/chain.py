@@ -11,17 +11,11 @@ from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_ar
 from cavity._numba.jit import Kernels
 from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
-from cavity.interface import log_likelihood, log_prior
+from cavity.interface import log_likelihood
 from cavity.mcmc.sweep import sweep
 from cavity.moves.move import Move
-from cavity.priors.partition import PartitionPrior, is_open, padded
-from cavity.priors.rows import RowPrior, plain, prior_is_open, renew_rows, row_sizes
+from cavity.priors.partition import PartitionPrior, cluster_sizes, log_prior, padded, renew
 from cavity.updates import Update
-
-
-def prior_of_partition(prior, counts):
-    """Log prior probability of cluster sizes (or labels), as an entry kernel."""
-    return log_prior(prior, counts)
 
 
 def likelihood_of_all(model, parameters, z):
@@ -45,9 +39,8 @@ class PartitionSampler:
     ----------
     parts : AssembledModel
         Likelihood, family and how the two are combined, and the updates that belong to them.
-    prior : NamedTuple
-        The partition prior's state, or one around it that knows of every row. Slots of the
-        collapse beyond a closed prior's stay empty.
+    prior : PartitionPrior
+        Slots of the collapse beyond those of a closed prior stay empty.
     z : array of int
         Initial assignments.
     rng : numpy.random.Generator
@@ -71,7 +64,7 @@ class PartitionSampler:
     def __init__(
         self,
         parts: AssembledModel,
-        prior: PartitionPrior | RowPrior,
+        prior: PartitionPrior,
         z: np.ndarray,
         rng: np.random.Generator,
         *,
@@ -88,9 +81,9 @@ class PartitionSampler:
         self.z = np.array(z, dtype=np.int32)
         n_slots = self.collapse.family.natural.shape[0]
         # Slots that fill up a vector are no cluster's.
-        self.n_allowed = n_slots if prior_is_open(prior) else int(plain(prior)[0].size)
-        self.prior: Any = prior if isinstance(prior, RowPrior) else padded(prior, n_slots)
-        self.counts = row_sizes(self.prior, self.z, n_slots)
+        self.n_allowed = n_slots if prior.is_open else prior.weights.size
+        self.prior = padded(prior, n_slots)
+        self.counts = cluster_sizes(self.prior, self.z, n_slots)
         self.order = np.arange(self.z.size, dtype=np.int32)
         self.weights = np.zeros(n_slots)
         self.describe = describe
@@ -104,7 +97,7 @@ class PartitionSampler:
         self._kernels = Kernels()
         self._changed = frozenset().union(*(update.changes for update in self.updates))
         self.collapse.start(self.z, self.counts, rng)
-        self.prior = renew_rows(self.prior, self.counts)
+        self.prior = renew(self.prior, self.counts)
         self._draw(rng)
 
     @property
@@ -151,10 +144,10 @@ class PartitionSampler:
 
     def follow_up(self, rng: np.random.Generator) -> None:
         """All that comes after the scan: moves, then whatever is not a label."""
-        self.prior = renew_rows(self.prior, self.counts)
+        self.prior = renew(self.prior, self.counts)
         for move in self.moves:
             move.attempt(self, rng)
-        self.prior = renew_rows(self.prior, self.counts)
+        self.prior = renew(self.prior, self.counts)
         self.collapse.settle(self.z, self.counts)
         self._draw(rng)
 
@@ -176,7 +169,7 @@ class PartitionSampler:
         self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
         self.weights = np.zeros(2 * old)
         self.n_allowed = 2 * old
-        self.prior = renew_rows(self.prior, self.counts)
+        self.prior = renew(self.prior, self.counts)
         for update in self.updates:
             update.grow(self, old, rng)
 
@@ -208,7 +201,7 @@ class PartitionSampler:
         densities = [update.log_density(self) for update in self.updates]
         updates = sum(densities)
         if self.marginal:
-            total = self._kernels.run(prior_of_partition, self.prior, self.counts)
+            total = self._kernels.run(log_prior, self.prior, self.counts)
             return float(total + updates + self.collapse.log_evidence(self.z, self.counts))
         of_labels, self._log_likelihood, before, after = self.log_densities()
         total = of_labels + updates + self._log_likelihood + before
@@ -237,7 +230,7 @@ class PartitionSampler:
         for update in self.updates:
             out |= update.record(self)
         used = self.n_allowed
-        if prior_is_open(self.prior):
+        if self.prior.is_open:
             used = int(np.flatnonzero(self.counts).max(initial=0)) + 1
         empty = self.counts[:used] == 0
         some_empty = bool(empty.any())
@@ -250,7 +243,7 @@ class PartitionSampler:
             out["log_likelihood"] = np.array(self._log_likelihood)
             if self._has_marginal:
                 out["log_marginal"] = np.array(self._log_marginal)
-        if hasattr(self.prior, "concentration"):
+        if self.prior.has_concentration:
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
@@ -300,25 +293,24 @@ class PartitionSampler:
         z, order = (fitting(saved_array(state, k), getattr(self, k), k) for k in ("z", "order"))
         counts = np.asarray(saved_array(state, "counts"))
         n_slots = counts.size
-        if n_slots < self.n_slots or (n_slots > self.n_slots and not prior_is_open(self.prior)):
+        if n_slots < self.n_slots or (n_slots > self.n_slots and not self.prior.is_open):
             raise StateError(f"it has room for {n_slots} clusters, not for {self.n_slots}")
         if z.min(initial=0) < 0 or z.max(initial=0) >= n_slots:
             raise StateError("its labels name clusters that it has no room for")
-        if not np.array_equal(counts, row_sizes(self.prior, z, n_slots)):
+        if not np.array_equal(counts, cluster_sizes(self.prior, z, n_slots)):
             raise StateError("its cluster sizes are not those of its labels")
         if not np.array_equal(np.sort(order), np.arange(z.size)):
             raise StateError("its order of visits is not a permutation")
-        prior = rebuilt(renew_rows(self.prior, counts), state, "prior.")
-        free = plain(prior)
-        if is_open(free) and not (
-            0 <= free.n_free[0] <= n_slots and np.all((free.free >= 0) & (free.free < n_slots))
+        prior = rebuilt(renew(self.prior, counts), state, "prior.")
+        if prior.is_open and not (
+            0 <= prior.n_free[0] <= n_slots and np.all((prior.free >= 0) & (prior.free < n_slots))
         ):
             raise StateError("its list of free clusters names some that it has no room for")
         self.collapse.restore(_below(state, "collapse."), n_slots, z)
         self.z, self.order, self.prior = z, order, prior
         self.counts = counts.astype(self.counts.dtype)
         self.weights = np.zeros(n_slots)
-        if prior_is_open(prior):
+        if prior.is_open:
             self.n_allowed = n_slots
         for update in self.updates:
             update.restore(_below(state, f"update.{update.name}."), self)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cavity._numba.jit import jit, wide_vectors
-from cavity.interface import choose, insert, join, leave, remove, row_weights, settle, visit
+from cavity.interface import choose, insert, remove, settle, visit
+from cavity.priors.partition import join, leave, row_weights
 
 # More observations than these are visited in runs of neighbours: memory is read as it lies.
 MOST_SHUFFLED = 20_000
@@ -54,8 +55,7 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
     ----------
     state : NamedTuple
         A collapse over a model and a family.
-    prior : NamedTuple
-        A partition prior.
+    prior : PartitionPrior
     z, counts : arrays
         Assignments and cluster sizes, changed in place.
     order, weights : arrays

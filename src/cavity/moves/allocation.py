@@ -33,13 +33,11 @@ from cavity.interface import (
     confirm,
     evidence,
     insert,
-    join,
-    leave,
-    log_seat,
     note,
     recall,
     remove,
 )
+from cavity.priors.partition import join, leave, log_seat
 
 
 class Room(NamedTuple):

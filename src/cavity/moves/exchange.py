@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.interface import is_cluster
 from cavity.moves.allocation import NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
+from cavity.priors.partition import is_cluster
 
 
 @jit(internal=True)

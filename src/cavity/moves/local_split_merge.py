@@ -13,7 +13,6 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.common import to_prior
-from cavity.interface import is_cluster, row_size
 from cavity.moves.allocation import (
     ACCEPTED,
     NO_SLOT,
@@ -29,6 +28,7 @@ from cavity.moves.allocation import (
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
 from cavity.moves.split_merge import free_slot, log_chance
+from cavity.priors.partition import is_cluster, row_size
 
 # Rows of the room where slots are kept: the large cluster, the small one, the large one without
 # the members at hand.

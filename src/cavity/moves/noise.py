@@ -13,7 +13,7 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.common import to_prior
-from cavity.interface import complete, evidence, insert, join, leave, log_prior, recall
+from cavity.interface import complete, evidence, insert, recall
 from cavity.moves.allocation import (
     ACCEPTED,
     NEW,
@@ -29,6 +29,7 @@ from cavity.moves.allocation import (
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move
 from cavity.moves.split_merge import free_slot, log_chance
+from cavity.priors.partition import join, leave, log_prior
 
 # A cluster that is larger is not looked at: an anchor with all its neighbours has so many rows.
 LARGEST = NEIGHBOURS + 1
@@ -93,7 +94,7 @@ def gather_around(state, prior, z, counts, anchors, at, room, rng):
 
     Returns how many there are, or 0 if the anchor's cluster has members elsewhere.
     """
-    noise = prior.noise_slot[0]
+    noise = prior.noise_slot
     first = anchors.first[at]
     own = z[first]
     members = room.members
@@ -122,7 +123,7 @@ def draw_anchor(prior, z, counts, anchors, rng):
     for _ in range(LOOKS):
         at = int(rng.random() * anchors.first.size)
         k = z[anchors.first[at]]
-        if k == prior.noise_slot[0] or counts[k] <= LARGEST:
+        if k == prior.noise_slot or counts[k] <= LARGEST:
             return at
     return -1
 
@@ -134,7 +135,7 @@ def foundings(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     Anchor and reach are drawn alike on the way there and on the way back.
     """
     q = state.family
-    noise = np.int64(prior.noise_slot[0])
+    noise = np.int64(prior.noise_slot)
     before = room.work[0]
     for _ in range(n_tries):
         at = draw_anchor(prior, z, counts, anchors, rng)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.interface import is_cluster, named_slots, seat_weight
 from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
 from cavity.moves.move import Move
+from cavity.priors.partition import is_cluster, named_slots, seat_weight
 
 
 @jit(internal=True)

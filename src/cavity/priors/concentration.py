@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cavity._numba.jit import Kernels
 from cavity._numba.slice_sampler import log_target, slice_step
-from cavity.interface import log_prior
+from cavity.priors.partition import PartitionPrior, log_prior
 from cavity.updates import Chain, Update
 
 
 class LogConcentration(NamedTuple):
     """Density of the log concentration given cluster sizes, under a Gamma(shape, rate) prior."""
 
-    prior: Any
+    prior: PartitionPrior
     counts: np.ndarray
     shape: float
     rate: float
@@ -61,8 +61,9 @@ class ConcentrationUpdate(Update):
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw it given the cluster sizes."""
-        prior = getattr(chain.prior, "base", chain.prior)
-        self._kernels.run(update_concentration, prior, chain.counts, self.shape, self.rate, rng)
+        self._kernels.run(
+            update_concentration, chain.prior, chain.counts, self.shape, self.rate, rng
+        )
 
     def log_density(self, chain: Chain) -> float:
         """Of the concentration under its gamma prior."""

@@ -1,7 +1,26 @@
-"""Priors over partitions: what the cluster sizes alone say about the next assignment.
+"""Priors over partitions: one struct for all of them, and the functions that kernels call.
 
-Each prior is a NamedTuple of arrays that kernels read, with two verbs: the weight of every slot
-for one more observation, and the log probability of a whole partition (or labelling).
+Four kinds of prior share the type `PartitionPrior`, so every kernel is compiled once for all:
+
+* ``FIXED``: known mixture weights.
+* ``DIRICHLET``: mixture weights with a Dirichlet prior, integrated out. Cluster k has parameter
+  ``concentration * weights[k]``.
+* ``FINITE``: a finite mixture whose number of clusters K has a prior proportional to
+  ``K ** -power`` and is summed out (Miller and Harrison 2018). The weights of the K clusters are
+  symmetric Dirichlet, some of the clusters may be empty, and the slots they take are random.
+* ``PROCESS``: the Pitman-Yor process, any number of clusters. With a discount of zero it is the
+  Dirichlet process.
+
+The same struct describes rows that differ from each other. It is empty in this respect for plain
+rows.
+
+* A row of weight w counts as w rows that share their label: where one row has the weight x of a
+  slot, w rows have x (x + 1) ... (x + w - 1), a ratio of gamma functions for any w.
+* A row whose label is known stays in the slot of that label.
+* A row is noise with a probability that has a beta prior; the others follow the prior.
+
+Cluster sizes (``counts``) are floats: numbers of rows, or sums of their weights. Rows that are
+noise are counted in ``noise_size`` instead.
 """
 
 from __future__ import annotations
@@ -13,252 +32,179 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
-from cavity.interface import log_prior, named_slots, prior_weights, seat_weight
+
+FIXED, DIRICHLET, FINITE, PROCESS = range(4)
+NO_SLOT = -1
 
 
-class FixedWeightsState(NamedTuple):
-    """Known mixture weights."""
+class PartitionPrior(NamedTuple):
+    """A partition prior of one chain; arrays that a kind does not need are empty."""
 
-    weights: np.ndarray  # (slots,)
-
-
-class DirichletState(NamedTuple):
-    """Mixture weights with a Dirichlet prior, integrated out.
-
-    ``concentration[0]`` scales ``shape``: the symmetric prior has a shape of ones, so each cluster
-    has Dirichlet parameter ``concentration``.
-    """
-
-    shape: np.ndarray  # (slots,)
+    kind: int
+    weights: np.ndarray  # (slots,) weights, or Dirichlet shape, or 1 for a slot open to clusters
     concentration: np.ndarray  # (1,)
+    discount: float
+    power: float
+    n: np.ndarray  # (1,) observations in clusters, for FINITE
+    log_new: np.ndarray  # (most clusters,) log V(t + 1) - log V(t), filled on demand, for FINITE
+    log_new_key: np.ndarray  # (2,) concentration and n that log_new was computed for
+    free: np.ndarray  # (slots,) stack of the empty slots, for PROCESS: a new cluster takes the top
+    n_free: np.ndarray  # (1,) height of the stack
+    size: np.ndarray  # (rows,) row weights; empty for plain rows
+    home: np.ndarray  # (rows,) slot of a known label, -1 for none; empty for plain rows
+    noise_slot: int  # -1 for none
+    noise_size: np.ndarray  # (1,) total weight of the rows that are noise
+    noise_prior: np.ndarray  # (2,) of the beta distribution
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the number of clusters may grow with the data."""
+        return self.kind == PROCESS
+
+    @property
+    def has_concentration(self) -> bool:
+        """Whether the prior depends on a concentration."""
+        return self.kind != FIXED
 
 
-class DirichletProcessState(NamedTuple):
-    """The Chinese restaurant process: any number of clusters."""
-
-    concentration: np.ndarray  # (1,)
-    free: np.ndarray  # (slots,), a stack of the empty slots: a new cluster takes the last
-    n_free: np.ndarray  # (1,), height of the stack
-
-
-class PitmanYorState(NamedTuple):
-    """The two-parameter Chinese restaurant process: power-law cluster sizes."""
-
-    concentration: np.ndarray  # (1,)
-    free: np.ndarray  # (slots,)
-    n_free: np.ndarray  # (1,)
-    discount: np.ndarray  # (1,)
+declare(
+    PartitionPrior,
+    slots={"weights": 0, "free": 0},
+    constant=("weights", "size", "home", "noise_prior"),
+)
 
 
-class FiniteState(NamedTuple):
-    """A finite mixture whose number of clusters has a prior of its own, summed out.
-
-    K is from 1 to the number of slots that a cluster may take, with probability proportional to a
-    power of 1 / K. Weights of the K clusters are symmetric Dirichlet, some of them may be empty,
-    and which slots they take is left to chance.
-    """
-
-    allowed: np.ndarray  # (slots,), one for a slot that a cluster may take, else zero
-    concentration: np.ndarray  # (1,), Dirichlet parameter of each cluster
-    power: np.ndarray  # (1,), p(K) is proportional to K to minus this
-    n: np.ndarray  # (1,), observations in clusters
-    log_new: np.ndarray  # (most,), log V(t + 1) - log V(t), filled when asked for
-    made_for: np.ndarray  # (2,), the concentration and the n that these are for
-
-
-declare(FixedWeightsState, slots={"weights": 0}, constant=("weights",))
-declare(DirichletState, slots={"shape": 0}, constant=("shape",))
-declare(DirichletProcessState, slots={"free": 0})
-declare(PitmanYorState, slots={"free": 0}, constant=("discount",))
-declare(FiniteState, slots={"allowed": 0}, constant=("allowed", "power"))
-
-OpenPrior = DirichletProcessState | PitmanYorState
-ClosedPrior = FixedWeightsState | DirichletState | FiniteState
-PartitionPrior = ClosedPrior | OpenPrior
-
-
-def is_open(prior: PartitionPrior) -> bool:
-    """Whether the number of clusters may grow with the data."""
-    return isinstance(prior, OpenPrior)
+def _prior(
+    kind: int,
+    weights: np.ndarray,
+    concentration: float = 1.0,
+    *,
+    discount: float = 0.0,
+    power: float = 0.0,
+    n: float = 0.0,
+    n_free: int = 0,
+) -> PartitionPrior:
+    """A prior over plain rows."""
+    return PartitionPrior(
+        kind=kind,
+        weights=np.array(weights, dtype=float),
+        concentration=np.array([float(concentration)]),
+        discount=float(discount),
+        power=float(power),
+        n=np.array([float(n)]),
+        log_new=np.full(len(weights) if kind == FINITE else 0, np.nan),
+        log_new_key=np.full(2, np.nan),
+        free=np.arange(n_free)[::-1].copy(),
+        n_free=np.array([n_free]),
+        size=np.empty(0),
+        home=np.empty(0, dtype=np.int64),
+        noise_slot=NO_SLOT,
+        noise_size=np.zeros(1),
+        noise_prior=np.ones(2),
+    )
 
 
-def fixed_weights(weights: np.ndarray) -> FixedWeightsState:
-    """Known mixture weights, normalised."""
+def fixed_weights(weights: np.ndarray) -> PartitionPrior:
+    """Known mixture weights, normalized."""
     weights = np.asarray(weights, dtype=float)
-    return FixedWeightsState(weights / weights.sum())
+    return _prior(FIXED, weights / weights.sum())
 
 
 def dirichlet(
     n_clusters: int, concentration: float = 1.0, shape: np.ndarray | None = None
-) -> DirichletState:
-    """Dirichlet prior on the weights of `n_clusters` clusters, symmetric unless shaped."""
-    shape = np.ones(n_clusters) if shape is None else np.asarray(shape, dtype=float)
-    return DirichletState(shape, np.array([float(concentration)]))
-
-
-def dirichlet_process(n_slots: int, concentration: float = 1.0) -> DirichletProcessState:
-    """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
-    return DirichletProcessState(
-        np.array([float(concentration)]), np.arange(n_slots)[::-1].copy(), np.array([n_slots])
-    )
-
-
-def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PitmanYorState:
-    """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
-    return PitmanYorState(*dirichlet_process(n_slots, concentration), np.array([float(discount)]))
+) -> PartitionPrior:
+    """Dirichlet prior on the weights of `n_clusters` clusters, symmetric by default."""
+    return _prior(DIRICHLET, np.ones(n_clusters) if shape is None else shape, concentration)
 
 
 def finite(
     n_clusters: int, n: float, concentration: float = 1.0, power: float = 2.0
-) -> FiniteState:
-    """Finite mixture of 1 to `n_clusters` clusters, for n observations, or weights of this sum."""
-    return FiniteState(
-        np.ones(n_clusters),
-        np.array([float(concentration)]),
-        np.array([float(power)]),
-        np.array([float(n)]),
-        np.full(n_clusters, np.nan),
-        np.full(2, np.nan),
-    )
+) -> PartitionPrior:
+    """Finite mixture of 1 to `n_clusters` clusters, for rows of total weight n."""
+    return _prior(FINITE, np.ones(n_clusters), concentration, power=power, n=n)
 
 
-@prior_weights.register(FixedWeightsState)
-def _(prior, counts, k, out):
-    for j in range(out.shape[0]):
-        out[j] = prior.weights[j]
-    return True
+def dirichlet_process(n_slots: int, concentration: float = 1.0) -> PartitionPrior:
+    """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
+    return pitman_yor(n_slots, concentration, 0.0)
 
 
-@named_slots.register(FixedWeightsState)
-def _(prior):
-    return True
+def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PartitionPrior:
+    """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
+    return _prior(PROCESS, np.empty(0), concentration, discount=discount, n_free=n_slots)
 
 
-@named_slots.register(DirichletState)
-def _(prior):
-    return True
+def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
+    """Return the prior over `n_slots` slots; no cluster may take those added to a closed prior."""
+    if prior.is_open:
+        return prior
+    return prior._replace(weights=np.pad(prior.weights, (0, n_slots - prior.weights.size)))
 
 
-@named_slots.register(FiniteState)
-def _(prior):
-    return True
+def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
+    """Return the prior with its list of empty slots brought up to date with `counts`."""
+    if prior.size.size:
+        prior.n[0] = counts.sum()
+    if not prior.is_open:
+        return prior
+    vacant = np.asarray(counts) == 0
+    if prior.noise_slot >= 0:
+        vacant[prior.noise_slot] = False
+    empty = np.flatnonzero(vacant)[::-1]
+    free = np.zeros(vacant.size, dtype=np.int64)
+    free[: empty.size] = empty
+    return prior._replace(free=free, n_free=np.array([empty.size]))
 
 
-@seat_weight.register(FixedWeightsState)
-def _(prior, counts, n_clusters, k):
-    return prior.weights[k]
+def cluster_sizes(prior: PartitionPrior, z: np.ndarray, n_slots: int) -> np.ndarray:
+    """Return the total row weight of every slot; that of noise goes to ``noise_size``."""
+    sizes = np.bincount(z, prior.size if prior.size.size else None, n_slots).astype(float)
+    if prior.noise_slot >= 0:
+        prior.noise_size[0] = sizes[prior.noise_slot]
+        sizes[prior.noise_slot] = 0.0
+    return sizes
 
 
-@log_prior.register(FixedWeightsState)
-def _(prior, counts):
-    total = 0.0
-    for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            total += counts[k] * math.log(prior.weights[k])
-    return total
+# --------------------------------------------------------------------------- rows and slots
 
 
-@prior_weights.register(DirichletState)
-def _(prior, counts, k, out):
-    concentration = prior.concentration[0]
-    for j in range(out.shape[0]):
-        out[j] = counts[j] + concentration * prior.shape[j]
-    return True
+@jit(internal=True, forceinline=True)
+def row_size(prior, i):
+    """Weight of row i."""
+    return prior.size[i] if prior.size.shape[0] > 0 else 1.0
 
 
-@seat_weight.register(DirichletState)
-def _(prior, counts, n_clusters, k):
-    return counts[k] + prior.concentration[0] * prior.shape[k]
+@jit(internal=True, forceinline=True)
+def leave(prior, counts, i, k):
+    """Lower the size of slot k by the weight of row i."""
+    if k == prior.noise_slot:
+        prior.noise_size[0] -= row_size(prior, i)
+    else:
+        counts[k] -= row_size(prior, i)
 
 
-@log_prior.register(DirichletState)
-def _(prior, counts):
-    total = 0.0
-    mass = 0.0
-    n = 0
-    for k in range(counts.shape[0]):
-        gamma = prior.concentration[0] * prior.shape[k]
-        mass += gamma
-        n += counts[k]
-        if counts[k] > 0:
-            total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
-    return total + math.lgamma(mass) - math.lgamma(mass + n)
+@jit(internal=True, forceinline=True)
+def join(prior, counts, i, k):
+    """Raise the size of slot k by the weight of row i."""
+    if k == prior.noise_slot:
+        prior.noise_size[0] += row_size(prior, i)
+    else:
+        counts[k] += row_size(prior, i)
 
 
-@jit(forceinline=True)
-def _open_weights(prior, counts, k, discount, out):
-    """Occupied slots by size, one empty slot for a new cluster, the other empty ones at zero.
-
-    The empty slots are a stack. The slot that the observation has just emptied goes on top, and
-    the top is the new cluster's. So the sampler that conditions on parameters is a Gibbs sampler
-    over partition, clusters' parameters and those waiting in the stack (Neal's algorithm 8 with
-    one auxiliary cluster): what was passed over stays, and what was given up comes back.
-    """
-    n_clusters = 0
-    for j in range(out.shape[0]):
-        if counts[j] > 0:
-            out[j] = counts[j] - discount
-            n_clusters += 1
-        else:
-            out[j] = 0.0
-    top = prior.n_free[0] - 1
-    while top >= 0 and counts[prior.free[top]] > 0:
-        top -= 1
-    if counts[k] == 0 and (top < 0 or prior.free[top] != k):
-        top += 1
-        prior.free[top] = k
-    prior.n_free[0] = top + 1
-    if top < 0:
-        return False
-    out[prior.free[top]] = prior.concentration[0] + discount * n_clusters
-    return True
+@jit(internal=True, forceinline=True)
+def is_cluster(prior, k):
+    """Whether slot k is a cluster's, not the slot of noise."""
+    return k != prior.noise_slot
 
 
-@jit
-def _open_log_prior(counts, concentration, discount):
-    total = 0.0
-    n = 0
-    n_clusters = 0
-    for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            total += math.log(concentration + discount * n_clusters)
-            total += math.lgamma(counts[k] - discount) - math.lgamma(1.0 - discount)
-            n_clusters += 1
-            n += counts[k]
-    return total + math.lgamma(concentration) - math.lgamma(concentration + n)
+@jit(internal=True, forceinline=True)
+def named_slots(prior):
+    """Whether the prior is over labels: then the slot of a cluster is part of the state."""
+    return prior.kind != PROCESS
 
 
-@prior_weights.register(DirichletProcessState)
-def _(prior, counts, k, out):
-    return _open_weights(prior, counts, k, 0.0, out)
-
-
-@seat_weight.register(DirichletProcessState)
-def _(prior, counts, n_clusters, k):
-    return counts[k] * 1.0 if counts[k] > 0 else prior.concentration[0]
-
-
-@log_prior.register(DirichletProcessState)
-def _(prior, counts):
-    return _open_log_prior(counts, prior.concentration[0], 0.0)
-
-
-@prior_weights.register(PitmanYorState)
-def _(prior, counts, k, out):
-    return _open_weights(prior, counts, k, prior.discount[0], out)
-
-
-@seat_weight.register(PitmanYorState)
-def _(prior, counts, n_clusters, k):
-    discount = prior.discount[0]
-    if counts[k] > 0:
-        return counts[k] - discount
-    return prior.concentration[0] + discount * n_clusters
-
-
-@log_prior.register(PitmanYorState)
-def _(prior, counts):
-    return _open_log_prior(counts, prior.concentration[0], prior.discount[0])
+# --------------------------------------------------------------------------- one more row
 
 
 @jit(internal=True)
@@ -266,7 +212,7 @@ def log_finite(t, n, gamma, power, most):
     """Log V(t), the sum over K of p(K) K!/(K - t)! Gamma(gamma K) / Gamma(gamma K + n).
 
     The probability of a partition of n observations in t clusters is V(t) times the product of
-    Gamma(gamma + size) / Gamma(gamma) over its clusters (Miller and Harrison 2018).
+    Gamma(gamma + size) / Gamma(gamma) over its clusters.
     """
     top = -math.inf
     total = 0.0
@@ -287,71 +233,259 @@ def log_finite(t, n, gamma, power, most):
 
 @jit(internal=True)
 def _new_seat(prior, n_clusters):
-    """Weight of each empty slot for one more observation."""
+    """Weight of each empty slot of a finite mixture for one more observation."""
     most = prior.log_new.shape[0]
     if n_clusters >= most:
         return 0.0
-    gamma = prior.concentration[0]
-    if prior.made_for[0] != gamma or prior.made_for[1] != prior.n[0]:
-        prior.made_for[0] = gamma
-        prior.made_for[1] = prior.n[0]
+    gamma, n = prior.concentration[0], prior.n[0]
+    if prior.log_new_key[0] != gamma or prior.log_new_key[1] != n:
+        prior.log_new_key[0] = gamma
+        prior.log_new_key[1] = n
         for j in range(most):
             prior.log_new[j] = math.nan
     if math.isnan(prior.log_new[n_clusters]):
-        n, power = prior.n[0], prior.power[0]
-        more = log_finite(n_clusters + 1, n, gamma, power, most)
-        prior.log_new[n_clusters] = more - log_finite(n_clusters, n, gamma, power, most)
+        more = log_finite(n_clusters + 1, n, gamma, prior.power, most)
+        prior.log_new[n_clusters] = more - log_finite(n_clusters, n, gamma, prior.power, most)
     return gamma * math.exp(prior.log_new[n_clusters]) / (most - n_clusters)
 
 
-@prior_weights.register(FiniteState)
-def _(prior, counts, k, out):
-    n_clusters = 0
-    for j in range(counts.shape[0]):
-        if counts[j] > 0:
-            n_clusters += 1
-    new = _new_seat(prior, n_clusters)
-    gamma = prior.concentration[0]
-    for j in range(out.shape[0]):
-        out[j] = counts[j] + gamma if counts[j] > 0 else new * prior.allowed[j]
-    return True
-
-
-@seat_weight.register(FiniteState)
-def _(prior, counts, n_clusters, k):
-    if counts[k] > 0:
-        return counts[k] + prior.concentration[0]
-    return _new_seat(prior, n_clusters) * prior.allowed[k]
-
-
-@log_prior.register(FiniteState)
-def _(prior, counts):
-    gamma = prior.concentration[0]
-    most = prior.log_new.shape[0]
-    total = 0.0
+@jit(internal=True)
+def _occupied(counts):
+    """Number of occupied clusters."""
     n_clusters = 0
     for k in range(counts.shape[0]):
         if counts[k] > 0:
-            total += math.lgamma(gamma + counts[k]) - math.lgamma(gamma)
             n_clusters += 1
-    # Of the labellings that name the same partition, this is one.
-    total += math.lgamma(most - n_clusters + 1.0) - math.lgamma(most + 1.0)
-    return total + log_finite(n_clusters, prior.n[0], gamma, prior.power[0], most)
+    return n_clusters
 
 
-def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
-    """The same prior over `n_slots` slots; no cluster may take those added to a closed prior."""
-    if not isinstance(prior, ClosedPrior):
-        return prior
-    extra = (0, n_slots - prior[0].size)
-    return prior._replace(**{prior._fields[0]: np.pad(prior[0], extra)})
+@jit(internal=True, forceinline=True)
+def _process_weights(prior, counts, k, out):
+    """Occupied slots by size, one empty slot for a new cluster, the other empty ones at zero.
+
+    The empty slots are a stack. The slot that the observation has just emptied goes on top, and
+    the top is the new cluster's. So the sampler that conditions on parameters is a Gibbs sampler
+    over partition, clusters' parameters and those waiting in the stack (Neal's algorithm 8 with
+    one auxiliary cluster): parameters not chosen stay, and those given up come back.
+    """
+    n_clusters = 0
+    for j in range(out.shape[0]):
+        if counts[j] > 0:
+            out[j] = counts[j] - prior.discount
+            n_clusters += 1
+        else:
+            out[j] = 0.0
+    top = prior.n_free[0] - 1
+    while top >= 0 and counts[prior.free[top]] > 0:
+        top -= 1
+    if counts[k] == 0 and (top < 0 or prior.free[top] != k):
+        top += 1
+        prior.free[top] = k
+    prior.n_free[0] = top + 1
+    if top < 0:
+        return False
+    out[prior.free[top]] = prior.concentration[0] + prior.discount * n_clusters
+    return True
 
 
-def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
-    """Take stock of the empty slots; the result has as many slots as `counts`."""
-    if not isinstance(prior, OpenPrior):
-        return prior
-    empty = np.flatnonzero(counts == 0)[::-1]
-    free = np.zeros(counts.size, dtype=np.int64)
-    free[: empty.size] = empty
-    return prior._replace(free=free, n_free=np.array([empty.size]))
+@jit(internal=True, forceinline=True)
+def prior_weights(prior, counts, k, out):
+    """Write each slot's prior weight for one plain row that has just left slot k.
+
+    Returns False if an open prior finds no free slot.
+    """
+    gamma = prior.concentration[0]
+    if prior.kind == PROCESS:
+        return _process_weights(prior, counts, k, out)
+    if prior.kind == FINITE:
+        new = _new_seat(prior, _occupied(counts))
+        for j in range(out.shape[0]):
+            out[j] = counts[j] + gamma if counts[j] > 0 else new * prior.weights[j]
+    elif prior.kind == DIRICHLET:
+        for j in range(out.shape[0]):
+            out[j] = counts[j] + gamma * prior.weights[j]
+    else:
+        for j in range(out.shape[0]):
+            out[j] = prior.weights[j]
+    return True
+
+
+@jit(internal=True)
+def _log_block(prior, seat, occupied, w):
+    """Log weight of w rows at once in a slot where one row has the weight `seat`."""
+    if prior.kind == FIXED:
+        return w * math.log(seat)
+    if occupied or prior.kind == DIRICHLET:
+        return math.lgamma(seat + w) - math.lgamma(seat)
+    # The weight of a second row in a slot that has one.
+    second = 1.0 + (prior.concentration[0] if prior.kind == FINITE else -prior.discount)
+    return math.log(seat) + math.lgamma(second + w - 1.0) - math.lgamma(second)
+
+
+@jit(internal=True)
+def _log_normalizer(prior, counts, n):
+    """Log normalizer of n rows that come one after another, up to a constant."""
+    gamma = prior.concentration[0]
+    if prior.kind == PROCESS:
+        return math.lgamma(gamma + n)
+    if prior.kind == FINITE:
+        return -log_finite(_occupied(counts), n, gamma, prior.power, prior.log_new.shape[0])
+    if prior.kind == DIRICHLET:
+        mass = 0.0
+        for k in range(prior.weights.shape[0]):
+            mass += gamma * prior.weights[k]
+        return math.lgamma(mass + n)
+    return 0.0
+
+
+@jit(internal=True)
+def _slot_left(prior, counts):
+    """A slot to name as just left by a row that was noise: none becomes empty by it."""
+    left = prior.free[prior.n_free[0] - 1] if prior.kind == PROCESS else np.int64(0)
+    for j in range(counts.shape[0]):
+        if counts[j] > 0:
+            left = np.int64(j)
+    return left
+
+
+@jit(internal=True)
+def _weigh_row(prior, counts, n, w, out):
+    """Turn the weights of a plain row into those of one of weight w that may be noise."""
+    shift = 0.0
+    noise = prior.noise_slot
+    if noise >= 0:
+        a, b = prior.noise_prior[0], prior.noise_prior[1]
+        shift = math.lgamma(n + b + w) - math.lgamma(n + b)
+        shift += _log_normalizer(prior, counts, n) - _log_normalizer(prior, counts, n + w)
+        size = prior.noise_size[0] + a
+        out[noise] = math.exp((math.lgamma(size + w) - math.lgamma(size)) / max(w, 1.0))
+    for j in range(out.shape[0]):
+        if j != noise and out[j] > 0.0:
+            value = shift + _log_block(prior, out[j], counts[j] > 0, w)
+            # As one of max(w, 1) equal factors: see ``pick`` of uneven rows.
+            out[j] = math.exp(value / max(w, 1.0))
+
+
+@jit(internal=True, forceinline=True)
+def row_weights(prior, counts, i, k, out):
+    """Write each slot's prior weight for row i, which has just left slot k.
+
+    Returns False if an open prior finds no free slot. The weights are to be raised to the power
+    `seat_power`.
+    """
+    plain = prior.size.shape[0] == 0
+    n = 0.0
+    w = 1.0
+    if not plain:
+        home = prior.home[i]
+        if home >= 0:
+            for j in range(out.shape[0]):
+                out[j] = 0.0
+            out[home] = 1.0
+            return True
+        if k == prior.noise_slot:
+            k = _slot_left(prior, counts)
+        w = prior.size[i]
+        for j in range(counts.shape[0]):
+            n += counts[j]
+        prior.n[0] = n + w
+    if not prior_weights(prior, counts, k, out):
+        return False
+    if not plain and (prior.noise_slot >= 0 or w != 1.0):
+        _weigh_row(prior, counts, n, w, out)
+    return True
+
+
+@jit(internal=True, forceinline=True)
+def seat_power(prior, i):
+    """The power to raise the weights of ``row_weights`` to: one for plain rows."""
+    return max(row_size(prior, i), 1.0)
+
+
+@jit(internal=True, forceinline=True)
+def seat_weight(prior, counts, n_clusters, k):
+    """Prior weight of one more plain row in slot k, occupied or not.
+
+    The product over rows that come one after another is the partition's probability, whatever
+    their order, up to a factor that depends only on their number.
+    """
+    gamma = prior.concentration[0]
+    if k == prior.noise_slot:
+        return 0.0
+    if prior.kind == FIXED:
+        return prior.weights[k]
+    if prior.kind == DIRICHLET:
+        return counts[k] + gamma * prior.weights[k]
+    if prior.kind == FINITE:
+        if counts[k] > 0:
+            return counts[k] + gamma
+        return _new_seat(prior, n_clusters) * prior.weights[k]
+    return counts[k] - prior.discount if counts[k] > 0 else gamma + prior.discount * n_clusters
+
+
+@jit(internal=True)
+def log_seat(prior, counts, n_clusters, i, k):
+    """Log prior weight of row i in slot k; minus infinity where its label is another one."""
+    w = 1.0
+    if prior.size.shape[0] > 0:
+        if prior.home[i] >= 0 and prior.home[i] != k:
+            return -math.inf
+        w = prior.size[i]
+    seat = seat_weight(prior, counts, n_clusters, k)
+    return math.log(seat) if w == 1.0 else _log_block(prior, seat, counts[k] > 0, w)
+
+
+# --------------------------------------------------------------------------- all rows
+
+
+@jit(internal=True)
+def _log_clusters(prior, counts):
+    """Log prior probability of the rows in clusters."""
+    gamma = prior.concentration[0]
+    total = 0.0
+    mass = 0.0
+    n = 0.0
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        if prior.kind == DIRICHLET:
+            mass += gamma * prior.weights[k]
+        if not counts[k] > 0:
+            continue
+        n += counts[k]
+        if prior.kind == FIXED:
+            total += counts[k] * math.log(prior.weights[k])
+        elif prior.kind == PROCESS:
+            total += math.log(gamma + prior.discount * n_clusters)
+            total += math.lgamma(counts[k] - prior.discount) - math.lgamma(1.0 - prior.discount)
+        else:
+            own = gamma * prior.weights[k]
+            total += math.lgamma(own + counts[k]) - math.lgamma(own)
+        n_clusters += 1
+    if prior.kind == DIRICHLET:
+        total += math.lgamma(mass) - math.lgamma(mass + n)
+    elif prior.kind == PROCESS:
+        total += math.lgamma(gamma) - math.lgamma(gamma + n)
+    elif prior.kind == FINITE:
+        most = prior.log_new.shape[0]
+        # Several labelings describe the same partition; this is one of them.
+        total += math.lgamma(most - n_clusters + 1.0) - math.lgamma(most + 1.0)
+        total += log_finite(n_clusters, prior.n[0], gamma, prior.power, most)
+    return total
+
+
+@jit
+def log_prior(prior, counts):
+    """Log prior probability of the partition with these cluster sizes."""
+    if prior.size.shape[0] == 0:
+        return _log_clusters(prior, counts)
+    n = 0.0
+    for k in range(counts.shape[0]):
+        n += counts[k]
+    prior.n[0] = n
+    total = _log_clusters(prior, counts)
+    if prior.noise_slot >= 0:
+        a, b = prior.noise_prior[0], prior.noise_prior[1]
+        m = prior.noise_size[0]
+        total += math.lgamma(m + a) + math.lgamma(n + b) - math.lgamma(n + m + a + b)
+        total += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return total

@@ -21,7 +21,8 @@ from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
 from cavity.collapse.registry import supports
 from cavity.conjugate.common import load_slot, to_prior
-from cavity.interface import evidences, hold, named_slots, put_back, seat_weight
+from cavity.interface import evidences, hold, put_back
+from cavity.priors.partition import named_slots, seat_weight
 from cavity.series.corrected import CorrectedSeriesCollapse
 from cavity.series.exact import (
     EvidenceWorkspace,

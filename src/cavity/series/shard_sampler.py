@@ -20,8 +20,7 @@ from cavity._numba.jit import Kernels
 from cavity._numba.simd import whole_vectors
 from cavity.distributed.df_grid import TAILS_EVERY, Tails, choose_rung, draw_ladder
 from cavity.distributed.mixture_weights import draw_weights
-from cavity.mcmc.chain import prior_of_partition
-from cavity.priors.partition import renew
+from cavity.priors.partition import log_prior, renew
 from cavity.series.coefficients import draw_hyper_by_sums
 from cavity.series.gibbs import draw_factors_given_states
 from cavity.series.likelihood import FactorPaths, factor_paths, turned
@@ -261,7 +260,7 @@ class SeriesShardedSampler:
         """Of labels, factors and all parameters, from sums over all series."""
         own, priors, moving, n = self.model.own, self.priors, self.moving, self.sizes.n
         sums = self.total.scalars
-        total = float(self._kernels.run(prior_of_partition, self.prior, self.counts))
+        total = float(self._kernels.run(log_prior, self.prior, self.counts))
         total += sum((update.log_density(self) for update in self.updates), 0.0)
         total += self._population.log_density(self)
         occupied = np.flatnonzero(self.counts)
@@ -301,7 +300,7 @@ class SeriesShardedSampler:
             out[name] = np.array(out[name][: self.n_slots])
             out[name][self.counts == 0] = np.nan
         out["log_likelihood"] = np.array(self._log_likelihood)
-        if hasattr(self.prior, "concentration"):
+        if self.prior.has_concentration:
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
