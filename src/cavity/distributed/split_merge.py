@@ -135,7 +135,7 @@ class SplitMerge:
         Without weight, where the number of clusters has a prior; None if there is no such slot.
         """
         if is_counted(prior):
-            odds = np.where(weight > ABSENT, 0.0, prior.allowed)
+            odds = np.where(weight > ABSENT, 0.0, prior.weights)
         else:
             odds = np.where(weight > ABSENT, 1.0 / (1.0 + np.square(self.n_rows * weight)), 0.0)
             odds[a] = 0.0

@@ -26,7 +26,7 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     """
     # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
     prior = sampler.prior
-    counts = np.append(sampler.counts, 0.0) if prior.is_open else sampler.counts
+    counts = np.append(sampler.counts, [0.0] * prior.is_open)
     occupied = counts > 0
     seats = np.empty(counts.size)
     _kernels.run(seat_weights, prior, counts, np.count_nonzero(occupied), seats)
