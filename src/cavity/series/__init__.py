@@ -32,6 +32,6 @@ file                             contents
 ``assign.py``                    clusters of new series
 ``append.py``                    later observations without a new fit
 ``spread.py``, ``shard*.py``     sweeps shared by threads or Dask workers
-``sources.py``, ``placing.py``   Parquet files of series, and of their clusters
+``sources.py``                   Parquet files of series, and of their clusters
 ================================ ==============================================================
 """

@@ -30,7 +30,7 @@ _SCALARS = ("var_x", "var_x0", "df")
 
 @dataclass
 class _Chain:
-    """What an update sees of a chain."""
+    """The part of a chain that an update needs."""
 
     model: FactorSeries
     parameters: FactorPaths
@@ -225,6 +225,6 @@ def _refuse_earlier(position: np.ndarray, size: int, old: SeriesData) -> None:
     if position.size and int(position.min()) < size:
         raise ValueError(
             f"the new times begin at {old.axis.labels(int(position.min()), 1)[0]}, and the fit has "
-            f"data until {old.axis.labels()[-1]}: append takes later times alone. Fit anew to "
+            f"data until {old.axis.labels()[-1]}: append takes later times alone. Fit again to "
             "change earlier ones."
         )

@@ -58,7 +58,7 @@ def series_batch(n: int, n_times: int, p: int) -> SeriesBatch:
 def describe_batch(m, row, room, start, n):
     """Filter members start..start + n - 1 at eta = 0; returns the sum of c, less the constants.
 
-    ``kalman.observation_constant`` is left out. A place without a series tells nothing. `row` is
+    ``kalman.observation_constant`` is left out. A lane without a series adds nothing. `row` is
     scratch as that of the model.
     """
     wide_vectors()
@@ -175,7 +175,7 @@ def integrate_coefficients(m, room, start, n, c, h, equations, slopes):
         gain += _solve_series(m, room, room.members[start + lane], lane, c, equations)
     for lane in range(n, WIDTH):
         _clear_lane(room, lane, p)
-    # What unit coefficients tell about the factor: the backward recursion of ``describe_batch``.
+    # Information of unit coefficients: the backward recursion of ``describe_batch``.
     pulled = pulls + p
     for j in range(p):
         r = splat8(0.0)

@@ -416,7 +416,7 @@ def add_to_matrix(room, matrix, p):
 
 @jit(internal=True)
 def _shares(room, flat, size, top, n_rows):
-    """What multiplies the products up to row `top` in each of four rows; 0 beyond the last."""
+    """Set the multipliers of the products up to row `top` in four rows; 0 beyond the last."""
     for lane in range(WIDTH):
         product = 1.0
         for r in range(_ROWS):

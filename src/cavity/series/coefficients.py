@@ -2,9 +2,9 @@
 
     y_itl = beta_i' u_itl + x_it + noise,   beta_ij ~ N(m_j, v_j)
 
-A slow movement of a cluster's factor and the levels of its members are hardly told apart, and
-neither are the levels of all series and their mean: draws of each given the others would take
-thousands of sweeps. So the factors are drawn with states *and* coefficients integrated out, the
+A slow movement of a cluster's factor is nearly confounded with the levels of its members, and so
+are the levels of all series with their mean: draws of each given the others would take thousands of
+sweeps. The factors are therefore drawn with states *and* coefficients integrated out, the
 means m_j with the factors integrated out as well, and the coefficients then given the factors.
 
 All of it is Gaussian. With H the information that unit coefficients have about the factor, Q the
@@ -39,7 +39,7 @@ class Coefficients(NamedTuple):
 
 
 class MeanEquations(NamedTuple):
-    """What the data say of the means m, with all else but parameters integrated out.
+    """Normal equations of the means m, with all else but parameters integrated out.
 
     As a function of a change d of the means the log density is pull' d - d' information d / 2.
     """
@@ -93,7 +93,7 @@ def close_equations(matrix, equations, slopes):
 
 @jit
 def log_without_means(c, equations, prior_mean, prior_precision):
-    """What the log density gains when the means are integrated out, but for a constant.
+    """Return the gain in log density from integrating the means out, up to a constant.
 
     Minus infinity where rounding leaves no equations to integrate by.
     """

@@ -170,12 +170,12 @@ class ExactComparison(Update):
             self.found[2] = max(self.found[2], distance)
 
     def keep(self, chain: Chain) -> None:
-        """With the first kept draw begin anew: those of warm-up say nothing of the answer."""
+        """Reset at the first kept draw: comparisons of warm-up do not count."""
         if not self.found[3]:
             self.found[:] = 0.0, 0.0, 0.0, 1.0
 
     def forget(self) -> None:
-        """Begin anew with the next draw that is kept."""
+        """Reset at the next kept draw."""
         self.found[3] = 0.0
 
     def events(self) -> dict[str, float]:
@@ -190,7 +190,7 @@ class ExactComparison(Update):
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What it keeps between sweeps."""
+        """Return the counters."""
         return {"n_sweeps": self.n_sweeps.copy(), "found": self.found.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:

@@ -303,7 +303,7 @@ class CommonFactorUpdate(Update):
                 turned *= -1.0
 
     def log_density(self, chain: Chain) -> float:
-        """Of g, its loadings and their population."""
+        """Return the log density of g, its loadings and their population."""
         if not self.there:
             return 0.0
         own = chain.model.own
@@ -332,7 +332,7 @@ class CommonFactorUpdate(Update):
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """How far it is; all else is among the model's parameters."""
+        """Return the number of sweeps; all else is among the model's parameters."""
         return {"progress": np.array([self.n_done], dtype=int)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:

@@ -106,7 +106,7 @@ def widest_filter(n: int, n_times: int, route: int) -> int:
 def cheapest_route(size, n_times):
     """The route that takes the least time for `size` series; COLUMNS is none that can be asked for.
 
-    Nanoseconds, measured: a filter step has little to vectorise, the others much.
+    Nanoseconds, measured: a filter step has little to vectorize, the others much.
     """
     by_filter = n_times * size * (30.0 + size * (1.8 + 0.14 * size))
     by_information = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)

@@ -109,7 +109,7 @@ def marginal_likelihood(m, z, counts, c, equations, matrices, room):
 
 @jit
 def all_constants(m):
-    """What of the log density of the data neither assignments nor dynamics change."""
+    """Return the part of the log density that neither labels nor dynamics change."""
     total = 0.0
     for i in range(m.cells.y.shape[0]):
         total += observation_constant(m, i)
@@ -235,7 +235,7 @@ def summarize_trends(m, z, paths, n_before, mean, square, cross, beta_mean):
     Parameters
     ----------
     n_before : int
-        Number of draws summarised before this one.
+        Number of draws summarized before this one.
     mean, square : (n, T) arrays
         Running mean, and running sum of squares about it.
     cross : (n, T, c) array

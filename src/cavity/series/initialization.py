@@ -23,14 +23,14 @@ def medians(y: np.ndarray, count: np.ndarray) -> np.ndarray:
 def starting_levels(
     y: np.ndarray, count: np.ndarray, centre: float, scale: np.ndarray
 ) -> np.ndarray:
-    """Where the intercepts of the series start, in the model's units: at their medians."""
+    """Return starting intercepts, in the model's units: the medians of the series."""
     return np.nan_to_num((medians(y, count) - centre) / scale)
 
 
 def starting_dynamics(
     y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
 ) -> dict[str, float]:
-    """Where a, loadings and variances start: from how series resemble themselves a time or two on.
+    """Return starting values of a, loadings and variances, from autocovariances at lags 0 to 2.
 
     Noise of the observations makes series less like themselves at every lag by the same factor,
     so that the quotient of two lags is a, and the factor says how much of them is noise. Where
@@ -69,7 +69,7 @@ def starting_dynamics(
 def starting_waves(
     data: SeriesData, levels: np.ndarray, scale: np.ndarray, waves: np.ndarray, a: float
 ) -> np.ndarray:
-    """Where coefficients of a season start: least squares on the series' steps, drawn to zero.
+    """Return starting coefficients of a season: ridge regression on the series' steps.
 
     Factors that had taken up the season first would keep it.
     """
@@ -87,7 +87,7 @@ def starting_waves(
 def starting_weights(
     y: np.ndarray, count: np.ndarray, levels: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Where cells' weights start: one, and less for wild values, which make no first factors."""
+    """Return starting weights of cells: one, and less for outliers."""
     with np.errstate(invalid="ignore"):
         away = np.abs(y - levels[:, None]) / scale[:, None]
     away = np.where(count > 0, away, 0.0)

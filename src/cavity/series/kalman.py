@@ -44,7 +44,7 @@ _HEADROOM = 300.0  # d may grow to exp(300) before it is rescaled
 
 
 class Dynamics(NamedTuple):
-    """How the state of one series moves.
+    """Dynamics of the state of one series.
 
     Kernels take this and the scratch rows rather than the whole model: a call passes every field
     of a NamedTuple, and most of the time to compile would go into that.

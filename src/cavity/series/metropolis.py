@@ -14,7 +14,7 @@ var_x has steps of its own too (`OWN_NOISE`): at a unit root the other two are o
 
 Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of var_x0 and of the
 variance of the levels. Near a unit root a state never forgets where it began, and the two are
-hardly told apart.
+nearly confounded.
 
 Steps are of two kinds: a random walk and leaps, which propose from a Student-t distribution about
 where the chain has been, whatever the present place; its tails are long, or chains would stay in
@@ -177,7 +177,7 @@ class AdaptiveMetropolis:
         return accepted, after
 
     def place(self, own: SeriesParameters, spread: np.ndarray) -> np.ndarray:
-        """Where the parameters stand: a step adds to it, whatever the order of its directions."""
+        """Return the coordinates of the parameters; a step adds to them in any order."""
         mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
         if not self.priors.a.learned:
             # Nothing but the a_i shifts then, and they alone say where they are.

@@ -35,7 +35,7 @@ from cavity.series.data import (
 )
 from cavity.series.exact import ROUTES
 from cavity.series.initialization import find_units, smoothed_paths
-from cavity.series.predictions import OBSERVATION, SeriesPredictor
+from cavity.series.predictions import OBSERVATION, SeriesForecaster
 from cavity.series.problem import (
     DRAWS,
     check_df,
@@ -353,7 +353,7 @@ progress, checkpoint, keep_warmup
 
     def _settle(self, partition: Partition) -> None:
         super()._settle(partition)
-        predictor = SeriesPredictor(self.posterior_, self._data, self._moments, self.df)
+        predictor = SeriesForecaster(self.posterior_, self._data, self._moments, self.df)
         self._summary = SeriesSummary(predictor, partition, self.common_factor)
 
     def _fitted(self) -> SeriesSummary:
@@ -569,7 +569,7 @@ progress, checkpoint, keep_warmup
         >>> pd.read_parquet(path)["cluster"].shape
         (30,)
         """
-        from cavity.series.placing import predict_series
+        from cavity.series.sources import predict_series
 
         check_is_fitted(self, "posterior_")
         check_client(client)

@@ -7,7 +7,7 @@ of their parameters, and a Gibbs step that holds it fixed hardly moves. Three ex
   one of all a_i with the mean of their population.
 * ``rescale_factors``: eta -> c eta, loadings -> loadings / c, cluster by cluster, and all at once
   with the population of the loadings; the likelihood does not change.
-* ``rescale_own_noise``: var_x with the *standardised* noise held instead of the states
+* ``rescale_own_noise``: var_x with the *standardized* noise held instead of the states
   (interweaving, Yu & Meng 2011), for data too noisy to show the states' own movement.
 """
 

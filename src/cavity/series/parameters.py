@@ -33,7 +33,7 @@ from cavity.updates import Chain, Update
 
 
 class Hyperprior(NamedTuple):
-    """Of a population's mean, N(0, 1 / precision), and variance, inverse gamma; if learned."""
+    """Prior of a learned population: mean N(0, 1 / precision), variance inverse gamma."""
 
     learned: bool
     precision: float
@@ -403,7 +403,7 @@ class PopulationUpdate(Update):
     ----------
     priors : SeriesPriors
     moving : Moving
-        A population whose members are held tells nothing, and is held as well.
+        A population whose members are held is held as well.
     """
 
     name = "population"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OBSERVATION, TREND = "observation", "trend"
 
 
-class SeriesPredictor(NamedTuple):
+class SeriesForecaster(NamedTuple):
     """Predictive distributions from the draws of a fit; see the methods of `SeriesMixture`."""
 
     posterior: Posterior

@@ -331,7 +331,7 @@ class SeriesProblem:
     def updates(
         self, model: FactorSeries, *, exact: bool, approximate: bool, turn: Turn | None = None
     ) -> tuple[Update, ...]:
-        """What draws factors, states and parameters in one chain.
+        """Return the updates that draw factors, states and parameters in one chain.
 
         Parameters
         ----------

@@ -204,7 +204,7 @@ def typical_members(similarity: np.ndarray, estimate: np.ndarray, n: int) -> lis
 
 
 def summaries_of(data: SeriesData, moments: TrendMoments) -> dict[str, np.ndarray]:
-    """What answers need beyond the draws: observations and moments of the trends."""
+    """Return what predictions need beyond the draws: observations, moments of the trends."""
     return {
         "y": data.y,
         "count": data.count,
@@ -217,7 +217,7 @@ def summaries_of(data: SeriesData, moments: TrendMoments) -> dict[str, np.ndarra
 
 
 def details_of(data: SeriesData) -> dict[str, Any]:
-    """What the record says of the data, readable again by `data_from`."""
+    """Return the description of the data for the record; `data_from` reads it again."""
     times = data.axis.labels()
     axis = {f.name: getattr(data.axis, f.name) for f in dataclasses.fields(data.axis)}
     axis["zone"] = None if data.axis.zone is None else str(data.axis.zone)

@@ -1,8 +1,11 @@
 """A cluster's T x T matrix by its generators: factorized in T times the square of its width.
 
-What a series tells of its factor has, below the diagonal, the form J_st = u_t phi_s ... phi_{t-1}
-(`cavity.series.cluster_information`), and a coefficient that is integrated out takes away
-l_s l_t. A cluster is therefore P = diag + sum over columns j of u_jt (phi_js ... phi_j,t-1) v_js,
+The information of a series about its factor has, below the diagonal, the form
+J_st = u_t phi_s ... phi_{t-1} (`cavity.series.cluster_information`), and a coefficient that is
+integrated out subtracts l_s l_t. A cluster is therefore
+
+    P = diag + sum over columns j of u_jt (phi_js ... phi_j,t-1) v_js,
+
 one column for each member (v = 1) and each coefficient (phi = 1, u = -v = -l), and so is its
 factor: P = L D L' with L_ts = u_t' (phi_s ... phi_{t-1} w_s), by the recursion
 

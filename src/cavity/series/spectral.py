@@ -1,4 +1,4 @@
-"""What a series tells of its cluster's factor, nearly: one number per frequency.
+"""Approximate information of a series about its cluster's factor: one number per frequency.
 
 Given a and the variances, the information J of a completely observed series is nearly diagonal in
 the cosines of the DCT-IV, whatever its a: its inverse is tridiagonal with constant diagonals but
@@ -109,7 +109,7 @@ def turn_series(m, i):
 
 @jit(internal=True)
 def _log_each(n_terms, most):
-    """How many factors 1 + site precision may be multiplied before the logarithm is taken."""
+    """Return how many factors 1 + precision may be multiplied before taking the logarithm."""
     growth = math.log1p(most)
     return n_terms if growth * n_terms < 600.0 else max(1, int(600.0 / growth))
 

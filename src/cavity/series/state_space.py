@@ -1,4 +1,4 @@
-"""What the kernels of the series model read and write: data, parameters, scratch space.
+"""The state-space model of the series: data, parameters and scratch space of the kernels.
 
 The model (every symbol as in ``docs/notation.md``), for series i, time t = 1..T, observation l::
 
@@ -39,7 +39,7 @@ class Cells(NamedTuple):
 
 
 class SeriesParameters(NamedTuple):
-    """What is drawn for every series, and the variances that all share; a chain's own."""
+    """Parameters of every series and the variances that all share; one set per chain."""
 
     a: np.ndarray  # (n,)
     loading: np.ndarray  # (n,)

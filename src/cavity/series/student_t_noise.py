@@ -3,7 +3,7 @@
     mean of cell (i, t) = state + regression + N(0, var_y_i / (n_it w_it))
     w_it ~ Gamma(df / 2, df / 2)
 
-A wild value has a small w: it tells little about the state, and makes no cluster. With one
+An outlier has a small w: it has little influence on the state and makes no cluster. With one
 observation per cell this is Student-t noise; the observations of a cell differ among themselves by
 Gaussian noise. The degrees of freedom are drawn with the w integrated out, and these given them.
 

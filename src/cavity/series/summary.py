@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.series.common_factor import common_factor_words
-from cavity.series.predictions import TREND, SeriesPredictor
+from cavity.series.predictions import TREND, SeriesForecaster
 from cavity.series.results import LEVEL, AlignedFactors, Band, align_factors, band, typical_members
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SeriesSummary:
 
     Parameters
     ----------
-    predictor : SeriesPredictor
+    predictor : SeriesForecaster
     partition : Partition
         The point estimate.
     common_factor : bool or "auto"
@@ -33,7 +33,7 @@ class SeriesSummary:
     """
 
     def __init__(
-        self, predictor: SeriesPredictor, partition: Partition, common_factor: bool | str
+        self, predictor: SeriesForecaster, partition: Partition, common_factor: bool | str
     ) -> None:
         self.predictor = predictor
         self.partition = partition

@@ -279,7 +279,7 @@ class SeriesUpdate(Update):
     # ------------------------------------------------------------------ what a draw says
 
     def log_density(self, chain: Chain) -> float:
-        """Of the parameters that move."""
+        """Return the log density of the parameters that move."""
         total = self._log_prior(chain.model.own)
         if self.moving.beta:
             total += log_normal(chain.model.own.beta, self.hyper[0], 1.0 / self.hyper[1])
@@ -288,7 +288,7 @@ class SeriesUpdate(Update):
         return total
 
     def log_collapsed(self, chain: Chain) -> float | None:
-        """Of data and parameters; factors, states, coefficients and weights are out, where joint.
+        """Return the log density of data and parameters, all else integrated out, where joint.
 
         The weights are by one draw of them: exact for Gaussian noise, for Student-t noise on
         average (`cavity.series.student_t_noise`).
@@ -309,7 +309,7 @@ class SeriesUpdate(Update):
         return float(total + self._log_prior(model.own) + self.gain[0])
 
     def _log_prior(self, own: SeriesParameters) -> float:
-        """Of what is neither a coefficient nor the weight of a cell."""
+        """Return the log prior density of all but coefficients and weights of cells."""
         total = log_prior_of_series(own, self.hyper, self.priors, self.moving)
         return total + log_density_of_df(own.df[0]) if self.learn_df else total
 
