@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cavity._numba.prebuilt import Level
 
-Kernel = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
+Noted = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
 # What has to be imported so that all verbs have their implementations, and the kernels.
-Notes = tuple[list[str], list[Kernel]]
+Notes = tuple[list[str], list[Noted]]
 
 
 def used_kernels() -> Notes:

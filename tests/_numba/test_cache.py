@@ -215,19 +215,6 @@ def test_a_user_without_a_home(tmp_path):
     assert "no home folder; set CAVITY_CACHE_DIR" in out.stderr
 
 
-def test_numba_without_its_compiler_is_refused_in_one_sentence(tmp_path):
-    code = """
-        import cavity
-        try:
-            cavity.StudentTMixture
-        except OSError as error:
-            print(error)
-    """
-    out = python(tmp_path, code, NUMBA_DISABLE_JIT="1")
-    assert out.stdout.startswith("cavity cannot run with NUMBA_DISABLE_JIT=1, for its kernels")
-    assert out.stdout.count("\n") == 1
-
-
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A cache folder that is looked for anew, as in a new process."""

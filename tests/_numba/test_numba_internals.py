@@ -209,3 +209,19 @@ def test_a_fit_without_numba_s_internals_gives_the_same_draws():
     plain = run(FIT, folder, CAVITY_PLAIN_NUMBA="1")
     assert usual.startswith("False [")
     assert plain == usual.replace("False", "True", 1)
+
+
+IN_PYTHON = """
+import warnings
+import numpy as np
+from cavity import StudentTMixture
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).standard_normal((12, 2)) + 8.0 * (np.arange(12) % 2)[:, None]
+fit = StudentTMixture(3, n_chains=1, n_warmup=5, n_draws=5, random_state=0, progress=False).fit(X)
+print(fit.labels_.tolist(), fit.posterior_.labels.tolist())
+"""
+
+
+def test_kernels_in_python_draw_what_compiled_ones_do():
+    folder = os.environ.get("CAVITY_CACHE_DIR") or cache_directory().parent.parent
+    assert run(IN_PYTHON, folder, NUMBA_DISABLE_JIT="1") == run(IN_PYTHON, folder)

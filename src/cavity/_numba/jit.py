@@ -9,6 +9,7 @@ Why each flag is what it is:
 
 Kernels are compiled by way of Numba's internals (``_numba/private.py``), which halves the time.
 Where these are not what they were, or with ``CAVITY_PLAIN_NUMBA=1``, `numba.njit` does it alone.
+With ``NUMBA_DISABLE_JIT=1`` kernels run in Python, for debuggers and for measuring coverage.
 """
 
 from __future__ import annotations
@@ -28,18 +29,12 @@ from numba.extending import intrinsic, overload
 
 from cavity._numba.cache import cache_directory, logger
 
-if numba.config.DISABLE_JIT:
-    raise OSError(
-        "cavity cannot run with NUMBA_DISABLE_JIT=1, for its kernels exist in compiled form only; "
-        "unset that variable (or disable_jit in .numba_config.yaml) and start Python again."
-    )
-
 _NEWEST_TESTED = (0, 68)  # release of Numba whose internals are known to be as they should
 
 
 def _private() -> Any:
     """Return the module of all that uses Numba's internals; None where it cannot be used."""
-    if os.environ.get("CAVITY_PLAIN_NUMBA"):
+    if os.environ.get("CAVITY_PLAIN_NUMBA") or numba.config.DISABLE_JIT:
         return None
     try:
         from cavity._numba import private
@@ -125,6 +120,10 @@ def wide_vectors(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
+if numba.config.DISABLE_JIT:
+    wide_vectors = bool  # does nothing
+
+
 class Verb:
     """A function that each model, family or collapse implements for its own NamedTuple.
 
@@ -153,6 +152,14 @@ def verb(stub: Callable) -> Any:
         cls = getattr(first, "instance_class", None)
         return record.implementations.get(cls, record.implementations.get(None))
 
+    if numba.config.DISABLE_JIT:
+
+        @functools.wraps(stub)
+        def stub_in_python(first: Any, *rest: Any) -> Any:
+            registered = record.implementations
+            return registered[type(first) if type(first) in registered else None](first, *rest)
+
+        stub = stub_in_python
     options = _options()
     if private is None:
         options["forceinline"] = True

@@ -12,7 +12,7 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
@@ -272,6 +272,22 @@ def first8(typingctx: Any, mask: Any) -> Any:
         return builder.cttz(builder.or_(bits, sentinel), ir.Constant(ir.IntType(1), 1))
 
     return types.int64(mask8), codegen
+
+
+if config.DISABLE_JIT:
+    from cavity._numba.simd_python import (
+        bits_float,
+        first8,
+        float_bits,
+        load8,
+        max8,
+        ramp8,
+        repeat8,
+        select,
+        splat8,
+        store8,
+        sum8,
+    )
 
 
 def whole_vectors(n: int) -> int:
