@@ -127,7 +127,7 @@ LONG = (
     "series/test_series_geweke.py::test_prior_and_chain_agree[naive alternating]",
     "oracle/test_oracle_student_t.py::test_projection_over_the_whole_grid[0.5]",
     "posterior/test_posterior_partition.py::test_thousand_by_thousand_within_ten_seconds",
-    "_numba/test_survival.py::test_series_whose_room_has_grown_resume_bit_for_bit[dp-ep]",
+    "mcmc/test_survival.py::test_series_whose_room_has_grown_resume_bit_for_bit[dp-ep]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[vi-1.5]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[vi-0.6]",
     "posterior/test_posterior_partition.py::test_equals_the_optimum_by_enumeration[binder-0.5]",
