@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from builders import precisions
 from joint import prior_df, seated, threshold_of, z_scores_of
 from scipy import stats
 
@@ -21,9 +22,9 @@ from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
-from cavity.priors import structured as hyper
-from cavity.priors.column_hyperpriors import VariancePrior
+from cavity.priors import hyperpriors as hyper
 from cavity.priors.covariance_df import LEAST, MOST
+from cavity.priors.covariance_scale import DIAGONAL, scale_prior
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.priors.structured import StructuredPrior
@@ -33,7 +34,7 @@ SLOTS = 8
 CONCENTRATION = 1.2
 DF = (3.0, 0.5)
 SPREAD = SpreadPrior(3.0, 6.0, 0.5)
-VARIANCE = VariancePrior(4.0, np.array([0.7, 1.1]), 3.0)
+VARIANCE = scale_prior(DIAGONAL, 4.0, np.array([0.7, 1.1]), 3.0)
 TYPICAL = 4.0
 NU = {"diag": 4.0, "tied": 6.0, "factor": 4.0}
 MISSING = np.zeros((N, D), dtype=bool)
@@ -183,7 +184,7 @@ def state_of(sampler, case: Case) -> State:
         sigma = parameters.variance.T[z][:, :, None] * np.eye(D)
     else:
         kappa, centre = family.prior[0], family.prior[1:] / family.prior[0]
-        sigma = np.linalg.inv(hyper.precisions(parameters.covariance, z))
+        sigma = np.linalg.inv(precisions(parameters.covariance, z))
     if case.structure == "tied":
         shared = sigma[0]
     if case.structure == "factor":
@@ -280,9 +281,9 @@ def double_scales(monkeypatch):
 
 def wrong_scale(monkeypatch):
     """A mean variance that forgets the prior's degrees of freedom."""
-    right = hyper.draw_variance_scale
+    right = hyper.draw_variances
     monkeypatch.setattr(
-        hyper, "draw_variance_scale", lambda p, nu, v, rng: right(p, nu, v[: len(v) // 2], rng)
+        hyper, "draw_variances", lambda p, nu, v, rng: right(p, nu, v[: len(v) // 2], rng)
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from cavity.collapse.mixtures import GaussianProblem, ScaleMixtureProblem, StudentTProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
+from cavity.conjugate.normal import Tied
 from cavity.mcmc.chain import PartitionSampler, slots_for
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.priors.structured import StructuredPrior
@@ -63,3 +64,16 @@ def series_chain(
     updates = () if concentration_prior is None else (ConcentrationUpdate(*concentration_prior),)
     parts = assemble(problem, collapse, n_slots, options)
     return PartitionSampler(parts, prior, np.asarray(labels), rng, updates=updates)
+
+
+def precisions(covariance, slots):
+    """Inverse covariances of some slots, (slots, d, d)."""
+    if isinstance(covariance, Tied):
+        one = covariance.whiten.T @ covariance.whiten
+        return np.broadcast_to(one, (slots.size, *one.shape))
+    out = []
+    for k in slots:
+        root = covariance.root[:, k]
+        inner = covariance.project[:, :, k]
+        out.append((np.eye(root.size) - inner.T @ inner) * root * root[:, None])
+    return np.array(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import precisions
 from scipy import integrate, stats
 
 from cavity._numba.jit import compiled
@@ -13,7 +14,7 @@ from cavity.conjugate.normal import set_factors, set_tied
 from cavity.interface import complete, evidence, evidences, integrated_evidence, load, observe
 from cavity.likelihoods.missing import RowTraits
 from cavity.likelihoods.scale_mixture_rows import distance_of_row, log_scale
-from cavity.priors.structured import StructuredPrior, precisions
+from cavity.priors.structured import StructuredPrior
 
 N, D, SLOTS = 6, 3, 8
 STRUCTURES = ("diag", "tied", "factor")

@@ -23,12 +23,9 @@ from cavity.likelihoods.factor_loadings import FactorUpdate
 from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate, RowTraits
 from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
-from cavity.priors.structured import (
-    CollapsedSpareUpdate,
-    DiagonalHyperpriors,
-    MeanSpreadUpdate,
-    StructuredPrior,
-)
+from cavity.priors.collapsed_df import CollapsedSpareUpdate
+from cavity.priors.hyperpriors import DiagonalHyperpriors, MeanSpreadUpdate
+from cavity.priors.structured import StructuredPrior
 from cavity.updates import Update
 
 DIAGONAL, TIED, FACTOR = "diag", "tied", "factor"
@@ -83,10 +80,16 @@ def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple
     family = normal_inverse_gammas(prior.mean, prior.kappa, prior.nu, psi, n_slots)
     updates: tuple[Update, ...] = ()
     if prior.typical is not None:
-        updates += (CollapsedSpareUpdate(prior),)
+        updates += (CollapsedSpareUpdate(*prior.learned),)
     if not (prior.variance is None and prior.typical is None and prior.spread is None):
-        updates += (DiagonalHyperpriors(prior),)
+        updates += (DiagonalHyperpriors(*prior.learned),)
     return family, diagonal_parameters(prior.mean.size, n_slots), updates
+
+
+def _mean_spread(prior: StructuredPrior) -> tuple[Update, ...]:
+    if prior.spread is None:
+        return ()
+    return (MeanSpreadUpdate(prior.mean.size, spread=prior.spread, n_held=prior.n_held),)
 
 
 def _tied(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
@@ -96,7 +99,7 @@ def _tied(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Upd
     made = [tied_covariance(np.diag(prior.scale)) for _ in range(2)]
     family = normal_means(prior.mean, prior.kappa, made[0], n_slots)
     updates: tuple[Update, ...] = (TiedCovarianceUpdate(prior.nu, psi),)
-    updates += () if prior.spread is None else (MeanSpreadUpdate(prior),)
+    updates += _mean_spread(prior)
     return family, MeanParameters(np.zeros((d, n_slots)), made[1]), updates
 
 
@@ -105,8 +108,8 @@ def _factor(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[U
     common = np.concatenate([[prior.nu, 1.0], prior.scale])
     made = [factors(prior.scale, problem.n_factors, n_slots, common) for _ in range(2)]
     family = normal_means(prior.mean, prior.kappa, made[0], n_slots)
-    updates: tuple[Update, ...] = (FactorUpdate(prior),)
-    updates += () if prior.spread is None else (MeanSpreadUpdate(prior),)
+    updates: tuple[Update, ...] = (FactorUpdate(*prior.learned),)
+    updates += _mean_spread(prior)
     return family, MeanParameters(np.zeros((prior.mean.size, n_slots)), made[1]), updates
 
 

@@ -33,7 +33,7 @@ from cavity.likelihoods.factor_loadings import draw_from_prior
 from cavity.likelihoods.missing import RowTraits
 from cavity.likelihoods.predictive import CLUSTER_PRIOR, FreshClusters, cholesky, fresh_niw
 from cavity.posterior.posterior import Posterior
-from cavity.priors.column_hyperpriors import VariancePrior
+from cavity.priors import covariance_scale
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.structured import StructuredPrior
 
@@ -148,7 +148,9 @@ def structured_prior(
         kappa=STRENGTH_START if isinstance(strength, str) else float(strength),
         nu=nu,
         scale=np.full(d, TYPICAL_SHARE if shared and isinstance(scale, str) else start),
-        variance=VariancePrior(DIAGONAL_SHAPE, np.full(d, TYPICAL_SHARE), SHARE_TAIL)
+        variance=covariance_scale.scale_prior(
+            covariance_scale.DIAGONAL, DIAGONAL_SHAPE, np.full(d, TYPICAL_SHARE), SHARE_TAIL
+        )
         if learned
         else None,
         typical=TYPICAL_SPARE if isinstance(df, str) and not shared else None,

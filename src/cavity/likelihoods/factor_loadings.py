@@ -8,7 +8,7 @@ is a regression on them with a conjugate prior,
 
 so that loadings and variances are drawn together, column by column. Labels never see the factors:
 they are integrated out there (`likelihoods.mean_rows`). S and nu are learned as for independent
-columns (`cavity.priors.column_hyperpriors`). An empty slot has parameters from the prior.
+columns (`cavity.priors.covariance_scale`). An empty slot has parameters from the prior.
 """
 
 from __future__ import annotations
@@ -19,14 +19,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from cavity.conjugate.normal import Factors, set_factors
-from cavity.priors.column_hyperpriors import (
-    LogSpareOfVariances,
-    draw_variance_scale,
-    slice_spare,
-    variance_scale_log_density,
-)
-from cavity.priors.covariance_df import spare_log_density
-from cavity.priors.structured import HeldUpdate
+from cavity.priors.covariance_df import LogSpareOfVariances, slice_spare, spare_log_density
+from cavity.priors.covariance_scale import FIXED, draw_variances
+from cavity.priors.hyperpriors import HeldUpdate
 from cavity.updates import LIKELIHOOD, Chain
 
 # Inverse gamma prior of v, the loadings' variance in units of their column's own: shape and rate.
@@ -43,7 +38,7 @@ class FactorUpdate(HeldUpdate):
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw all of it given labels, scales and means."""
-        self.n_drawn += 1
+        waits = self.waits()
         rows, q, own = chain.model, chain.family, chain.family.covariance
         kappa, centre = q.prior[0], q.prior[1:] / q.prior[0]
         used = np.flatnonzero(chain.counts > 0)
@@ -55,7 +50,7 @@ class FactorUpdate(HeldUpdate):
             away = (rows.y[members] - mean) * np.sqrt(rows.scale[members])[:, None]
             away = np.vstack([away, math.sqrt(kappa) * (mean - centre)])
             self._draw_slot(own, int(k), away, rng)
-        if self.n_drawn[0] > self.n_held:
+        if not waits:
             self._draw_common(own, used, rng)
         for k in np.flatnonzero(chain.counts == 0):
             draw_from_prior(own, int(k), rng)
@@ -85,17 +80,15 @@ class FactorUpdate(HeldUpdate):
         form = float((scaled * scaled).sum())
         own.prior[STRENGTH] = (b + 0.5 * form) / rng.standard_gamma(a + 0.5 * scaled.size)
         scale = own.prior[SCALE:]
-        if self.prior.typical is not None:
+        if self.typical > 0.0:
             ratio = scale / variance
             density = LogSpareOfVariances(
                 float(ratio.size), float(np.log(ratio).sum()), float(ratio.sum()),
-                self.prior.typical,
+                self.typical,
             )  # fmt: skip
             own.prior[NU] = 2.0 + slice_spare(density, own.prior[NU] - 2.0, rng)
-        if self.prior.variance is not None:
-            scale[:] = draw_variance_scale(
-                self.prior.variance, self.expected, own.prior[NU], variance, rng
-            )
+        if self.scale.form != FIXED:
+            scale[:] = draw_variances(self.scale, own.prior[NU], variance, rng)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Parameters of new slots from their prior."""
@@ -118,12 +111,10 @@ class FactorUpdate(HeldUpdate):
         total -= 0.5 * len(scaled) * float(np.log(variance).sum())
         a, b = STRENGTH_PRIOR
         total += a * math.log(b) - math.lgamma(a) - (a + 1.0) * math.log(v) - b / v
-        if self.prior.typical is not None:
-            total += spare_log_density(self.prior.typical, nu - 2.0)
-        if self.prior.variance is not None:
-            total += variance_scale_log_density(
-                self.prior.variance, self.expected, own.prior[SCALE:]
-            )
+        if self.typical > 0.0:
+            total += spare_log_density(self.typical, nu - 2.0)
+        if self.scale.form != FIXED:
+            total += self.scale_log_density(own.prior[SCALE:])
         return total
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:

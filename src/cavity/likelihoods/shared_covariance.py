@@ -10,10 +10,12 @@ ybar the mean of a cluster's rows weighed by their scales, S the sum of these, e
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy.special import multigammaln
 
 from cavity.conjugate.normal import set_tied
-from cavity.priors.structured import inverse_wishart_log_density
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 
@@ -66,6 +68,23 @@ class TiedCovarianceUpdate(Update):
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The covariance."""
         return {"shared_covariance": _sigma(chain)}
+
+
+def inverse_wishart_log_density(sigma: np.ndarray, nu: float, psi: np.ndarray) -> float:
+    """Log density of an inverse Wishart distribution with a diagonal matrix, psi.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> sigma = np.array([[2.0, 0.3], [0.3, 1.0]])
+    >>> expected = stats.invwishart.logpdf(sigma, 4.0, np.diag([1.0, 2.0]))
+    >>> bool(np.isclose(inverse_wishart_log_density(sigma, 4.0, np.array([1.0, 2.0])), expected))
+    True
+    """
+    d = psi.size
+    value = 0.5 * nu * (np.log(psi).sum() - d * math.log(2.0)) - multigammaln(0.5 * nu, d)
+    value -= 0.5 * (nu + d + 1.0) * np.linalg.slogdet(sigma)[1]
+    return float(value - 0.5 * (np.diag(np.linalg.inv(sigma)) * psi).sum())
 
 
 def _sums(z: np.ndarray, s: np.ndarray, n_slots: int) -> np.ndarray:

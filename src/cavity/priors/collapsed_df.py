@@ -8,7 +8,8 @@ function of c = nu - d - 1 alone is
     sum over clusters of  lnGamma_d((nu + n_k) / 2) - lnGamma_d(nu / 2)
                           + nu / 2 log|c S| - (nu + n_k) / 2 log|c S + C_k|,
 
-and a slice step on log c is quick. It comes before the covariances are drawn.
+and a slice step on log c is quick. It comes before the covariances are drawn. Where columns are
+independent, the same holds for each of them with d = 1 and c = nu - 2.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from cavity._numba.jit import Kernels, jit
 from cavity._numba.linalg import cholesky_in_place
 from cavity._numba.slice_sampler import height_at, log_target, slice_step
 from cavity.conjugate.common import load_slot
+from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
 from cavity.conjugate.niw import log_multigamma
 from cavity.priors.cluster import read_psi
-from cavity.priors.covariance_df import LEAST, MOST
-from cavity.priors.hyperpriors import ClusterHyperpriors
+from cavity.priors.covariance_df import log_spare_prior, slice_spare
+from cavity.priors.hyperpriors import ClusterHyperpriors, HeldUpdate
 from cavity.updates import Chain, Update
 
 # With more columns the determinants cost more than the sweep.
@@ -62,13 +64,13 @@ def _log_det(density, spare, k):
 
 @log_target.register(LogSpareOfAll)
 def _(density, x):
+    total = log_spare_prior(density.typical, x)
+    if total == -math.inf:
+        return total
     spare = math.exp(x)
-    if spare < LEAST or spare > MOST:
-        return -math.inf
     d = density.scale.shape[0]
     nu = spare + d + 1.0
     prior = 0.5 * nu * _log_det(density, spare, -1) - log_multigamma(0.5 * nu, d)
-    total = x - 2.0 * math.log(density.typical + spare)
     for k in range(density.counts.shape[0]):
         if density.counts[k] > 0:
             after = nu + density.counts[k]
@@ -148,3 +150,72 @@ def with_collapsed_df(updates: tuple[Update, ...]) -> tuple[Update, ...]:
         if isinstance(u, ClusterHyperpriors) and u.typical > 0.0 and u.d <= MOST_COLUMNS
     )
     return (*extra, *updates)
+
+
+class LogSpareOfMembers(NamedTuple):
+    """Density of log(nu - 2) given the members of every cluster, variances integrated out."""
+
+    scale: np.ndarray  # (d,), S
+    members: np.ndarray  # (clusters, d), what members add to (nu - 2) S
+    sizes: np.ndarray  # (clusters,)
+    typical: float
+
+
+@log_target.register(LogSpareOfMembers)
+def _(density, x):
+    total = log_spare_prior(density.typical, x)
+    if total == -math.inf:
+        return total
+    spare = math.exp(x)
+    nu = spare + 2.0
+    n_clusters, d = density.members.shape
+    for k in range(n_clusters):
+        after = nu + density.sizes[k]
+        total += d * (math.lgamma(0.5 * after) - math.lgamma(0.5 * nu))
+        for c in range(d):
+            prior = spare * density.scale[c]
+            total += 0.5 * nu * math.log(prior)
+            total -= 0.5 * after * math.log(prior + density.members[k, c])
+    return total if total == total else -math.inf
+
+
+class CollapsedSpareUpdate(HeldUpdate):
+    """Draws nu of independent columns given the members of every cluster alone.
+
+    Given variances that were drawn much alike, nu would hardly move.
+    """
+
+    name = "collapsed_df"
+    changes = frozenset()
+    first = True
+
+    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
+        """Draw it; prior and slots follow."""
+        if self.waits():
+            return
+        q = chain.family
+        mean, kappa, nu, psi = unpack_diagonal(q.prior)
+        scale = psi / (nu - 2.0)
+        used = np.flatnonzero(chain.counts > 0)
+        density = LogSpareOfMembers(
+            scale,
+            np.maximum(q.psi[:, used].T - psi, 0.0),
+            q.nu[used] - nu,
+            self.typical,
+        )
+        spare = slice_spare(density, nu - 2.0, rng)
+        change = spare + 2.0 - nu
+        d = mean.size
+        q.prior[:] = pack_diagonal(mean, kappa, nu + change, spare * scale)
+        q.natural[:, 1] += change
+        q.natural[:, 2 + d :] += change * scale
+        q.nu[:] += change
+        q.psi[:] += change * scale[:, None]
+
+    def log_density(self, chain: Chain) -> float:
+        """Return zero: `DiagonalHyperpriors` has the density."""
+        return 0.0
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """Return nothing: `DiagonalHyperpriors` records it."""
+        return {}

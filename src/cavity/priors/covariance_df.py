@@ -12,7 +12,7 @@ likely under the nu that it was drawn with. With the priors of `covariance_scale
 is 2^(d a) Gamma_d(a) |g M^-1 + c P|^-a with a = (g + K nu) / 2 for a full matrix, up to a constant,
 and the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with a = shape + K nu / 2
 for a diagonal one. S is drawn afterwards. S is about P^-1 (g + K nu) / c, so that it narrows as c
-grows, and where its prior's mean M is learned (`column_widths`), M must follow: with M held, c
+grows, and where its prior's mean M is learned, M must follow: with M held, c
 would move in small steps. So c is drawn with c M held, M = (c M) / c, whose Jacobian is c^-d.
 """
 
@@ -38,6 +38,15 @@ from cavity.priors.covariance_scale import (
 LEAST, MOST = 1.0, 1e5
 
 
+@jit(internal=True)
+def log_spare_prior(typical, x):
+    """Log prior density of x = log c, up to a constant; minus infinity beyond its range."""
+    spare = math.exp(x)
+    if spare < LEAST or spare > MOST:
+        return -math.inf
+    return x - 2.0 * math.log(typical + spare)
+
+
 class LogSpare(NamedTuple):
     """Density of log(nu - d - 1) given the covariances of the occupied clusters."""
 
@@ -54,15 +63,16 @@ class LogSpare(NamedTuple):
 
 @log_target.register(LogSpare)
 def _(density, x):
+    prior = log_spare_prior(density.typical, x)
+    if prior == -math.inf:
+        return prior
     spare = math.exp(x)
-    if spare < LEAST or spare > MOST:
-        return -math.inf
     scale = density.scale
     d = scale.mean.shape[0]
     nu = spare + d + 1.0
     power = 0.5 * density.n_clusters * nu
     total = power * d * (x - math.log(2.0)) - density.n_clusters * log_multigamma(0.5 * nu, d)
-    total += x - 2.0 * math.log(density.typical + spare) - 0.5 * nu * density.log_dets
+    total += prior - 0.5 * nu * density.log_dets
     wider = 1.0
     if density.held > 0.0:
         wider = density.held / spare
@@ -125,6 +135,33 @@ def draw_df(typical, scale, common, rng):
         for j in range(d):
             scale.mean[j] *= spare / drawn
     return True
+
+
+class LogSpareOfVariances(NamedTuple):
+    """Density of log(nu - 2) given the variances, by sums over clusters and columns."""
+
+    number: float
+    log_ratio: float  # of log S_j - log var_kj
+    ratio: float  # of S_j / var_kj
+    typical: float
+
+
+@log_target.register(LogSpareOfVariances)
+def _(density, x):
+    prior = log_spare_prior(density.typical, x)
+    if prior == -math.inf:
+        return prior
+    spare = math.exp(x)
+    nu = spare + 2.0
+    each = 0.5 * nu * (x - math.log(2.0)) - math.lgamma(0.5 * nu)
+    total = density.number * each + 0.5 * nu * density.log_ratio - 0.5 * spare * density.ratio
+    return total + prior
+
+
+@jit
+def slice_spare(density, spare, rng):
+    """One slice step on log(nu - 2)."""
+    return math.exp(slice_step(density, math.log(spare), 1.0, rng))
 
 
 def spare_log_density(typical: float, spare: float) -> float:

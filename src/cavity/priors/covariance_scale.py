@@ -1,15 +1,29 @@
 """The mean of the clusters' covariances, learned: a full matrix, or one number per column.
 
 Sigma_k ~ IW(nu, (nu - d - 1) S). As a full matrix S ~ Wishart(g, M / g), with mean M; as a
-diagonal, s_j ~ Gamma(shape, shape / M_jj). M is a diagonal, known or learned in turn
-(`column_widths`). Given the covariances of the K occupied clusters, with P
+diagonal, s_j ~ Gamma(shape, shape / M_jj). Given the covariances of the K occupied clusters, with P
 the sum of their inverses and c = nu - d - 1, both are conjugate:
 
     S | Sigma ~ Wishart(g + K nu, (g M^-1 + c P)^-1),
     s_j | Sigma ~ Gamma(shape + K nu / 2, shape / M_jj + c P_jj / 2).
 
 Without this the prior has to be told how tight the clusters are against their spread, and which
-columns go together within them.
+columns go together within them. Where columns have a variance each, var_kj ~ IG(nu / 2,
+(nu - 2) S_j / 2), the diagonal form applies with c = nu - 2.
+
+M is a diagonal, known or learned in turn. How much of a column's variance lies within clusters is
+anything from all of it, in a column that does not separate groups, to a thousandth. A prior of
+light tails around one guess would overrule the data: it makes clusters of a column without groups
+too narrow, and then there must be more of them. So the guess itself is learned, column by column,
+under a prior that rules out no order of magnitude:
+
+    M_j = typical_j x_j,    x_j ~ BetaPrime(a, a),
+
+a ratio of two Gamma(a, 1) variables; with a = 1/2 the root of x_j is half-Cauchy. With
+1 / x_j = u_j ~ Gamma(a, b_j) and b_j ~ Gamma(a, 1), and a mean variance s_j whose density given
+M_j is proportional to M_j^-w exp(-w s_j / M_j),
+
+    b_j | u_j ~ Gamma(2 a, 1 + u_j),    u_j | b_j, s_j ~ Gamma(a + w, b_j + w s_j / typical_j).
 """
 
 from __future__ import annotations
@@ -18,6 +32,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaln, gammaln
 
 from cavity._numba.jit import jit
 from cavity._numba.linalg import cholesky_in_place
@@ -119,16 +134,10 @@ def draw_scale(prior, common, rng):
     return True
 
 
-def scale_log_density(prior, scale, root):
-    """Log density of the mean covariance under its prior; `root` is room for a matrix."""
+def wishart_log_density(prior, scale, root):
+    """Log density of a full mean covariance under its prior; `root` is room for a matrix."""
     d, g = prior.mean.shape[0], prior.strength
     total = 0.0
-    if prior.form == DIAGONAL:
-        for j in range(d):
-            rate = g / prior.mean[j]
-            total += g * math.log(rate) - math.lgamma(g)
-            total += (g - 1.0) * math.log(scale[j, j]) - rate * scale[j, j]
-        return total
     for r in range(d):
         rate = g / prior.mean[r]
         total += 0.5 * (g * math.log(rate) - rate * scale[r, r])
@@ -139,3 +148,47 @@ def scale_log_density(prior, scale, root):
     for r in range(d):
         total += (g - d - 1.0) * math.log(root[r, r])
     return total - 0.5 * g * d * math.log(2.0) - log_multigamma(0.5 * g, d)
+
+
+def draw_variances(
+    prior: ScalePrior, nu: float, variance: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw S given the occupied clusters' variances, (clusters, d), and then M in place."""
+    shape = prior.strength + 0.5 * len(variance) * nu
+    rate = prior.strength / prior.mean + 0.5 * (nu - 2.0) * (1.0 / variance).sum(axis=0)
+    drawn: np.ndarray = rng.standard_gamma(shape, prior.mean.size) / rate
+    if prior.tail > 0.0:
+        draw_widths(prior.mean, prior.typical, prior.tail, prior.strength, drawn, rng)
+    return drawn
+
+
+def variances_log_density(prior: ScalePrior, scale: np.ndarray) -> float:
+    """Log density of a diagonal mean covariance under its prior."""
+    g, rate = prior.strength, prior.strength / prior.mean
+    each = g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(scale) - rate * scale
+    return float(each.sum())
+
+
+@jit
+def draw_widths(expected, typical, tail, weight, variance, rng):
+    """Draw M given the mean variances, in place."""
+    for j in range(expected.shape[0]):
+        rate = rng.standard_gamma(2.0 * tail) / (1.0 + typical[j] / expected[j])
+        rate += weight * variance[j] / typical[j]
+        expected[j] = typical[j] * rate / rng.standard_gamma(tail + weight)
+
+
+def widths_log_density(expected: np.ndarray, typical: np.ndarray, tail: float) -> float:
+    """Log density of M under its prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> value = widths_log_density(np.array([0.3]), np.array([0.1]), 0.5)
+    >>> bool(np.isclose(value, stats.betaprime(0.5, 0.5, scale=0.1).logpdf(0.3)))
+    True
+    """
+    ratio = expected / typical
+    each = (tail - 1.0) * np.log(ratio) - 2.0 * tail * np.log1p(ratio) - np.log(typical)
+    return float(each.sum() - expected.size * betaln(tail, tail))

@@ -68,3 +68,36 @@ def spread_log_density(prior: SpreadPrior, centre: np.ndarray, kappa: float) -> 
     value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
     value -= rate * kappa + 0.5 * float(centre @ centre) / spread**2
     return value - centre.size * math.log(spread * math.sqrt(2.0 * math.pi))
+
+
+def draw_centre(
+    prior: SpreadPrior,
+    n_clusters: int,
+    form: float,
+    precision: np.ndarray,
+    weighed: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, float]:
+    """Draw kappa given the centre, and then the centre; returns the centre first.
+
+    Parameters
+    ----------
+    n_clusters : int
+        That are occupied.
+    form : float
+        Sum of the squared distances of their means from the centre.
+    precision : array, shape (d,) or (d, d)
+        Sum of their precisions: of independent columns, or matrices.
+    weighed : array, shape (d,)
+        Sum of precision times mean.
+    """
+    d = weighed.size
+    kappa = rng.standard_gamma(prior.shape + 0.5 * n_clusters * d) / (prior.rate + 0.5 * form)
+    flat = 1.0 / prior.spread**2
+    noise = rng.standard_normal(d)
+    if precision.ndim == 1:
+        total = flat + kappa * precision
+        return kappa * weighed / total + noise / np.sqrt(total), float(kappa)
+    root = np.linalg.cholesky(flat * np.eye(d) + kappa * precision)
+    half = np.linalg.solve(root, kappa * weighed) + noise
+    return np.linalg.solve(root.T, half), float(kappa)
