@@ -28,7 +28,7 @@ import numpy as np
 
 from cavity.distributed.blocks import SWEEP
 from cavity.distributed.executor import ThreadExecutor
-from cavity.distributed.kernel import RUNGS, atoms_of
+from cavity.distributed.kernel import GRID_SIZE, components_of
 from cavity.distributed.passes import ShardRequest, make_shard, run_all
 from cavity.distributed.sources import ArraySource
 
@@ -52,10 +52,10 @@ def loaded(executor, n, d):
 
 def order_of(centres, alpha=2.0):
     k, d = centres.shape
-    atoms = atoms_of(
+    components = components_of(
         np.full(k, 1.0 / k), centres, np.tile(np.eye(d), (k, 1, 1)), np.zeros(k), np.full(k, alpha)
     )
-    return ShardRequest(atoms, np.zeros((0, RUNGS)), (1, 2), 0, SWEEP)
+    return ShardRequest(components, np.zeros((0, GRID_SIZE)), (1, 2), 0, SWEEP)
 
 
 def best(functions, turns=TURNS, clock=time.perf_counter):
@@ -318,7 +318,7 @@ def series(n=10**5, n_times=200, k=20, n_files=8, n_sweeps=6):
                 "seconds to start": started,
                 "peak GB of a worker": max(peaks.values()) / 1e9,
             }
-            series_shards.SCOUT_SWEEPS = 5  # a rate is all that is asked of the other
+            series_shards.PILOT_SWEEPS = 5  # a rate is all that is asked of the other
             if n_workers == 1:
                 followed = np.asarray(fit.data.series).astype(int)
                 found = adjusted_rand_score(truth.labels[followed], sampler.z)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.distributed.clusters import Makeup
-from cavity.distributed.df_grid import Tails
+from cavity.distributed.clusters import ComponentPriors
+from cavity.distributed.df_grid import DFSettings
 from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.passes import make_shard
-from cavity.distributed.pilot import Scouts
+from cavity.distributed.pilot import PilotSample
 from cavity.distributed.sampler import ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, fixed_weights
@@ -43,15 +43,19 @@ def partition_prior(name):
 
 
 def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_shards=1,
-          scouts=None, moves=True, updates=(), start=None):  # fmt: skip
+          pilot=None, moves=True, updates=(), start=None):  # fmt: skip
     """A chain that begins with everything in one cluster."""
     if isinstance(prior, str):
         prior = partition_prior(prior)
     n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
     z = np.zeros(len(y), dtype=int) if start is None else start
-    seen = np.arange(len(y)) if scouts is None else scouts
-    mixture = ShardedMixture(Makeup(niw), prior, Tails(df, learn, *df_prior), updates)
+    seen = np.arange(len(y)) if pilot is None else pilot
+    mixture = ShardedMixture(ComponentPriors(niw), prior, DFSettings(df, learn, *df_prior), updates)
     return ShardedSampler(
-        few_rows(y, n_shards), Scouts(y[seen], len(y)), statistics(y, z, n_slots), mixture, rng,
+        few_rows(y, n_shards),
+        PilotSample(y[seen], len(y)),
+        statistics(y, z, n_slots),
+        mixture,
+        rng,
         moves=moves,
-    )  # fmt: skip
+    )

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from cavity.distributed.blocks import SWEEP, layouts, partial_sums, stream, total
 from cavity.distributed.clusters import NIW, Location, Shape, moments
-from cavity.distributed.kernel import RUNGS, atoms_of, draw_block, room_for
+from cavity.distributed.kernel import GRID_SIZE, components_of, draw_block, scratch_for
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
 from cavity.distributed.passes import ShardRequest, followed_rows, make_shard, run_all
 from cavity.priors.partition import dirichlet, dirichlet_process
@@ -76,13 +76,13 @@ def mixture(d, k, alpha, rng):
     return weight, 3.0 * rng.standard_normal((k, d)), whiten, half, np.full(k, alpha)
 
 
-def twin(y, codes, counts, parameters, rungs, rng):
+def twin(y, codes, counts, parameters, inverse_df, rng):
     """What a block gives, one row after another."""
     weight, mean, whiten, _, alpha, log_share, log_rate = parameters
     n, d = y.shape
     k = len(weight)
     sums, log_mixture = np.zeros((k, Shape(d, START, 2).width)), 0.0
-    tails, labels = np.zeros_like(rungs), []
+    tails, labels = np.zeros_like(inverse_df), []
     for first in range(0, n, 8):
         here = y[first : first + 8]
         uniform = [rng.random() for _ in here]
@@ -124,16 +124,16 @@ def twin(y, codes, counts, parameters, rungs, rng):
             second = [row[r] * row[c] for r in range(d) for c in range(r + 1)]
             own = [scale, 1.0, *(scale * row), *(scale * np.array(second))]
             sums[label] += [*own, *members, *tally]
-            if len(rungs):
-                j = label if len(rungs) > 1 else 0
-                tails[j] += np.log1p(delta[label] * rungs[j])
+            if len(inverse_df):
+                j = label if len(inverse_df) > 1 else 0
+                tails[j] += np.log1p(delta[label] * inverse_df[j])
     return labels, sums, log_mixture, tails
 
 
 @pytest.mark.parametrize(
-    ("d", "alpha", "n_rungs"), [(0, np.inf, 0), (1, 2.0, 1), (3, np.inf, 0), (3, 2.5, 5)]
+    ("d", "alpha", "n_grids"), [(0, np.inf, 0), (1, 2.0, 1), (3, np.inf, 0), (3, 2.5, 5)]
 )
-def test_a_block_against_its_twin(d, alpha, n_rungs):
+def test_a_block_against_its_twin(d, alpha, n_grids):
     rng = np.random.default_rng(d)
     k, n = 5, 29
     shape = Shape(d, START, 2)
@@ -142,7 +142,7 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
     y = 3.0 * rng.standard_normal((n, d))
     codes = rng.integers(-1, np.diff(START), (n, 2))
     counts = rng.integers(-1, 4, (n, 2)).astype(float)
-    rungs = rng.uniform(0.05, 2.0, (n_rungs, RUNGS))
+    inverse_df = rng.uniform(0.05, 2.0, (n_grids, GRID_SIZE))
     (layout,) = layouts([n], 1)
     rows = np.hstack([y, codes, counts])
     still = np.zeros(d)
@@ -150,12 +150,12 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
     assert followed_rows(shard) == pytest.approx(rows)
     assert shard.constant[0] == pytest.approx(-gammaln(np.maximum(counts, 0.0) + 1.0).sum())
     labels, sums, totals = np.zeros(n, dtype=np.int32), np.zeros((k, shape.width)), np.zeros(2)
-    tails = np.zeros((n_rungs, RUNGS))
+    tails = np.zeros((n_grids, GRID_SIZE))
     draw_block(
-        shard.columns, 0, n, atoms_of(*parameters), rungs, labels, sums, totals, tails,
-        room_for(k, d), stream((5, 6), 0, 0, SWEEP),
+        shard.columns, 0, n, components_of(*parameters), inverse_df, labels, sums, totals, tails,
+        scratch_for(k, d), stream((5, 6), 0, 0, SWEEP),
     )  # fmt: skip
-    found = twin(y, codes, counts, parameters, rungs, stream((5, 6), 0, 0, SWEEP))
+    found = twin(y, codes, counts, parameters, inverse_df, stream((5, 6), 0, 0, SWEEP))
     assert labels.tolist() == found[0]
     assert sums == pytest.approx(found[1], rel=1e-10)
     assert totals[0] == pytest.approx(found[2], rel=1e-12)
@@ -165,7 +165,9 @@ def test_a_block_against_its_twin(d, alpha, n_rungs):
 def test_a_pass_does_not_depend_on_the_shards():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((37, 2))
-    order = ShardRequest(atoms_of(*mixture(2, 3, 2.0, rng)), np.ones((1, RUNGS)), (1, 2), 4, SWEEP)
+    order = ShardRequest(
+        components_of(*mixture(2, 3, 2.0, rng)), np.ones((1, GRID_SIZE)), (1, 2), 4, SWEEP
+    )
     whole = run_all(few_rows(y, 1, block=4), order)
     for n_shards in (2, 3, 10):
         found = run_all(few_rows(y, n_shards, block=4), order)
@@ -229,12 +231,12 @@ def test_a_normal_inverse_wishart_against_scipy():
 
 def test_proposals_at_the_ends_of_shares_are_numbers():
     """A slot whose weight is lost in the other's rounding has a density all the same."""
-    from cavity.distributed.pilot import Scouts
+    from cavity.distributed.pilot import PilotSample
     from cavity.distributed.split_merge import KINDS, Mixture, SplitMerge
 
     rng = np.random.default_rng(3)
     y = rng.standard_normal((200, 2))
-    moves, natural = SplitMerge(Scouts(y, 2000), 2000), np.zeros(7)
+    moves, natural = SplitMerge(PilotSample(y, 2000), 2000), np.zeros(7)
     natural[:] = [0.1, 5.0, 0.0, 0.0, 1.0, 0.0, 1.0]
     before = NIW(natural, 2)
     for weight in ([1.0, 1e-30, 1e-300], [0.6, 0.4, 1e-18]):
@@ -242,7 +244,7 @@ def test_proposals_at_the_ends_of_shares_are_numbers():
             now = Mixture(np.array(weight), [before.draw(rng) for _ in weight], np.full(3, np.inf))
             table = np.array(
                 [
-                    np.log(w) + moves.scouts.log_density(place, np.inf)
+                    np.log(w) + moves.pilot.log_density(place, np.inf)
                     for w, place in zip(now.weight, now.locations, strict=True)
                 ]
             )
@@ -253,53 +255,53 @@ def test_proposals_at_the_ends_of_shares_are_numbers():
 
 def test_what_scouts_say_is_the_same_with_the_other_sign_on_the_way_back():
     """And of twins nothing, unless it is beyond chance: delayed acceptance needs the first."""
-    from cavity.distributed.pilot import Scouts
+    from cavity.distributed.pilot import PilotSample
     from cavity.distributed.split_merge import CHANCE, KINDS, TRUST, SplitMerge
 
     rng = np.random.default_rng(0)
-    moves = SplitMerge(Scouts(rng.standard_normal((100, 2)), 10_000), 10_000)
+    moves = SplitMerge(PilotSample(rng.standard_normal((100, 2)), 10_000), 10_000)
     for shift in (0.0, 0.3, 3.0):
         gain = shift + rng.standard_normal(100)
         for kind in KINDS:
-            assert moves._scouted(-gain, kind) == -moves._scouted(gain, kind)
-        assert moves._scouted(gain, "launched") == pytest.approx(TRUST * 100 * gain.sum())
+            assert moves._pilot_gain(-gain, kind) == -moves._pilot_gain(gain, kind)
+        assert moves._pilot_gain(gain, "launched") == pytest.approx(TRUST * 100 * gain.sum())
         beyond = max(abs(gain.sum()) - CHANCE * 10.0 * gain.std(), 0.0)
-        assert moves._scouted(gain, "twins") == pytest.approx(TRUST * 100 * beyond)
-    assert moves._scouted(0.1 * rng.standard_normal(100), "twins") == 0.0
-    everybody = SplitMerge(Scouts(rng.standard_normal((100, 2)), 100), 100)
-    assert everybody._scouted(gain, "twins") == pytest.approx(gain.sum())
+        assert moves._pilot_gain(gain, "twins") == pytest.approx(TRUST * 100 * beyond)
+    assert moves._pilot_gain(0.1 * rng.standard_normal(100), "twins") == 0.0
+    everybody = SplitMerge(PilotSample(rng.standard_normal((100, 2)), 100), 100)
+    assert everybody._pilot_gain(gain, "twins") == pytest.approx(gain.sum())
 
 
 def test_draws_of_one_place_for_two_have_their_density():
     """Means of ratios of densities are one: against equal parts of the same distributions."""
     from cavity.distributed.clusters import Conjugate, Shape
-    from cavity.distributed.proposals import Wholes, log_mean
+    from cavity.distributed.proposals import MergeProposal, log_mean
 
     rng = np.random.default_rng(1)
     natural = np.array([0.5, 9.0, 0.2, 6.0])
     members = [np.array([n, n, 0.1 * n, 1.1 * n]) for n in (5.0, 8.0, 12.0)]
     one, two, own = (Conjugate(natural, Shape(1), m) for m in members)
-    wholes = Wholes([one, two], own)
+    merge = MergeProposal([one, two], own)
     ratio = []
     for _ in range(4000):
-        place = wholes.draw(rng)
+        place = merge.draw(rng)
         other = log_mean([part.log_density(place) for part in (one, two, own)])
-        ratio.append(math.exp(other - wholes.log_density(place)))
+        ratio.append(math.exp(other - merge.log_density(place)))
     # At level 1e-4.
     assert abs(np.mean(ratio) - 1.0) < 3.9 * np.std(ratio) / math.sqrt(len(ratio))
-    assert Wholes([one, two]).log_density(place) == pytest.approx(
+    assert MergeProposal([one, two]).log_density(place) == pytest.approx(
         log_mean([one.log_density(place), two.log_density(place)])
     )
 
 
 def test_a_cluster_that_is_there_twice_becomes_one():
-    """Though each scout stands for a hundred rows, and says more by chance than twins differ."""
+    """Though each pilot row stands for a hundred, and says more by chance than twins differ."""
     from scale_cases import statistics
 
-    from cavity.distributed.clusters import Makeup
-    from cavity.distributed.df_grid import Tails
+    from cavity.distributed.clusters import ComponentPriors
+    from cavity.distributed.df_grid import DFSettings
     from cavity.distributed.executor import ThreadExecutor
-    from cavity.distributed.pilot import Scouts
+    from cavity.distributed.pilot import PilotSample
     from cavity.distributed.sampler import ShardedMixture, ShardedSampler
     from cavity.distributed.sources import ArraySource
     from cavity.priors.cluster import NIWPrior
@@ -311,10 +313,10 @@ def test_a_cluster_that_is_there_twice_becomes_one():
     executor = ThreadExecutor(ArraySource(y, ("a", "b")))
     executor.load(make_shard, np.zeros(2), np.ones(2), np.zeros(2), seen)
     sampler = ShardedSampler(
-        executor, Scouts(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
+        executor, PilotSample(y[seen], n), statistics(y, (y[:, 0] > 0.0).astype(int), 8),
         ShardedMixture(
-            Makeup(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
-            Tails(np.inf),
+            ComponentPriors(NIWPrior(np.zeros(2), 0.1, 5.0, np.eye(2))), dirichlet_process(8, 1.0),
+            DFSettings(np.inf),
         ), rng,
     )  # fmt: skip
     assert np.sort(sampler.counts)[-2] > 0.2 * n

@@ -1,7 +1,7 @@
 """The sampler over blocks visits every partition as often as the enumerated posterior says.
 
 At level 1e-4 for each test and fixed seeds, as in tests/exact; whatever the shards, with and
-without splits and merges, and with scouts that are only some of the rows.
+without splits and merges, and with pilot that are only some of the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scale_cases import chain, statistics
 from scipy import stats
 
 from cavity.conjugate.niw import unpack
-from cavity.distributed.pilot import Scouts
+from cavity.distributed.pilot import PilotSample
 from cavity.distributed.split_merge import SplitMerge
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.concentration import ConcentrationUpdate
@@ -55,9 +55,7 @@ def p_value(likelihood, prior, n_sweeps, seed, **options):
 @pytest.mark.parametrize(
     ("likelihood", "prior", "n_sweeps", "options"),
     [
-        pytest.param(
-            "gaussian", "dp", 900, {"n_shards": 3, "scouts": SOME}, marks=pytest.mark.slow
-        ),
+        pytest.param("gaussian", "dp", 900, {"n_shards": 3, "pilot": SOME}, marks=pytest.mark.slow),
         ("student-t", "finite", 1000, {"n_shards": 2}),
         ("student-t", "dp", 2000, {"moves": False}),
     ],
@@ -70,7 +68,7 @@ def test_frequencies_of_partitions(likelihood, prior, n_sweeps, options):
 @pytest.mark.parametrize("prior", ["fixed", "dirichlet", "shaped", "finite", "dp"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student-t"])
 @pytest.mark.parametrize(
-    "options", [{"moves": False}, {"n_shards": 2}, {"n_shards": 3, "scouts": SOME}], ids=str
+    "options", [{"moves": False}, {"n_shards": 2}, {"n_shards": 3, "pilot": SOME}], ids=str
 )
 def test_frequencies_of_partitions_at_length(likelihood, prior, options):
     assert p_value(likelihood, prior, 12_000, 5, **options) > LEVEL
@@ -112,7 +110,7 @@ def read(sampler):
         sampler.parameters.whiten[0, 0, z] ** 2,
         df[z],
         sampler.scale,
-        sampler.scouts.y[:, 0].copy(),
+        sampler.pilot.y[:, 0].copy(),
     )
 
 
@@ -132,9 +130,9 @@ def renew(sampler, rng):
         n = shard.layout.n_rows
         shard.y[0, :n] = y[at : at + n]
         at += n
-    sampler.scouts = Scouts(y[:, None].copy(), z.size)
+    sampler.pilot = PilotSample(y[:, None].copy(), z.size)
     if sampler._moves is not None:
-        sampler._moves.scouts = sampler.scouts
+        sampler._moves.pilot = sampler.pilot
     sums = statistics(y[:, None], z, sampler.n_slots)
     sampler.statistics[:] = 0.0
     for i, k in enumerate(z):
@@ -146,7 +144,7 @@ def renew(sampler, rng):
         each = len(sampler.tail_sums) > 1
         for i, k in enumerate(z):
             j = k if each else 0
-            sampler.tail_sums[j] += np.log1p(delta[i] / sampler.ladder[j])
+            sampler.tail_sums[j] += np.log1p(delta[i] / sampler.df_grid[j])
     sampler._fresh = True
 
 

@@ -22,7 +22,7 @@ def groups(n, k=8, seed=0):
 
 def test_tables_and_threads(monkeypatch):
     """Categories, counts and their gaps are handed to the short run as they are to the whole."""
-    monkeypatch.setattr(sharded, "SCOUT_SWEEPS", 3)
+    monkeypatch.setattr(sharded, "PILOT_SWEEPS", 3)
     X = groups(5300)
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(X, columns=["a", "b"])

@@ -16,12 +16,12 @@ from scale_cases import partition_prior
 from scipy import stats
 
 from cavity import TableMixture
-from cavity.distributed.clusters import RATES, SHARES, Conjugate, Location, Makeup, moments
-from cavity.distributed.df_grid import Tails
+from cavity.distributed.clusters import RATES, SHARES, ComponentPriors, Conjugate, Location, moments
+from cavity.distributed.df_grid import DFSettings
 from cavity.distributed.executor import ThreadExecutor
 from cavity.distributed.parts import ShardUpdate
 from cavity.distributed.passes import make_shard
-from cavity.distributed.pilot import Scouts
+from cavity.distributed.pilot import PilotSample
 from cavity.distributed.sampler import ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource
 from cavity.distributed.split_merge import SplitMerge
@@ -40,19 +40,26 @@ def numbers(y, codes, counts):
     return np.hstack([y, codes, np.where(np.isnan(counts), -1.0, counts)])
 
 
-def chain(rows, makeup, prior, rng, *, df=np.inf, n_shards=1, seen=None, updates=(), moves=True):
+def chain(
+    rows, component_priors, prior, rng, *, df=np.inf, n_shards=1, seen=None, updates=(), moves=True
+):
     """A chain that begins with everything in one cluster."""
-    shape = makeup.shape
+    shape = component_priors.shape
     names = tuple(f"x{j}" for j in range(shape.n_columns))
     executor = ThreadExecutor(ArraySource(rows, names, False, shape), n_shards=n_shards, block=2)
     still = np.zeros(shape.d)
     executor.load(make_shard, still, np.ones(shape.d), still, np.arange(len(rows)), shape)
-    scouts = Scouts(rows if seen is None else rows[seen], len(rows), shape)
+    pilot = PilotSample(rows if seen is None else rows[seen], len(rows), shape)
     n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
-    everything = Scouts(rows, len(rows), shape)
+    everything = PilotSample(rows, len(rows), shape)
     start = everything.begun(np.zeros(len(rows), dtype=int), n_slots, np.ones(len(rows)))
     return ShardedSampler(
-        executor, scouts, start, ShardedMixture(makeup, prior, Tails(df), updates), rng, moves=moves
+        executor,
+        pilot,
+        start,
+        ShardedMixture(component_priors, prior, DFSettings(df), updates),
+        rng,
+        moves=moves,
     )
 
 
@@ -66,13 +73,13 @@ def unlabelled(exact):
 def p_value(names, prior, n_sweeps, seed, **options):
     rng = np.random.default_rng(seed)
     measured = names[0] in ("gaussian", "student-t")
-    makeup = Makeup(
+    component_priors = ComponentPriors(
         small.NIW if measured else None, table_cases.CONCENTRATION, START, table_cases.GAMMA
     )
     y = table_cases.Y if measured else np.empty((small.N, 0))
     rows = numbers(y, table_cases.CODES, table_cases.COUNTS)
     df = small.DF if names[0] == "student-t" else np.inf
-    sampler = chain(rows, makeup, partition_prior(prior), rng, df=df, **options)
+    sampler = chain(rows, component_priors, partition_prior(prior), rng, df=df, **options)
     exact = unlabelled(table_cases.exact(names, prior))
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, n_sweeps, rng))
     print(f"{names}, {prior}, {options}: {result}, {sampler.events()}")
@@ -137,9 +144,9 @@ def redrawn(sampler, rng):
         shard.columns.cells[:, :n] = np.where(own[:, :2] < 0, -1, own[:, :2] + START[:2]).T
         shard.columns.counts[:, :n] = own[:, 2:].T
         at += n
-    sampler.scouts = Scouts(rows, joint.N, sampler.scouts.shape)
-    sampler._moves.scouts = sampler.scouts
-    sampler.statistics[:] = sampler.scouts.begun(z, sampler.n_slots, np.ones(joint.N))
+    sampler.pilot = PilotSample(rows, joint.N, sampler.pilot.shape)
+    sampler._moves.pilot = sampler.pilot
+    sampler.statistics[:] = sampler.pilot.begun(z, sampler.n_slots, np.ones(joint.N))
     sampler._fresh = True
     a, b = sampler.family.rest.prior
     return z, sampler.family.first.prior.copy(), a, a / b, share.copy(), rate.copy(), codes, y
@@ -154,15 +161,19 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
     before = np.array(before)
     _, concentration, shape, mean, share, rate = joint.from_priors(rng)
     codes, y = joint.cells(share, rate, rng)
-    makeup = Makeup(None, concentration, START, (np.array([shape]), np.array([shape / mean])))
-    paths = makeup.paths
+    component_priors = ComponentPriors(
+        None, concentration, START, (np.array([shape]), np.array([shape / mean]))
+    )
+    paths = component_priors.paths
     updates = [
-        ShardUpdate(ShareHyperpriors(), paths[SHARES], makeup.columns(SHARES)),
-        ShardUpdate(RateHyperpriors(joint.CENTRE, False), paths[RATES], makeup.columns(RATES)),
+        ShardUpdate(ShareHyperpriors(), paths[SHARES], component_priors.columns(SHARES)),
+        ShardUpdate(
+            RateHyperpriors(joint.CENTRE, False), paths[RATES], component_priors.columns(RATES)
+        ),
     ]
     prior = dirichlet_process(joint.N + 1, joint.CONCENTRATION)
     rows = numbers(np.empty((joint.N, 0)), codes, y)
-    sampler = chain(rows, makeup, prior, rng, n_shards=2, updates=updates)
+    sampler = chain(rows, component_priors, prior, rng, n_shards=2, updates=updates)
     after = np.empty((n_sweeps, before.shape[1]))
     for row in range(-100, n_sweeps):
         sampler.sweep(rng)
@@ -199,8 +210,8 @@ def test_sums_that_lack_their_gaps_are_noticed():
 def test_a_cluster_of_categories_and_counts_against_scipy():
     rng = np.random.default_rng(0)
     concentration, gamma = np.array([0.6, 1.1, 0.4, 0.7, 1.5]), (np.array([1.3]), np.array([0.5]))
-    makeup = Makeup(None, concentration, START, gamma)
-    one = Conjugate(np.concatenate([concentration, [1.3, 0.5]]), makeup.shape)
+    component_priors = ComponentPriors(None, concentration, START, gamma)
+    one = Conjugate(np.concatenate([concentration, [1.3, 0.5]]), component_priors.shape)
     place = one.draw(rng)
     share = np.exp(place.log_share)
     exact = stats.dirichlet.logpdf(share[:2], concentration[:2])
@@ -212,9 +223,9 @@ def test_a_cluster_of_categories_and_counts_against_scipy():
     typical = one.typical
     assert np.exp(typical.log_rate[0]) == pytest.approx(2.6)
     assert moments(typical, 10.0)[2:4] == pytest.approx(10.0 * concentration[:2] / 1.7)
-    family, parameters = makeup.families(3)
-    makeup.set_locations(parameters, [typical] * 3)
-    again = makeup.locations(parameters, 3)[1]
+    family, parameters = component_priors.families(3)
+    component_priors.set_locations(parameters, [typical] * 3)
+    again = component_priors.locations(parameters, 3)[1]
     assert all(np.array_equal(a, b) for a, b in zip(again, typical, strict=True))
     assert isinstance(again, Location)
     assert family.natural.shape == (3, 7)

@@ -18,7 +18,7 @@ from cavity.distributed.sources import ArraySource
 from cavity.priors.partition import dirichlet
 from cavity.series import shard_sampler as series_sampler
 from cavity.series.parameters import EVERYTHING, NOTHING
-from cavity.series.shard_pass import Own, SeriesShard, SeriesShards
+from cavity.series.shard_pass import LocalState, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.state_space import Cells, own_copy
 
@@ -37,7 +37,7 @@ def crew_over(model, n_shards, block):
         cells = Cells(*(values[here] for values in model.cells))
         own = model.own
         noise = np.ones_like(own.tails, dtype=np.float32)
-        begun = Own(
+        begun = LocalState(
             np.zeros(layout.n_rows, dtype=np.int32), own.a[here].copy(), own.loading[here].copy(),
             own.var_y[here].copy(), own.beta[here].copy(), noise[here] if noise.size else noise,
         )  # fmt: skip
@@ -149,7 +149,7 @@ def cycle(sampler, world, rng):
         away = np.nan_to_num(m.cells.y - fitted - states)
         noise = (m.cells.repeats / own.var_y[:, None] * away**2).astype(np.float32)
     sampler.crew.put(
-        Own(z.astype(np.int32), own.a.copy(), own.loading.copy(), own.var_y.copy(),
+        LocalState(z.astype(np.int32), own.a.copy(), own.loading.copy(), own.var_y.copy(),
             own.beta.copy(), noise)
     )  # fmt: skip
     sampler.n_sweeps += 1

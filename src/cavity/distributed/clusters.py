@@ -231,7 +231,7 @@ class Conjugate:
 _NOTHING = Location(np.zeros(0), np.zeros((0, 0)), 0.0)
 
 
-class Makeup(NamedTuple):
+class ComponentPriors(NamedTuple):
     """The prior of a cluster's parameters, part by part; None for a part that rows have not."""
 
     niw: NIWPrior | None = None

@@ -19,7 +19,7 @@ from cavity._numba.numerics import fast_exp, fast_log
 from cavity._numba.simd import WIDTH, load8, select, splat8, store8
 
 # Degrees of freedom that are tried at once.
-RUNGS = WIDTH
+GRID_SIZE = WIDTH
 # Sums beside the clusters': log density with labels summed out, and rows that no cluster gives a
 # finite density.
 N_TOTALS = 2
@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     counts: np.ndarray  # (counts, n + 8), negative where missing
 
 
-class Atoms(NamedTuple):
+class Components(NamedTuple):
     """The clusters that rows may go to, as drawn: weights, locations, whiteners, shares, rates."""
 
     constant: np.ndarray  # (K,), log weight and the density's constant
@@ -46,7 +46,7 @@ class Atoms(NamedTuple):
     log_rate: np.ndarray  # (K, counts)
 
 
-class Room(NamedTuple):
+class Scratch(NamedTuple):
     """What a kernel scribbles on."""
 
     residual: np.ndarray  # (d, 8)
@@ -56,10 +56,10 @@ class Room(NamedTuple):
     lanes: np.ndarray  # (5, 8)
 
 
-def room_for(n_atoms: int, d: int) -> Room:
-    """Room for so many clusters and columns."""
-    score, distance, mass = (np.zeros((n_atoms, WIDTH)) for _ in range(3))
-    return Room(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((5, WIDTH)))
+def scratch_for(n_components: int, d: int) -> Scratch:
+    """Scratch for so many clusters and columns."""
+    score, distance, mass = (np.zeros((n_components, WIDTH)) for _ in range(3))
+    return Scratch(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((5, WIDTH)))
 
 
 def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
     return np.where(heavy, norm, -0.5 * d * math.log(2.0 * math.pi))
 
 
-def atoms_of(
+def components_of(
     weight: np.ndarray,
     mean: np.ndarray,
     whiten: np.ndarray,
@@ -86,7 +86,7 @@ def atoms_of(
     alpha: np.ndarray,
     log_share: np.ndarray | None = None,
     log_rate: np.ndarray | None = None,
-) -> Atoms:
+) -> Components:
     """Clusters ready for the kernel.
 
     Parameters
@@ -107,7 +107,7 @@ def atoms_of(
     with np.errstate(divide="ignore"):
         log_weight = np.log(weight)
     rows, columns = np.tril_indices(d)
-    return Atoms(
+    return Components(
         log_weight + log_norms(alpha, d) - half_log_det,
         log_weight,
         np.ascontiguousarray(mean),
@@ -120,95 +120,97 @@ def atoms_of(
 
 
 @jit
-def draw_block(columns, first, last, atoms, rungs, labels, sums, totals, tails, room, rng):
+def draw_block(
+    columns, first, last, components, inverse_df, labels, sums, totals, tails, scratch, rng
+):
     """Draw labels and scales of the rows from `first` to `last`, and add up what they give.
 
     Parameters
     ----------
     columns : Columns
     first, last : int
-    atoms : Atoms
-    rungs : array of shape (K, 8), (1, 8) or (0, 8)
+    components : Components
+    inverse_df : array of shape (K, 8), (1, 8) or (0, 8)
         One over degrees of freedom to try: of each cluster, of all, or none.
     labels : array of int, of at least ``last - first``
     sums : array of shape (K, P)
         Scales, rows, then first and second moments with the scales for weights; then rows in
         every category; then of each count its sum and the rows that have it.
     totals : array of shape (2,)
-    tails : array like rungs
+    tails : array like inverse_df
         Sum of log(1 + distance / df) over the rows of each cluster, or of all.
-    room : Room
+    scratch : Scratch
     rng : numpy.random.Generator
     """
     y, cells, counts = columns.y, columns.cells, columns.counts
     d, n_codes, n_counts = y.shape[0], cells.shape[0], counts.shape[0]
-    n_shares = atoms.log_share.shape[1]
+    n_shares = components.log_share.shape[1]
     half = 0.5 * d
-    n_atoms = atoms.constant.shape[0]
-    n_rungs = rungs.shape[0]
+    n_components = components.constant.shape[0]
+    n_grids = inverse_df.shape[0]
     for i in range(first, last, WIDTH):
         top = splat8(-math.inf)
-        for k in range(n_atoms):
+        for k in range(n_components):
             for c in range(d):
-                store8(room.residual[c], 0, load8(y[c], i) - atoms.mean[k, c])
+                store8(scratch.residual[c], 0, load8(y[c], i) - components.mean[k, c])
             delta = splat8(0.0)
             at = 0
             for r in range(d):
-                s = load8(room.residual[0], 0) * atoms.whiten[k, at]
+                s = load8(scratch.residual[0], 0) * components.whiten[k, at]
                 for c in range(1, r + 1):
-                    s = s + load8(room.residual[c], 0) * atoms.whiten[k, at + c]
+                    s = s + load8(scratch.residual[c], 0) * components.whiten[k, at + c]
                 at += r + 1
                 delta = delta + s * s
-            a = atoms.alpha[k]
+            a = components.alpha[k]
             if a < math.inf:
-                score = atoms.constant[k] - (a + half) * fast_log(1.0 + delta * (0.5 / a))
+                score = components.constant[k] - (a + half) * fast_log(1.0 + delta * (0.5 / a))
             else:
-                score = atoms.constant[k] - 0.5 * delta
+                score = components.constant[k] - 0.5 * delta
             if n_codes > 0:
                 for lane in range(WIDTH):
-                    room.lanes[4, lane] = 0.0
+                    scratch.lanes[4, lane] = 0.0
                 for c in range(n_codes):
                     for lane in range(WIDTH):
                         p = cells[c, i + lane]
                         if p >= 0:
-                            room.lanes[4, lane] += atoms.log_share[k, p]
-                score = score + load8(room.lanes[4], 0)
+                            scratch.lanes[4, lane] += components.log_share[k, p]
+                score = score + load8(scratch.lanes[4], 0)
             for c in range(n_counts):
                 count = load8(counts[c], i)
-                said = count * atoms.log_rate[k, c] - atoms.rate[k, c]
+                said = count * components.log_rate[k, c] - components.rate[k, c]
                 score = score + select(count < 0.0, splat8(0.0), said)
-            store8(room.score[k], 0, score)
-            store8(room.distance[k], 0, delta)
+            store8(scratch.score[k], 0, score)
+            store8(scratch.distance[k], 0, delta)
             top = select(score > top, score, top)
         mass = splat8(0.0)
-        for k in range(n_atoms):
-            mass = mass + fast_exp(load8(room.score[k], 0) - top)
-            store8(room.mass[k], 0, mass)
+        for k in range(n_components):
+            mass = mass + fast_exp(load8(scratch.score[k], 0) - top)
+            store8(scratch.mass[k], 0, mass)
         n_here = min(last - i, WIDTH)
         for lane in range(n_here):
-            room.lanes[0, lane] = rng.random()
-        target = load8(room.lanes[0], 0) * mass
-        label = splat8(n_atoms - 1.0)
-        distance = load8(room.distance[n_atoms - 1], 0)
-        for k in range(n_atoms - 2, -1, -1):
-            reached = load8(room.mass[k], 0) > target
+            scratch.lanes[0, lane] = rng.random()
+        target = load8(scratch.lanes[0], 0) * mass
+        label = splat8(n_components - 1.0)
+        distance = load8(scratch.distance[n_components - 1], 0)
+        for k in range(n_components - 2, -1, -1):
+            reached = load8(scratch.mass[k], 0) > target
             label = select(reached, k * 1.0, label)
-            distance = select(reached, load8(room.distance[k], 0), distance)
-        store8(room.lanes[1], 0, label)
-        store8(room.lanes[2], 0, distance)
-        store8(room.lanes[3], 0, top + fast_log(mass))
+            distance = select(reached, load8(scratch.distance[k], 0), distance)
+        store8(scratch.lanes[1], 0, label)
+        store8(scratch.lanes[2], 0, distance)
+        store8(scratch.lanes[3], 0, top + fast_log(mass))
         for lane in range(n_here):
-            if not room.lanes[3, lane] > -math.inf:
+            if not scratch.lanes[3, lane] > -math.inf:
                 totals[1] += 1.0
                 labels[i - first + lane] = 0
                 continue
-            k = int(room.lanes[1, lane])
+            k = int(scratch.lanes[1, lane])
             labels[i - first + lane] = k
-            totals[0] += room.lanes[3, lane]
+            totals[0] += scratch.lanes[3, lane]
             u = 1.0
-            a = atoms.alpha[k]
+            a = components.alpha[k]
             if a < math.inf:
-                u = rng.standard_gamma(a + half) / (a + 0.5 * room.lanes[2, lane])
+                u = rng.standard_gamma(a + half) / (a + 0.5 * scratch.lanes[2, lane])
             own = sums[k]
             own[0] += u
             own[1] += 1.0
@@ -228,7 +230,7 @@ def draw_block(columns, first, last, atoms, rungs, labels, sums, totals, tails, 
                 if counts[c, i + lane] >= 0.0:
                     own[at + 2 * c] += counts[c, i + lane]
                     own[at + 2 * c + 1] += 1.0
-            if n_rungs > 0:
-                j = k if n_rungs > 1 else 0
-                more = fast_log(1.0 + room.lanes[2, lane] * load8(rungs[j], 0))
+            if n_grids > 0:
+                j = k if n_grids > 1 else 0
+                more = fast_log(1.0 + scratch.lanes[2, lane] * load8(inverse_df[j], 0))
                 store8(tails[j], 0, load8(tails[j], 0) + more)

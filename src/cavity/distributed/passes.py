@@ -16,7 +16,7 @@ from cavity._numba.simd import WIDTH
 from cavity.distributed.blocks import STEPS, Layout, Node, partial_sums, stream, total
 from cavity.distributed.clusters import Shape
 from cavity.distributed.executor import ShardExecutor, local_rows
-from cavity.distributed.kernel import N_TOTALS, Atoms, Columns, draw_block, room_for
+from cavity.distributed.kernel import N_TOTALS, Columns, Components, draw_block, scratch_for
 
 _STEP_KEY = (20_180_719, 0)
 
@@ -42,8 +42,8 @@ class Shard(NamedTuple):
 class ShardRequest(NamedTuple):
     """Parameters and streams that a pass draws labels by."""
 
-    atoms: Atoms
-    rungs: np.ndarray
+    components: Components
+    inverse_df: np.ndarray
     key: tuple[int, int]
     sweep: int
     purpose: int
@@ -126,8 +126,8 @@ def followed_rows(shard: Shard) -> np.ndarray:
 def run_pass(shard: Shard, request: ShardRequest) -> ShardResult:
     """Draw the labels of every block of a shard."""
     layout, d = shard.layout, shard.shape.d
-    n_atoms = len(request.atoms.constant)
-    sizes = (n_atoms * shard.shape.width, N_TOTALS, request.rungs.size)
+    n_components = len(request.components.constant)
+    sizes = (n_components * shard.shape.width, N_TOTALS, request.inverse_df.size)
     places = np.cumsum(sizes)
     leaves = np.zeros((layout.n_blocks, places[-1]))
     labels = np.empty(len(shard.followed), dtype=np.int32)
@@ -138,9 +138,9 @@ def run_pass(shard: Shard, request: ShardRequest) -> ShardResult:
         found = np.empty(high - low, dtype=np.int32)
         sums, totals, tails = np.split(leaves[b], places[:-1])
         draw_block(
-            shard.columns, low, high, request.atoms, request.rungs, found,
-            sums.reshape(n_atoms, -1), totals, tails.reshape(request.rungs.shape),
-            room_for(n_atoms, d),
+            shard.columns, low, high, request.components, request.inverse_df, found,
+            sums.reshape(n_components, -1), totals, tails.reshape(request.inverse_df.shape),
+            scratch_for(n_components, d),
             stream(request.key, layout.first_block + b, request.sweep, request.purpose),
         )  # fmt: skip
         totals[0] += shard.constant[b]
@@ -153,7 +153,7 @@ def run_all(executor: ShardExecutor, request: ShardRequest) -> PassTotal:
     """Draw the labels of all rows and add up the sums, in the order of the blocks."""
     parts = executor.map(run_pass, request)
     values = total([node for part in parts for node in part.nodes], executor.n_blocks)
-    n_atoms, size = len(request.atoms.constant), request.rungs.size
+    n_components, size = len(request.components.constant), request.inverse_df.size
     cut = values.size - size
     bad = int(values[cut - 1])
     if bad:
@@ -162,8 +162,8 @@ def run_all(executor: ShardExecutor, request: ShardRequest) -> PassTotal:
             "scale of the others"
         )
     return PassTotal(
-        values[: cut - N_TOTALS].reshape(n_atoms, -1),
+        values[: cut - N_TOTALS].reshape(n_components, -1),
         float(values[cut - N_TOTALS]),
-        values[cut:].reshape(request.rungs.shape),
+        values[cut:].reshape(request.inverse_df.shape),
         np.concatenate([part.labels for part in parts]),
     )

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from cavity.distributed.clusters import Conjugate, Location, Shape
-from cavity.distributed.kernel import Atoms
+from cavity.distributed.kernel import Components
 
 # Steps of EM from two rows to a proposal of two clusters.
 EM_STEPS = 10
@@ -20,7 +20,7 @@ def log_sum(table: np.ndarray) -> np.ndarray:
     return top + np.log(np.exp(table - top).sum(axis=0))
 
 
-class Scouts:
+class PilotSample:
     """Rows in the model's units, and what they say of a mixture.
 
     Parameters
@@ -74,13 +74,13 @@ class Scouts:
             out = out - self._there[rows] @ np.exp(location.log_rate)
         return out
 
-    def table(self, atoms: Atoms, locations: list[Location]) -> np.ndarray:
+    def table(self, components: Components, locations: list[Location]) -> np.ndarray:
         """Weight times density of every row in every cluster, as logarithms (K, n)."""
         return np.array(
             [
                 log_weight + self.log_density(location, alpha)
                 for log_weight, location, alpha in zip(
-                    atoms.log_weight, locations, atoms.alpha, strict=True
+                    components.log_weight, locations, components.alpha, strict=True
                 )
             ]
         )
@@ -97,7 +97,7 @@ class Scouts:
         return self.worth * out
 
     def begun(self, z: np.ndarray, n_slots: int, scale: np.ndarray) -> np.ndarray:
-        """Statistics of the scouts alone under some labels, these scales for weights."""
+        """Statistics of the pilot sample alone under some labels, these scales for weights."""
         features = np.hstack([scale[:, None] * self._features, self._discrete])
         features[:, 1] = 1.0
         out = np.zeros((n_slots, features.shape[1]))

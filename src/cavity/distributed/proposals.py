@@ -1,4 +1,4 @@
-"""Where one cluster in place of two may lie, and two in place of one: what proposals draw from."""
+"""Proposal distributions of splits (two clusters in place of one) and merges (the reverse)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from cavity.distributed.clusters import Conjugate, Location, Shape, moments
 
 
-class Wholes:
-    """A location around what the scouts say, at several widths, or half of the time by two others.
+class MergeProposal:
+    """Location of one cluster in place of two, from the pilot sample or the two clusters' moments.
 
-    What the two together have is known from all rows; the scouts are off by as many nats as there
-    are rows for each of them.
+    The moments are known from all rows; an estimate from the pilot sample is off by about as many
+    nats as there are rows for each of its own.
     """
 
     def __init__(self, parts: list[Conjugate], own: Conjugate | None = None) -> None:
@@ -32,7 +32,7 @@ class Wholes:
         return around if self.own is None else log_mean([around, self.own.log_density(place)])
 
 
-class Launched:
+class EMSplit:
     """Two locations and the first one's share, around what EM has found, at several widths."""
 
     def __init__(self, parts: list[tuple[Any, ...]]) -> None:
@@ -55,7 +55,7 @@ class Launched:
         )  # fmt: skip
 
 
-class Twins:
+class MomentSplit:
     """Two locations that together have the moments of one; the share of the first is uniform."""
 
     def __init__(

@@ -36,20 +36,20 @@ from cavity.conjugate.common import (
     log_densities_of_parameters,
 )
 from cavity.distributed.blocks import PROPOSAL, SWEEP
-from cavity.distributed.clusters import Makeup
+from cavity.distributed.clusters import ComponentPriors
 from cavity.distributed.df_grid import (
-    TAILS_EVERY,
-    Tails,
-    choose_rung,
-    draw_ladder,
+    DF_EVERY,
+    DFSettings,
+    choose_df,
+    draw_df_grid,
     log_density,
-    no_ladder,
+    no_df_grid,
 )
 from cavity.distributed.executor import ShardExecutor
-from cavity.distributed.kernel import atoms_of
+from cavity.distributed.kernel import components_of
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
 from cavity.distributed.passes import PassTotal, ShardRequest, run_all
-from cavity.distributed.pilot import Scouts, log_sum
+from cavity.distributed.pilot import PilotSample, log_sum
 from cavity.distributed.split_merge import KINDS, ROUND, Mixture, SplitMerge
 from cavity.likelihoods.degrees_of_freedom import draw_df
 from cavity.mcmc.chain import Describe
@@ -79,11 +79,11 @@ class ShardedMixture:
 
     Attributes
     ----------
-    makeup : Makeup
+    component_priors : ComponentPriors
         Prior of the clusters' parameters.
     prior : NamedTuple
         State of the partition prior, with a slot for every cluster.
-    tails : Tails
+    tails : DFSettings
     updates : iterable of Update
         Updates that learn the priors.
     describe : callable, optional
@@ -92,9 +92,9 @@ class ShardedMixture:
         Names that it returns with a cluster axis.
     """
 
-    makeup: Makeup
+    component_priors: ComponentPriors
     prior: Any
-    tails: Tails
+    tails: DFSettings
     updates: Iterable[Update] = ()
     describe: Describe | None = None
     cluster_parameters: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class ShardedSampler:
     ----------
     executor : ShardExecutor
         With its rows loaded.
-    scouts : Scouts
+    pilot : PilotSample
         The followed rows, from which splits and merges are proposed.
     start : array of shape (slots, P)
         Statistics of the followed rows under the labels that the chain begins with.
@@ -125,7 +125,7 @@ class ShardedSampler:
     def __init__(
         self,
         executor: ShardExecutor,
-        scouts: Scouts,
+        pilot: PilotSample,
         start: np.ndarray,
         mixture: ShardedMixture,
         rng: np.random.Generator,
@@ -134,15 +134,19 @@ class ShardedSampler:
         moves: bool = True,
     ) -> None:
         n_slots = start.shape[0]
-        self.executor, self.scouts = executor, scouts
-        self.prior, self.tails, self.makeup = mixture.prior, mixture.tails, mixture.makeup
+        self.executor, self.pilot = executor, pilot
+        self.prior, self.tails, self.component_priors = (
+            mixture.prior,
+            mixture.tails,
+            mixture.component_priors,
+        )
         self.updates, self.describe = tuple(mixture.updates), mixture.describe
         own = () if math.isinf(self.tails.df) else ("df",)
         self.cluster_parameters = (*mixture.cluster_parameters, *own)
-        self.d = scouts.d
+        self.d = pilot.d
         self.family: Any
         self.parameters: Any
-        self.family, self.parameters = self.makeup.families(n_slots)
+        self.family, self.parameters = self.component_priors.families(n_slots)
         self.model = Model(np.full(n_slots, 0.5 * self.tails.df))
         first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
         self.key = first, second
@@ -152,16 +156,16 @@ class ShardedSampler:
         self._log_likelihood = math.nan
         self._log_marginal = math.nan  # of the state that log_joint saw last
         self._log_mixture = math.nan  # of all rows, labels summed out
-        self.ladder = no_ladder()
+        self.df_grid = no_df_grid()
         has_weights = self.prior.has_concentration
-        self._moves = SplitMerge(scouts, executor.n_rows) if moves and has_weights else None
+        self._moves = SplitMerge(pilot, executor.n_rows) if moves and has_weights else None
         self._accepted = dict.fromkeys(KINDS, 0)
         self._asked = dict.fromkeys(KINDS, 0)
         self._table: np.ndarray | None = None
-        # Begin as if the scouts were all there is.
+        # Begin as if the pilot sample were all there is.
         self.statistics = start
         self.counts = np.rint(start[:, 1]).astype(np.int64)
-        self.tail_sums = no_ladder()
+        self.tail_sums = no_df_grid()
         self.z = np.zeros(0, dtype=np.int32)
         self.weights = Weights(np.full(n_slots, 1.0 / n_slots), 0.0)
         self._fresh = True
@@ -172,7 +176,7 @@ class ShardedSampler:
 
     @property
     def n_slots(self) -> int:
-        """Room for so many clusters."""
+        """Scratch for so many clusters."""
         return self.counts.size
 
     @property
@@ -187,7 +191,7 @@ class ShardedSampler:
             self.model.alpha[empty] = 0.5 * draw_df(*self.tails.gamma, empty.size, rng)
 
     def _pass(self) -> PassTotal:
-        return run_all(self.executor, self._request(self._mixture(), SWEEP, self.ladder))
+        return run_all(self.executor, self._request(self._mixture(), SWEEP, self.df_grid))
 
     def _take(self, found: PassTotal) -> None:
         """Make what a pass has drawn the state."""
@@ -201,7 +205,7 @@ class ShardedSampler:
 
     def _load(self) -> None:
         """Bring the slots in line with prior and statistics."""
-        self.family.natural[:] = self.family.prior + self.statistics[:, self.scouts.shape.lead :]
+        self.family.natural[:] = self.family.prior + self.statistics[:, self.pilot.shape.lead :]
         self._kernels.run(load_from, self.family, 0)
 
     # ------------------------------------------------------------------ a sweep
@@ -210,10 +214,10 @@ class ShardedSampler:
         """All but the labels, then a pass, then splits and merges."""
         self._draw_all_but_labels(rng)
         self.n_sweeps += 1
-        due = self.tails.learn is not None and self.n_sweeps % TAILS_EVERY == 0
-        self.ladder = no_ladder()
+        due = self.tails.learn is not None and self.n_sweeps % DF_EVERY == 0
+        self.df_grid = no_df_grid()
         if due:
-            self.ladder = draw_ladder(self.model.alpha, self.tails, self.executor.n_rows, rng)
+            self.df_grid = draw_df_grid(self.model.alpha, self.tails, self.executor.n_rows, rng)
         before = log_first(self.weights, self.counts)
         found = self._pass()
         after = log_first(self.weights, np.rint(found.statistics[:, 1]))
@@ -223,12 +227,12 @@ class ShardedSampler:
             # The labels stay; what was learned of the densities is of the parameters alone.
             self._n_refused += 1
             self._log_mixture = found.log_mixture
-            self.tail_sums = no_ladder()
+            self.tail_sums = no_df_grid()
         self._table = None
         if self._moves is not None:
             rounds = WARM_ROUNDS if self.n_sweeps <= self.n_adapted else 1
             for at, kind in enumerate(ROUND * rounds):
-                accepted = self._try(kind, PROPOSAL + at, self.ladder, rng)
+                accepted = self._try(kind, PROPOSAL + at, self.df_grid, rng)
                 if accepted is not None:
                     self._take(accepted)
 
@@ -237,10 +241,10 @@ class ShardedSampler:
             self._make_room()
         if len(self.tail_sums):
             # The scales were summed out: until a pass has drawn new ones, clusters stay.
-            self.model.alpha[:] = 0.5 * choose_rung(
-                self.ladder, self.tail_sums, self.counts, self.d, self.tails, rng
+            self.model.alpha[:] = 0.5 * choose_df(
+                self.df_grid, self.tail_sums, self.counts, self.d, self.tails, rng
             )
-            self.tail_sums = no_ladder()
+            self.tail_sums = no_df_grid()
             self._fresh = False
         elif self._fresh:
             self._load()
@@ -259,41 +263,41 @@ class ShardedSampler:
     # ------------------------------------------------------------------ splits and merges
 
     def _mixture(self) -> Mixture:
-        locations = self.makeup.locations(self.parameters, self.n_slots)
+        locations = self.component_priors.locations(self.parameters, self.n_slots)
         return Mixture(self.weights.weight, locations, self.model.alpha)
 
     def _set(self, mixture: Mixture) -> None:
         self.weights = self.weights._replace(weight=mixture.weight)
-        self.makeup.set_locations(self.parameters, mixture.locations)
+        self.component_priors.set_locations(self.parameters, mixture.locations)
 
     def _request(
-        self, mixture: Mixture, purpose: int, ladder: np.ndarray | None = None
+        self, mixture: Mixture, purpose: int, df_grid: np.ndarray | None = None
     ) -> ShardRequest:
         mean, whiten, half_log_det, log_share, log_rate = (
             np.array(part) for part in zip(*mixture.locations, strict=True)
         )
-        atoms = atoms_of(
+        components = components_of(
             mixture.weight, mean, whiten, half_log_det, mixture.alpha, log_share, log_rate
         )
-        rungs = no_ladder() if ladder is None else 1.0 / ladder
-        return ShardRequest(atoms, rungs, self.key, self.n_sweeps, purpose)
+        inverse_df = no_df_grid() if df_grid is None else 1.0 / df_grid
+        return ShardRequest(components, inverse_df, self.key, self.n_sweeps, purpose)
 
     def _try(
-        self, kind: str, purpose: int, ladder: np.ndarray | None, rng: np.random.Generator
+        self, kind: str, purpose: int, df_grid: np.ndarray | None, rng: np.random.Generator
     ) -> PassTotal | None:
         """Propose a split or merge; what a pass over all rows has drawn, if it was accepted."""
         assert self._moves is not None
         now = self._mixture()
         found = self._moves.propose(
-            now, self._scouted(now), self.prior, self.family.prior, kind, rng
+            now, self._pilot_table(now), self.prior, self.family.prior, kind, rng
         )
         if found is None:
             return None
         self._asked[kind] += 1
-        request = self._request(found.mixture, purpose, ladder)
+        request = self._request(found.mixture, purpose, df_grid)
         drawn = run_all(self.executor, request)
         weights = self.weights._replace(weight=found.mixture.weight)
-        gain = drawn.log_mixture - self._log_mixture - found.scouted
+        gain = drawn.log_mixture - self._log_mixture - found.pilot_gain
         gain += log_first(weights, np.rint(drawn.statistics[:, 1]))
         gain -= log_first(self.weights, self.counts)
         if not math.log1p(-rng.random()) < gain:
@@ -304,10 +308,10 @@ class ShardedSampler:
         self._table = None
         return drawn
 
-    def _scouted(self, now: Mixture) -> np.ndarray:
-        """What the scouts say of the present clusters, computed once."""
+    def _pilot_table(self, now: Mixture) -> np.ndarray:
+        """What the pilot sample say of the present clusters, computed once."""
         if self._table is None:
-            self._table = self.scouts.table(self._request(now, 0).atoms, now.locations)
+            self._table = self.pilot.table(self._request(now, 0).components, now.locations)
         return self._table
 
     def _move_events(self) -> dict[str, float]:
@@ -353,7 +357,7 @@ class ShardedSampler:
         added = np.arange(wanted) >= kept.size
         counts, statistics = self.counts[slots], self.statistics[slots]
         if len(self.tail_sums) == place.size > 1:
-            self.tail_sums, self.ladder = self.tail_sums[slots], self.ladder[slots]
+            self.tail_sums, self.df_grid = self.tail_sums[slots], self.df_grid[slots]
         self._choose(slots)
         self.counts = np.where(added, 0, counts)
         self.statistics = np.where(added[:, None], 0.0, statistics)
@@ -394,7 +398,7 @@ class ShardedSampler:
 
     def _log_followed(self) -> float:
         """Log probability of the followed rows' labels given the clusters."""
-        table = self._scouted(self._mixture())
+        table = self._pilot_table(self._mixture())
         own = table[self.z, np.arange(self.z.size)]
         return float((own - log_sum(table)).sum())
 
@@ -445,7 +449,7 @@ class ShardedSampler:
         return {
             "z": self.z.copy(),
             "statistics": self.statistics.copy(),
-            "ladder": self.ladder.copy(),
+            "df_grid": self.df_grid.copy(),
             "tail_sums": self.tail_sums.copy(),
             "weight": self.weights.weight.copy(),
             "rest": np.array(self.weights.rest),
@@ -482,7 +486,7 @@ class ShardedSampler:
         self._choose(slots)
         self.statistics = statistics
         self.counts = np.rint(statistics[:, 1]).astype(np.int64)
-        self.ladder = np.array(saved_array(state, "ladder"), dtype=float)
+        self.df_grid = np.array(saved_array(state, "df_grid"), dtype=float)
         self.tail_sums = np.array(saved_array(state, "tail_sums"), dtype=float)
         weight = fitting(saved_array(state, "weight"), np.zeros(n_slots), "weight")
         self.weights = Weights(weight, float(saved_array(state, "rest")))

@@ -1,20 +1,20 @@
-"""Splits and merges of clusters, proposed from scouts and accepted over all rows.
+"""Splits and merges of clusters, proposed from a pilot sample and accepted over all rows.
 
 The labels are summed out: a proposal replaces two slots' weights and locations (a cluster and an
 empty slot by two clusters, or the reverse), and is accepted by the mixture's density of all rows,
 which a pass computes while it draws the labels that go with the proposal. Before a pass is spent,
-the proposal must be accepted by the scouts, and the pass then corrects for what they said (delayed
-acceptance, Christen and Fox 2005): exact, whatever the scouts are.
+the pilot sample must accept the proposal, and the pass then corrects for it (delayed acceptance,
+Christen and Fox 2005). This is exact, whatever the pilot sample is.
 
 Where the number of clusters has a prior of its own, a split takes a slot that has no cluster and
-no weight, and a merge leaves one (a reversible jump); clusters without rows are so rare there, one
-in n to the power of the concentration, that splits which wait for one would hardly ever be tried.
+no weight, and a merge leaves one (a reversible jump). Clusters without rows are too rare there, one
+in n to the power of the concentration, for splits to wait for one.
 
-Two kinds, each its own reverse. *Launched*: EM over the scouts, from two rows at random, says where
-two clusters lie (the sub-clusters of Chang and Fisher 2013). *Twins*: two clusters that together
-have the moments of one, alike to any degree: what becomes of a cluster that is there twice; the one
-is where they say, or where the scouts do. Proposals of locations are mixtures over several widths,
-so that a density which is wide or narrow is met by one of them.
+There are two kinds, each its own reverse. ``"launched"``: EM over the pilot sample, from two rows
+at random, locates two clusters (the sub-clusters of Chang and Fisher 2013). ``"twins"``: two
+clusters that together have the moments of one, for a cluster that is there twice; the merged one is
+located by these moments or by the pilot sample. Proposals of locations are mixtures over several
+widths, so one of them fits a wide or a narrow density.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import numpy as np
 
 from cavity.distributed.clusters import Conjugate, Location, moments
 from cavity.distributed.mixture_weights import ABSENT, empty_shape, is_counted, log_weight_density
-from cavity.distributed.pilot import Scouts, log_sum
-from cavity.distributed.proposals import Launched, Twins, Wholes, log_beta
+from cavity.distributed.pilot import PilotSample, log_sum
+from cavity.distributed.proposals import EMSplit, MergeProposal, MomentSplit, log_beta
 
-# The scouts count as this share of all rows when they say whether a pass is worth it.
+# The pilot sample counts as this share of all rows in deciding whether a pass is worth it.
 TRUST = 0.25
 # Of twins they only count with what is beyond so many standard errors.
 CHANCE = 2.0
@@ -50,7 +50,7 @@ class Proposal(NamedTuple):
     """A mixture that is worth a pass."""
 
     mixture: Mixture
-    scouted: float  # what the scouts' densities counted for
+    pilot_gain: float  # what the pilot sample's densities counted for
 
 
 class SplitMerge:
@@ -58,15 +58,15 @@ class SplitMerge:
 
     Parameters
     ----------
-    scouts : Scouts
+    pilot : PilotSample
     n_rows : int
         Rows of all the data.
     """
 
-    def __init__(self, scouts: Scouts, n_rows: int) -> None:
-        self.scouts = scouts
+    def __init__(self, pilot: PilotSample, n_rows: int) -> None:
+        self.pilot = pilot
         self.n_rows = n_rows
-        self.shape = scouts.shape
+        self.shape = pilot.shape
         least = 10.0 * (self.shape.n_columns + 2)
         steps = max(1, 1 + int(math.log(max(n_rows / least, 1.0), 8.0)))
         self.widths = 8.0 ** -np.arange(steps)
@@ -76,13 +76,13 @@ class SplitMerge:
         self, now: Mixture, table: np.ndarray, prior: Any, natural: np.ndarray, kind: str,
         rng: np.random.Generator,
     ) -> Proposal | None:  # fmt: skip
-        """A split or merge that the scouts accept, or None.
+        """A split or merge that the pilot sample accepts, or None.
 
         Parameters
         ----------
         now : Mixture
         table : array of shape (K, n)
-            What the scouts say of it (`Scouts.table`).
+            Log densities of the pilot sample under it (`PilotSample.table`).
         prior : NamedTuple
             Partition prior.
         natural : array
@@ -99,28 +99,28 @@ class SplitMerge:
         if found is None:
             return None
         then, changed, slots, log_ratio = found
-        scouted = self._scouted(log_sum(changed) - log_sum(table), kind)
+        pilot_gain = self._pilot_gain(log_sum(changed) - log_sum(table), kind)
         log_ratio += log_weight_density(prior, then.weight, slots)
         log_ratio -= log_weight_density(prior, now.weight, slots)
         # A NaN is no number that this is below.
-        if not math.log1p(-rng.random()) < scouted + log_ratio:
+        if not math.log1p(-rng.random()) < pilot_gain + log_ratio:
             return None
-        return Proposal(then, scouted)
+        return Proposal(then, pilot_gain)
 
-    def _scouted(self, gain: np.ndarray, kind: str) -> float:
-        """What the scouts' gains in log density count for; the same with the other sign, back.
+    def _pilot_gain(self, gain: np.ndarray, kind: str) -> float:
+        """Weight of the pilot sample's gains in log density; antisymmetric in the gains.
 
-        Two clusters in the place of one fit all rows but a few nats better or worse. Among the
-        scouts the difference has a standard error of about one, which would count for the many
-        rows that each of them stands for and drown it.
+        Two clusters in the place of one fit all rows but a few nats better or worse. In the pilot
+        sample the difference has a standard error of about one, which is multiplied by the rows
+        that each of its own stands for and would drown it.
         """
         found = float(gain.sum())
-        if self.scouts.worth == 1.0:
+        if self.pilot.worth == 1.0:
             return found
         if kind == "twins":
             error = float(gain.std()) * math.sqrt(gain.size)
             found = math.copysign(max(abs(found) - CHANCE * error, 0.0), found)
-        return TRUST * self.scouts.worth * found
+        return TRUST * self.pilot.worth * found
 
     # ------------------------------------------------------------------ which slots
 
@@ -170,19 +170,19 @@ class SplitMerge:
         if empty is None:
             return None
         e = int(rng.choice(weight.size, p=empty))
-        halves = self._halves(now, table, natural, a, e, kind, rng)
-        drawn = None if halves is None else halves.draw(rng)
-        if halves is None or drawn is None:
+        split = self._split_proposal(now, table, natural, a, e, kind, rng)
+        drawn = None if split is None else split.draw(rng)
+        if split is None or drawn is None:
             return None
         first, second, share = drawn
-        log_forward = halves.log_density(first, second, (share, 1.0 - share))
+        log_forward = split.log_density(first, second, (share, 1.0 - share))
         log_forward += math.log(self._odds(weight)[a] * empty[e])
         then = _with(now, a, e, (first, second), (share, 1.0 - share))
         changed = self._changed(table, then, a, e)
-        wholes = self._wholes(then, changed, natural, a, e, kind)
-        if wholes is None:
+        merge = self._merge_proposal(then, changed, natural, a, e, kind)
+        if merge is None:
             return None
-        log_back = wholes.log_density(now.locations[a])
+        log_back = merge.log_density(now.locations[a])
         log_back += self._log_empty(now, prior, a, e)
         log_back += math.log(self._odds(then.weight)[a] * self._near_odds(then, a)[e])
         # The prior's density of the slot that was empty is in the target and in the proposal.
@@ -199,11 +199,11 @@ class SplitMerge:
             return None
         a = int(rng.choice(weight.size, p=self._odds(weight)))
         e = int(rng.choice(weight.size, p=self._near_odds(now, a)))
-        wholes = self._wholes(now, table, natural, a, e, kind)
-        if wholes is None:
+        merge = self._merge_proposal(now, table, natural, a, e, kind)
+        if merge is None:
             return None
-        place = wholes.draw(rng)
-        log_forward = wholes.log_density(place)
+        place = merge.draw(rng)
+        log_forward = merge.log_density(place)
         log_forward += math.log(self._odds(weight)[a] * self._near_odds(now, a)[e])
         total = weight[a] + weight[e]
         rest = 0.0
@@ -213,11 +213,11 @@ class SplitMerge:
         then = _with(now, a, e, (place, before.draw(rng)), (1.0 - rest, rest))
         log_forward += self._log_empty(then, prior, a, e)
         changed = self._changed(table, then, a, e)
-        halves = self._halves(then, changed, natural, a, e, kind, rng)
-        if halves is None:
+        split = self._split_proposal(then, changed, natural, a, e, kind, rng)
+        if split is None:
             return None
         own = now.locations[a], now.locations[e]
-        log_back = halves.log_density(*own, (weight[a] / total, weight[e] / total))
+        log_back = split.log_density(*own, (weight[a] / total, weight[e] / total))
         empty = self._empty_odds(then.weight, a, prior)
         assert empty is not None
         log_back += math.log(self._odds(then.weight)[a] * empty[e])
@@ -239,18 +239,18 @@ class SplitMerge:
     def _changed(self, table: np.ndarray, then: Mixture, a: int, e: int) -> np.ndarray:
         out = table.copy()
         for k in (a, e):
-            density = self.scouts.log_density(then.locations[k], float(then.alpha[k]))
+            density = self.pilot.log_density(then.locations[k], float(then.alpha[k]))
             out[k] = math.log(then.weight[k]) + density
         return out
 
     # ------------------------------------------------------------------ proposals of locations
 
-    def _wholes(
+    def _merge_proposal(
         self, apart: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str
-    ) -> Wholes | None:
+    ) -> MergeProposal | None:
         """Where one cluster in place of two may lie."""
         share = np.exp(table[[a, e]] - log_sum(table)).sum(axis=0)
-        fitted = self.scouts.one(share, float(apart.alpha[a]), natural)
+        fitted = self.pilot.one(share, float(apart.alpha[a]), natural)
         if fitted is None:
             return None
         found = [width * fitted for width in self.widths]
@@ -259,24 +259,24 @@ class SplitMerge:
         if kind == "twins":
             both = [moments(apart.locations[k], self.n_rows * apart.weight[k]) for k in (a, e)]
             own = [Conjugate(natural, self.shape, both[0] + both[1])]
-        return Wholes(parts, *own) if all(part.proper for part in parts + own) else None
+        return MergeProposal(parts, *own) if all(part.proper for part in parts + own) else None
 
-    def _halves(
+    def _split_proposal(
         self, whole: Mixture, table: np.ndarray, natural: np.ndarray, a: int, e: int, kind: str,
         rng: np.random.Generator,
-    ) -> Launched | Twins | None:  # fmt: skip
+    ) -> EMSplit | MomentSplit | None:  # fmt: skip
         """Where two clusters in place of one may lie, given that one."""
         place = whole.locations[a]
         if kind == "twins":
             n = self.n_rows * (whole.weight[a] + whole.weight[e])
-            return Twins(natural, moments(place, n), n, self.widths, self.shape)
+            return MomentSplit(natural, moments(place, n), n, self.widths, self.shape)
         share = np.exp(table[a] - log_sum(table))
         total = share.sum()
         if not total > 0.0:
             return None
         seeds = rng.choice(share.size, size=2, p=share / total)
         alphas = float(whole.alpha[a]), float(whole.alpha[e])
-        fitted = self.scouts.two(share, alphas, (int(seeds[0]), int(seeds[1])), place, natural)
+        fitted = self.pilot.two(share, alphas, (int(seeds[0]), int(seeds[1])), place, natural)
         if fitted is None:
             return None
         parts = [
@@ -287,7 +287,7 @@ class SplitMerge:
             for width in self.widths
         ]
         proper = all(first.proper and second.proper for first, second, _, _ in parts)
-        return Launched(parts) if proper else None
+        return EMSplit(parts) if proper else None
 
 
 _Found = tuple[Mixture, np.ndarray, np.ndarray, float]

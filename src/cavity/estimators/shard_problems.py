@@ -8,8 +8,8 @@ import numpy as np
 
 from cavity.collapse.mixtures import StudentTProblem
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
-from cavity.distributed.clusters import RATES, SHARES, Makeup
-from cavity.distributed.df_grid import Tails
+from cavity.distributed.clusters import RATES, SHARES, ComponentPriors
+from cavity.distributed.df_grid import DFSettings
 from cavity.distributed.parts import ShardUpdate
 from cavity.likelihoods.category_shares import ShareHyperpriors
 from cavity.likelihoods.count_rates import TYPICAL_SHAPE, RateHyperpriors
@@ -17,11 +17,11 @@ from cavity.priors.collapsed_df import with_collapsed_df
 from cavity.updates import Update
 
 
-def makeup_of(problem: Any) -> Makeup:
+def component_priors_of(problem: Any) -> ComponentPriors:
     """The prior of clusters' parameters that a problem states."""
     if not isinstance(problem, TableProblem):
-        return Makeup(problem.prior)
-    out = Makeup()
+        return ComponentPriors(problem.prior)
+    out = ComponentPriors()
     for part in problem.parts:
         if isinstance(part, CategoricalProblem):
             start = tuple(int(at) for at in np.cumsum((0, *part.levels)))
@@ -34,12 +34,12 @@ def makeup_of(problem: Any) -> Makeup:
     return out
 
 
-def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
+def updates_of(problem: Any, component_priors: ComponentPriors) -> tuple[Update, ...]:
     """What learns the priors, each seeing its part alone."""
     if not isinstance(problem, TableProblem):
         return with_collapsed_df(tuple(update.fresh() for update in problem.updates))
     found: list[Update] = []
-    for (part, path), own in zip(makeup.paths.items(), problem.parts, strict=True):
+    for (part, path), own in zip(component_priors.paths.items(), problem.parts, strict=True):
         made: tuple[Update, ...]
         if part == SHARES:
             made = (ShareHyperpriors(own.n_held),)
@@ -47,13 +47,13 @@ def updates_of(problem: Any, makeup: Makeup) -> tuple[Update, ...]:
             made = (RateHyperpriors(own.centre, False, own.n_held),)
         else:
             made = with_collapsed_df(tuple(update.fresh() for update in own.updates))
-        found += [ShardUpdate(update, path, makeup.columns(part)) for update in made]
+        found += [ShardUpdate(update, path, component_priors.columns(part)) for update in made]
     return tuple(found)
 
 
-def tails_of(problem: Any) -> Tails:
+def df_settings_of(problem: Any) -> DFSettings:
     """How a problem deals with degrees of freedom."""
     block = problem.parts[0] if isinstance(problem, TableProblem) else problem
     if not isinstance(block, StudentTProblem):
-        return Tails(np.inf)
-    return Tails(block.df, block.learn_df, *block.df_prior)
+        return DFSettings(np.inf)
+    return DFSettings(block.df, block.learn_df, *block.df_prior)

@@ -17,7 +17,7 @@ import numpy as np
 from cavity.distributed.executor import ShardExecutor, ThreadExecutor, make_executor
 from cavity.distributed.mixture_weights import is_supported
 from cavity.distributed.passes import followed_rows, make_shard
-from cavity.distributed.pilot import Scouts
+from cavity.distributed.pilot import PilotSample
 from cavity.distributed.results import RowPredictor, predict_to_parquet
 from cavity.distributed.sampler import SPARE, ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
@@ -27,7 +27,7 @@ from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.known import UNKNOWN
 from cavity.estimators.noise import asks_for_noise
-from cavity.estimators.shard_problems import makeup_of, tails_of, updates_of
+from cavity.estimators.shard_problems import component_priors_of, df_settings_of, updates_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.structures import FULL
 from cavity.estimators.validation import check_labels, robust_standardiser
@@ -50,7 +50,7 @@ MANY = 100_000
 N_FOLLOWED = 5_000
 # Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
 # is open and each of them stands for several rows.
-SCOUT_SWEEPS = 300
+PILOT_SWEEPS = 300
 _SEED = 20_180_720
 NEEDS = (
     "A fit on a Dask cluster needs Dask: pip install 'cavity[dask]', or leave client out to use "
@@ -238,10 +238,10 @@ def fit_shards(
             width = np.maximum(recording_steps(standard[:, : shape.d]), LEAST_STEP)
             width[measured.min(axis=0) == measured.max(axis=0)] = -1.0
         executor.load(make_shard, units.centre, units.scale, width, followed, shape)
-        scouts = Scouts(np.concatenate(executor.map(followed_rows)), n, shape)
+        pilot = PilotSample(np.concatenate(executor.map(followed_rows)), n, shape)
         init = problem.init if isinstance(problem.init, str) else np.asarray(problem.init)[followed]
         chains = _Chains(
-            executor, scouts, replace(problem, init=init), problem.points(standard),
+            executor, pilot, replace(problem, init=init), problem.points(standard),
             run.settings.n_warmup,
         )  # fmt: skip
         found = run.chains(chains.sampler, problem.most)
@@ -266,15 +266,18 @@ class _Chains:
     def __init__(
         self,
         executor: ShardExecutor,
-        scouts: Scouts,
+        pilot: PilotSample,
         problem: ShardProblem,
         points: np.ndarray,
         n_warmup: int,
     ) -> None:
-        self.executor, self.scouts, self.problem = executor, scouts, problem
+        self.executor, self.pilot, self.problem = executor, pilot, problem
         self.points, self.n_warmup = points, n_warmup
-        self.stated = problem.build(scouts.rows)
-        self.makeup, self.tails = makeup_of(self.stated), tails_of(self.stated)
+        self.stated = problem.build(pilot.rows)
+        self.component_priors, self.tails = (
+            component_priors_of(self.stated),
+            df_settings_of(self.stated),
+        )
 
     def sampler(self, chain: int, rng: np.random.Generator) -> ShardedSampler:
         """Return a started chain."""
@@ -284,18 +287,18 @@ class _Chains:
             n_start = int(init.max()) + 1
         z = initial_labels(self.points, n_start, init, chain, rng)
         asked = isinstance(init, str) and problem.moves
-        if asked and problem.prior.is_open and self.scouts.worth > 1.0:
-            z = self._scouted(z, n_start, rng)
+        if asked and problem.prior.is_open and self.pilot.worth > 1.0:
+            z = self._pilot_labels(z, n_start, rng)
             n_start = int(z.max()) + 1
         n_slots = n_start + SPARE if problem.prior.is_open else problem.n_clusters
         return self._started(
-            self.executor, self.scouts, z, n_slots, rng, self.n_warmup, problem.moves
+            self.executor, self.pilot, z, n_slots, rng, self.n_warmup, problem.moves
         )
 
     def _started(
         self,
         executor: ShardExecutor,
-        scouts: Scouts,
+        pilot: PilotSample,
         z: np.ndarray,
         n_slots: int,
         rng: np.random.Generator,
@@ -304,20 +307,20 @@ class _Chains:
     ) -> ShardedSampler:
         """A chain over the rows of an executor, from labels of the followed ones."""
         problem = self.problem
-        scale = first_scales(scouts.y, 0.5 * self.tails.df) if scouts.d else np.ones(len(z))
+        scale = first_scales(pilot.y, 0.5 * self.tails.df) if pilot.d else np.ones(len(z))
         mixture = ShardedMixture(
-            self.makeup,
+            self.component_priors,
             problem.prior.state(problem.n_clusters, n_slots, executor.n_rows),
             self.tails,
-            (*updates_of(self.stated, self.makeup), *problem.prior.updates()),
+            (*updates_of(self.stated, self.component_priors), *problem.prior.updates()),
             *problem.describe(self.stated),
         )
-        start = scouts.begun(z, n_slots, scale)
+        start = pilot.begun(z, n_slots, scale)
         return ShardedSampler(
-            executor, scouts, start, mixture, rng, n_adapted=n_adapted, moves=moves
+            executor, pilot, start, mixture, rng, n_adapted=n_adapted, moves=moves
         )
 
-    def _scouted(self, z: np.ndarray, n_start: int, rng: np.random.Generator) -> np.ndarray:
+    def _pilot_labels(self, z: np.ndarray, n_start: int, rng: np.random.Generator) -> np.ndarray:
         """The estimate from the end of a short run over the followed rows alone.
 
         Among few rows clusters that are split in the wrong place, or there twice, are merged
@@ -325,17 +328,17 @@ class _Chains:
         do: under an open prior one in a few has a group in two pieces, which are one again some
         sweeps later, but not among a million.
         """
-        n, shape = len(z), self.scouts.shape
+        n, shape = len(z), self.pilot.shape
         still = np.zeros(shape.d)
         columns = tuple(map(str, range(shape.n_columns)))
-        few = ThreadExecutor(ArraySource(self.scouts.rows, columns, kinds=shape, gaps=True))
+        few = ThreadExecutor(ArraySource(self.pilot.rows, columns, kinds=shape, gaps=True))
         few.load(make_shard, still, still + 1.0, still, np.arange(n), shape)
-        alone = Scouts(self.scouts.rows, n, shape)
-        sampler = self._started(few, alone, z, n_start + SPARE, rng, SCOUT_SWEEPS, True)
+        alone = PilotSample(self.pilot.rows, n, shape)
+        sampler = self._started(few, alone, z, n_start + SPARE, rng, PILOT_SWEEPS, True)
         draws = []
-        for sweep in range(SCOUT_SWEEPS):
+        for sweep in range(PILOT_SWEEPS):
             sampler.sweep(rng)
-            if 3 * sweep >= 2 * SCOUT_SWEEPS:
+            if 3 * sweep >= 2 * PILOT_SWEEPS:
                 draws.append(sampler.z.copy())
         return Posterior.from_labels(np.array(draws)).partition(n_restarts=0).labels
 

@@ -4,7 +4,7 @@ Given the factors of all clusters and what series have in common, series are ind
 draws, series by series: the weights of its cells, its label with the sign of its loading (states
 integrated out), level and loading, states, autoregression, noise; the states are then forgotten.
 What leaves a shard are sums, from which the coordinator draws all that is shared. What stays
-are a few numbers for each series (`Own`), with which the next pass begins.
+are a few numbers for each series (`LocalState`), with which the next pass begins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NOT_KEPT = np.zeros((0, 0), dtype=np.float32)
 N_SCALARS = 11
 
 
-class Own(NamedTuple):
+class LocalState(NamedTuple):
     """What series have of their own between two passes."""
 
     z: np.ndarray  # (n,)
@@ -60,27 +60,29 @@ class Own(NamedTuple):
     # Squared noise of each cell in units of its variance, single precision; or (0, 0): Gaussian.
     noise: np.ndarray
 
-    def part(self, rows: Any) -> Own:
+    def part(self, rows: Any) -> LocalState:
         """Those of some series."""
         noise = self.noise[rows] if self.noise.size else self.noise
-        return Own(
+        return LocalState(
             self.z[rows], self.a[rows], self.loading[rows], self.var_y[rows], self.beta[rows], noise
         )
 
 
-def joined(parts: list[Own]) -> Own:
+def joined(parts: list[LocalState]) -> LocalState:
     """Those of several shards, one after another."""
-    return Own(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return LocalState(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def saved_own(own: Own) -> dict[str, np.ndarray]:
+def saved_own(own: LocalState) -> dict[str, np.ndarray]:
     """Arrays for a checkpoint."""
     return {f"own.{name}": values for name, values in own._asdict().items()}
 
 
-def own_from(state: dict[str, np.ndarray], like: Own) -> Own:
+def own_from(state: dict[str, np.ndarray], like: LocalState) -> LocalState:
     """What `saved_own` gave, checked against the run's own."""
-    return Own(*(fitting(saved_array(state, f"own.{k}"), v, k) for k, v in like._asdict().items()))
+    return LocalState(
+        *(fitting(saved_array(state, f"own.{k}"), v, k) for k, v in like._asdict().items())
+    )
 
 
 class SeriesShard(NamedTuple):
@@ -88,12 +90,12 @@ class SeriesShard(NamedTuple):
 
     layout: Layout
     cells: Cells
-    begun: Own
+    begun: LocalState
     followed: np.ndarray  # series, counted in the shard, of which all is wanted
     log_volume: np.ndarray  # (blocks,), sums over observations of the log scale of their series
 
 
-class SeriesOrder(NamedTuple):
+class SeriesRequest(NamedTuple):
     """What a pass draws by."""
 
     paths: np.ndarray  # (T, padded slots), the factors
@@ -108,7 +110,7 @@ class SeriesOrder(NamedTuple):
     priors: SeriesPriors
     moving: Moving
     free_signs: bool
-    rungs: np.ndarray  # (8,) or (0,), degrees of freedom to be tried
+    df_grid: np.ndarray  # (8,) or (0,), degrees of freedom to be tried
     key: tuple[int, int]
     sweep: int
 
@@ -116,12 +118,12 @@ class SeriesOrder(NamedTuple):
 class Seen(NamedTuple):
     """All that a pass has drawn of the series that are followed."""
 
-    own: Own
+    own: LocalState
     weight: np.ndarray  # (m, T) or (0, 0), of their cells
     last: np.ndarray  # (m,), their last state
 
 
-class SeriesGathered(NamedTuple):
+class SeriesResult(NamedTuple):
     """What a pass over one shard gave."""
 
     nodes: list[Node]
@@ -185,44 +187,46 @@ def draw_block_labels(m, z, paths, weights, shift, scale, scores, mass, totals, 
 
 
 @jit
-def sum_tails(noise, labels, rungs, out):
+def sum_tails(noise, labels, df_grid, out):
     """Sums over all cells of log(1 + noise / rung), for every rung; `labels` are none."""
-    for r in range(rungs.shape[0]):
-        out[r] = log_tail(noise, labels, -1, rungs[r])
+    for r in range(df_grid.shape[0]):
+        out[r] = log_tail(noise, labels, -1, df_grid[r])
 
 
-def run_series_pass(shard: SeriesShard, own: Own, order: SeriesOrder) -> tuple[Own, SeriesGathered]:
+def run_series_pass(
+    shard: SeriesShard, own: LocalState, request: SeriesRequest
+) -> tuple[LocalState, SeriesResult]:
     """Sweep over every block of a shard.
 
     `own` is left as it is, so that a pass can be repeated.
     """
     layout, cells = shard.layout, shard.cells
-    order = order._replace(
-        **{name: getattr(order, name).copy() for name in ("weight", "shift", "scale", "rungs")}
+    request = request._replace(
+        **{name: getattr(request, name).copy() for name in ("weight", "shift", "scale", "df_grid")}
     )
     n, n_times = cells.y.shape
-    width, p = order.weight.size, own.beta.shape[1]
+    width, p = request.weight.size, own.beta.shape[1]
     # A name for each thing that is summed, in the order in which they stand.
-    sizes = leaf_sizes(n_times, width, p, order.rungs.size)
+    sizes = leaf_sizes(n_times, width, p, request.df_grid.size)
     places = np.cumsum(sizes)
     leaves = np.zeros((layout.n_blocks, places[-1]))
     bounds = np.empty((layout.n_blocks, 2, width))
-    after = Own(*(values.copy() for values in own))
+    after = LocalState(*(values.copy() for values in own))
     m = len(shard.followed)
     heavy = own.noise.size > 0
     weight = np.zeros((m, n_times) if heavy else (0, 0), dtype=np.float32)
     last = np.empty(n)
     among = np.searchsorted(shard.followed, layout.edges)
-    paths = FactorPaths(order.paths.copy(), np.zeros_like(order.paths))
+    paths = FactorPaths(request.paths.copy(), np.zeros_like(request.paths))
 
     for b in range(layout.n_blocks):
         rows = slice(int(layout.edges[b]), int(layout.edges[b + 1]))
-        rng = quick_stream(order.key, layout.first_block + b, order.sweep, SWEEP)
+        rng = quick_stream(request.key, layout.first_block + b, request.sweep, SWEEP)
         pull, back, scalars, a_square, totals, before, now, tails = np.split(leaves[b], places[:-1])
         part = after.part(rows)
-        model = _model(cells, part, own.noise[rows], order, rows)
+        model = _model(cells, part, own.noise[rows], request, rows)
         draw_block_labels(
-            model, part.z, paths, order.weight, order.shift, order.scale, np.zeros(width),
+            model, part.z, paths, request.weight, request.shift, request.scale, np.zeros(width),
             np.zeros(width), totals, rng,
         )  # fmt: skip
         totals[A:] = (
@@ -234,10 +238,10 @@ def run_series_pass(shard: SeriesShard, own: Own, order: SeriesOrder) -> tuple[O
         if heavy:
             weight[here] = model.own.tails[shard.followed[here] - rows.start]
         sums = state_sums(n_times, width)
-        hyper = order.hyper.copy()
+        hyper = request.hyper.copy()
         totals[STEPS], totals[STARTS] = refresh_each(
-            model, part.z, paths, coefficients(hyper, free=order.moving.beta),
-            order.priors, order.moving, np.empty(n_times + 1), last[rows], _NOT_KEPT, sums, rng,
+            model, part.z, paths, coefficients(hyper, free=request.moving.beta),
+            request.priors, request.moving, np.empty(n_times + 1), last[rows], _NOT_KEPT, sums, rng,
         )  # fmt: skip
         pull[:], back[:] = sums.pull.ravel(), sums.back.ravel()
         bounds[b] = sums.scalars[:, LOW], sums.scalars[:, HIGH]
@@ -247,7 +251,7 @@ def run_series_pass(shard: SeriesShard, own: Own, order: SeriesOrder) -> tuple[O
         now[:] = _two_sums(part.beta)
         if heavy:
             after.noise[rows] = model.own.tails
-            sum_tails(model.own.tails.reshape(-1), _NO_LABELS, order.rungs, tails)
+            sum_tails(model.own.tails.reshape(-1), _NO_LABELS, request.df_grid, tails)
     found = shard.followed
     seen = Seen(
         after._replace(noise=_NOT_KEPT).part(found),
@@ -256,7 +260,7 @@ def run_series_pass(shard: SeriesShard, own: Own, order: SeriesOrder) -> tuple[O
     )
     extremes = np.array([bounds[:, 0].max(axis=0), bounds[:, 1].min(axis=0)])
     nodes = partial_sums(layout.first_block, leaves)
-    return after, SeriesGathered(nodes, extremes, seen)
+    return after, SeriesResult(nodes, extremes, seen)
 
 
 def _two_sums(beta: np.ndarray) -> np.ndarray:
@@ -264,7 +268,7 @@ def _two_sums(beta: np.ndarray) -> np.ndarray:
 
 
 def _model(
-    cells: Cells, own: Own, noise: np.ndarray, order: SeriesOrder, rows: slice
+    cells: Cells, own: LocalState, noise: np.ndarray, request: SeriesRequest, rows: slice
 ) -> FactorSeries:
     """Some series as kernels see them, with parameters that they may change."""
     data = Cells(*(_writable(values[rows]) for values in cells))
@@ -274,17 +278,17 @@ def _model(
         loading=own.loading,
         var_y=own.var_y,
         beta=own.beta,
-        var_x=np.array([order.var_x]),
-        population=order.population.copy(),
-        var_x0=np.array([order.var_x0]),
+        var_x=np.array([request.var_x]),
+        population=request.population.copy(),
+        var_x0=np.array([request.var_x0]),
         tails=noise.astype(float),
-        df=np.array([order.df]),
+        df=np.array([request.df]),
         common=np.zeros(0),
         common_factor=np.zeros(0),
         common_population=np.array([0.0, 1.0]),
-        free_signs=order.free_signs,
+        free_signs=request.free_signs,
     )
-    return FactorSeries(data, shared, scratch(n_times, order.weight.size))
+    return FactorSeries(data, shared, scratch(n_times, request.weight.size))
 
 
 def _writable(values: np.ndarray) -> np.ndarray:
@@ -292,17 +296,17 @@ def _writable(values: np.ndarray) -> np.ndarray:
     return values if values.flags.writeable else values.copy()
 
 
-def leaf_sizes(n_times: int, width: int, p: int, n_rungs: int) -> tuple[int, ...]:
+def leaf_sizes(n_times: int, width: int, p: int, n_grid: int) -> tuple[int, ...]:
     """How many numbers each of the sums of a block takes."""
     grid = n_times * width
-    return grid, grid, 10 * width, width, N_SCALARS, 2 * p, 2 * p, n_rungs
+    return grid, grid, 10 * width, width, N_SCALARS, 2 * p, 2 * p, n_grid
 
 
-def whole(parts: list[SeriesGathered], values: np.ndarray, order: SeriesOrder) -> SeriesTotal:
+def whole(parts: list[SeriesResult], values: np.ndarray, request: SeriesRequest) -> SeriesTotal:
     """The sums of all shards by name; `values` are those of all blocks."""
-    n_times, width = order.paths.shape
-    p = order.hyper.shape[1]
-    sizes = leaf_sizes(n_times, width, p, order.rungs.size)
+    n_times, width = request.paths.shape
+    p = request.hyper.shape[1]
+    sizes = leaf_sizes(n_times, width, p, request.df_grid.size)
     pull, back, scalars, a_square, totals, before, now, tails = np.split(
         values, np.cumsum(sizes)[:-1]
     )
@@ -321,12 +325,12 @@ def whole(parts: list[SeriesGathered], values: np.ndarray, order: SeriesOrder) -
     return SeriesTotal(sums, a_square, totals, before.reshape(2, p), now.reshape(2, p), tails, seen)
 
 
-def no_rungs() -> np.ndarray:
+def no_df_grid() -> np.ndarray:
     """No degrees of freedom to be tried."""
     return np.zeros(0)
 
 
-def initial_state(shard: SeriesShard) -> Own:
+def initial_state(shard: SeriesShard) -> LocalState:
     """Return the state of a shard's series before the first pass."""
     return shard.begun
 
@@ -344,17 +348,17 @@ class SeriesShards:
         self.executor = executor
         self._states = executor.begin(initial_state)
 
-    def run(self, order: SeriesOrder) -> SeriesTotal:
+    def run(self, request: SeriesRequest) -> SeriesTotal:
         """Sweep over all series and return the sums."""
-        self._states, parts = self.executor.step(self._states, run_series_pass, order)
+        self._states, parts = self.executor.step(self._states, run_series_pass, request)
         values = total([node for part in parts for node in part.nodes], self.executor.n_blocks)
-        return whole(parts, np.asarray(values), order)
+        return whole(parts, np.asarray(values), request)
 
-    def fetch(self) -> Own:
+    def fetch(self) -> LocalState:
         """Return the state of all series, in their order."""
         return joined(self.executor.fetch(self._states))
 
-    def put(self, own: Own) -> None:
+    def put(self, own: LocalState) -> None:
         """Set the state of all series."""
         ends = np.cumsum(self.executor.shard_sizes)
         starts = ends - self.executor.shard_sizes

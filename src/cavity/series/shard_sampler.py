@@ -18,7 +18,7 @@ import numpy as np
 from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_array
 from cavity._numba.jit import Kernels
 from cavity._numba.simd import whole_vectors
-from cavity.distributed.df_grid import TAILS_EVERY, Tails, choose_rung, draw_ladder
+from cavity.distributed.df_grid import DF_EVERY, DFSettings, choose_df, draw_df_grid
 from cavity.distributed.mixture_weights import draw_weights
 from cavity.priors.partition import log_prior, renew
 from cavity.series.coefficients import draw_hyper_by_sums
@@ -50,10 +50,10 @@ from cavity.series.shard_pass import (
     STEPS,
     WITHOUT_WEIGHTS,
     A,
-    SeriesOrder,
+    SeriesRequest,
     SeriesShards,
     SeriesTotal,
-    no_rungs,
+    no_df_grid,
     own_from,
     saved_own,
 )
@@ -62,7 +62,7 @@ from cavity.series.student_t_noise import RATE, SHAPE, log_density_of_df
 from cavity.series.update import SeriesUpdate
 from cavity.updates import Update
 
-_SHARED = ("shift", "scale", "weight", "rungs")
+_SHARED = ("shift", "scale", "weight", "df_grid")
 
 
 class SeriesSizes(NamedTuple):
@@ -126,13 +126,15 @@ class SeriesShardedSampler:
             model, priors, hyper, moving, joint=False, approximate=False, learn_df=learn_df
         )
         self._population = PopulationUpdate(priors, moving)
-        self._tails = Tails(float(model.own.df[0]), "shared" if learn_df else None, SHAPE, RATE)
+        self._tails = DFSettings(
+            float(model.own.df[0]), "shared" if learn_df else None, SHAPE, RATE
+        )
         first, second = (int(word) for word in rng.integers(0, 2**63, size=2))
         self.key = first, second
         self.n_sweeps = 0
         self._kernels = Kernels()
         self.shift, self.scale = np.zeros(width), np.ones(width)
-        self.rungs = no_rungs()
+        self.df_grid = no_df_grid()
         self.weight = np.zeros(width)
         self.weight[: self.n_slots] = 1.0 / self.n_slots
         self.z = np.zeros(len(model.own.a), dtype=np.int64)
@@ -148,18 +150,18 @@ class SeriesShardedSampler:
         self.n_sweeps += 1
         self._pass()
 
-    def _order(self) -> SeriesOrder:
+    def _request(self) -> SeriesRequest:
         own = self.model.own
-        return SeriesOrder(
+        return SeriesRequest(
             self.parameters.value.copy(), self.weight.copy(), self.shift.copy(), self.scale.copy(),
             float(own.var_x[0]), float(own.var_x0[0]), float(own.df[0]), own.population.copy(),
-            self._series.hyper.copy(), self.priors, self.moving, bool(own.free_signs), self.rungs,
+            self._series.hyper.copy(), self.priors, self.moving, bool(own.free_signs), self.df_grid,
             self.key, self.n_sweeps,
         )  # fmt: skip
 
     def _pass(self) -> None:
         """Let all series sweep, and take over what they tell."""
-        self.total: SeriesTotal = self.shards.run(self._order())
+        self.total: SeriesTotal = self.shards.run(self._request())
         seen, own = self.total.seen, self.model.own
         self.z[:] = seen.own.z
         for name in ("a", "loading", "var_y", "beta"):
@@ -205,16 +207,16 @@ class SeriesShardedSampler:
         self.weight[: self.n_slots] = draw_weights(self.prior, self.counts, rng).weight
 
     def _draw_df(self, rng: np.random.Generator) -> None:
-        """Degrees of freedom of the noise, on the ladder that the last pass has tried."""
-        if self.rungs.size:
-            self.model.own.df[0] = choose_rung(
-                self.rungs[None], self.total.tails[None], np.array([self.sizes.cells]), 1,
+        """Degrees of freedom of the noise, on the df_grid that the last pass has tried."""
+        if self.df_grid.size:
+            self.model.own.df[0] = choose_df(
+                self.df_grid[None], self.total.tails[None], np.array([self.sizes.cells]), 1,
                 self._tails, rng,
             )[0]  # fmt: skip
-        self.rungs = no_rungs()
-        if self._tails.learn is not None and self.n_sweeps % TAILS_EVERY == 0:
+        self.df_grid = no_df_grid()
+        if self._tails.learn is not None and self.n_sweeps % DF_EVERY == 0:
             alpha = 0.5 * self.model.own.df
-            self.rungs = draw_ladder(alpha, self._tails, self.sizes.cells, rng)[0]
+            self.df_grid = draw_df_grid(alpha, self._tails, self.sizes.cells, rng)[0]
 
     def _draw_populations(self, rng: np.random.Generator) -> None:
         """Of the a_i and of the loadings, as they will be once shifts and scales are known."""
@@ -352,7 +354,7 @@ class SeriesShardedSampler:
         first, second = (int(word) for word in saved_array(state, "key"))
         self.key, self.n_sweeps = (first, second), int(saved_array(state, "n_sweeps"))
         self.z[:] = fitting(saved_array(state, "z"), self.z, "z")
-        self.rungs = np.array(saved_array(state, "rungs"), dtype=float)
+        self.df_grid = np.array(saved_array(state, "df_grid"), dtype=float)
         for name in _SHARED[:-1]:
             getattr(self, name)[:] = fitting(saved_array(state, name), getattr(self, name), name)
         self._log_likelihood, self._log_joint = map(float, saved_array(state, "log_densities"))

@@ -31,7 +31,7 @@ from cavity.series.initialization import (
     typical_loudness,
 )
 from cavity.series.problem import SeriesProblem, series_problem, start_df
-from cavity.series.shard_pass import SERIES_BLOCK, Own, SeriesShard, SeriesShards
+from cavity.series.shard_pass import SERIES_BLOCK, LocalState, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.sources import names_of, times_of
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
@@ -41,12 +41,12 @@ N_FOLLOWED = 1_000
 _SEED = 20_181_117
 # Followed series that each chain clusters by itself first, sweeps of that, and series for each
 # cluster there should be among them.
-SCOUTS, SCOUT_SWEEPS, SCOUTS_PER_CLUSTER = 400, 60, 25
+PILOT_SERIES, PILOT_SWEEPS, PILOT_PER_CLUSTER = 400, 60, 25
 # Series that a shard of a cluster should have at least.
 LEAST_SERIES = 5_000
 
 
-class Yardstick(NamedTuple):
+class SeriesScaler(NamedTuple):
     """What turns series as recorded into those of the model, wherever they are read."""
 
     position: np.ndarray  # of each column on the axis of times
@@ -98,15 +98,15 @@ class Yardstick(NamedTuple):
         )
 
 
-def yardstick(
+def series_scaler(
     data: SeriesData, position: np.ndarray, intercept: bool, each: bool, df: float
-) -> Yardstick:
+) -> SeriesScaler:
     """Units and starting values by a sample of the series."""
     base = find_units(data, intercept)
     size = largest_value(data)
     common = float(base.scale[0]) / size
     loudness = typical_loudness(data, size, common)
-    found = Yardstick(
+    found = SeriesScaler(
         position, data.axis.size, base.centre, size, common, loudness, each, intercept, df, {}
     )
     scale = found.scale(data)
@@ -116,25 +116,27 @@ def yardstick(
 
 
 def make_series_shard(
-    layout: Layout, rows: np.ndarray, told: Yardstick, followed: np.ndarray
+    layout: Layout, rows: np.ndarray, scaler: SeriesScaler, followed: np.ndarray
 ) -> SeriesShard:
     """A shard from series as recorded."""
-    data = told.data(rows)
+    data = scaler.data(rows)
     if not np.abs(rows, where=~np.isnan(rows), out=np.zeros_like(rows)).max(initial=0.0) < LARGEST:
         raise ShardError(
             f"Values reach beyond {LARGEST:.0e}, whose squares are beyond floating point. Divide "
             "all by a power of ten first."
         )
-    scale = told.scale(data)
-    model = told.model(data, scale)
+    scale = scaler.scale(data)
+    model = scaler.model(data, scale)
     own = model.own
     noise = np.zeros((0, 0), dtype=np.float32)
     if own.tails.size:
-        middle = told.centre + own.beta[:, 0] * scale if told.intercept else 0.0 * scale
+        middle = scaler.centre + own.beta[:, 0] * scale if scaler.intercept else 0.0 * scale
         weight = starting_weights(data.y, data.count, middle, scale)
-        noise = ((told.df + 1.0) / weight - told.df).astype(np.float32)
+        noise = ((scaler.df + 1.0) / weight - scaler.df).astype(np.float32)
         noise[data.count == 0] = 0.0
-    begun = Own(np.zeros(len(rows), dtype=np.int32), own.a, own.loading, own.var_y, own.beta, noise)
+    begun = LocalState(
+        np.zeros(len(rows), dtype=np.int32), own.a, own.loading, own.var_y, own.beta, noise
+    )
     each = data.count.sum(1, dtype=float) * np.log(scale)
     volume = np.add.reduceat(each, layout.edges[:-1])
     return SeriesShard(layout, model.cells, begun, local_rows(layout, followed), volume)
@@ -163,7 +165,7 @@ class SpreadSeries(NamedTuple):
         Theirs.
     problem : SeriesProblem
         Theirs, for priors and what moves.
-    told : Yardstick
+    scaler : SeriesScaler
     prior : specification
     n_clusters : int
     sizes : SeriesSizes
@@ -175,7 +177,7 @@ class SpreadSeries(NamedTuple):
     data: SeriesData
     units: SeriesUnits
     problem: SeriesProblem
-    told: Yardstick
+    scaler: SeriesScaler
     prior: PartitionSpecification
     n_clusters: int
     sizes: SeriesSizes
@@ -183,9 +185,9 @@ class SpreadSeries(NamedTuple):
 
     def sampler(self, chain: int, rng: np.random.Generator) -> SeriesShardedSampler:
         """A started chain: factors are those of a short run over some of the followed series."""
-        found = self._scouted(rng)
+        found = self._pilot_chain(rng)
         own = found.model.own
-        model = own_copy(self.told.model(self.data, self.units.scale), self.n_clusters)
+        model = own_copy(self.scaler.model(self.data, self.units.scale), self.n_clusters)
         for name in ("var_x", "var_x0", "df", "population"):
             getattr(model.own, name)[:] = getattr(own, name)
         prior = self.prior.state(self.n_clusters, self.n_clusters, self.sizes.n)
@@ -203,20 +205,20 @@ class SpreadSeries(NamedTuple):
             rng=rng,
         )
 
-    def _scouted(self, rng: np.random.Generator) -> PartitionSampler:
+    def _pilot_chain(self, rng: np.random.Generator) -> PartitionSampler:
         """A short chain over some of the followed series, by the sampler that fits them best."""
         problem = self.problem
         n, n_times = problem.data.cells.y.shape
         collapse = affordable_collapse(n, n_times, self.n_clusters)
         parts = assemble(problem, collapse, self.n_clusters, {})
-        parts.collapse.warm_up(SCOUT_SWEEPS)
+        parts.collapse.warm_up(PILOT_SWEEPS)
         n_slots = parts.collapse.family.natural.shape[0]
         z = np.asarray(rng.integers(self.n_clusters, size=n))
         moves: Any = ()
         if self.moves and n > 1:
             cells = problem.data.cells
             anchors = nearest_anchors(smoothed_paths(cells.y, cells.repeats), mirrored=True)
-            moves = moves_for(parts, anchors, SCOUT_SWEEPS)
+            moves = moves_for(parts, anchors, PILOT_SWEEPS)
         sampler = PartitionSampler(
             parts,
             prior_of_rows(self.prior, self.n_clusters, n_slots, n),
@@ -225,7 +227,7 @@ class SpreadSeries(NamedTuple):
             updates=self.prior.updates(),
             moves=moves,
         )
-        for _ in range(SCOUT_SWEEPS):
+        for _ in range(PILOT_SWEEPS):
             sampler.sweep(rng)
         return sampler
 
@@ -288,22 +290,22 @@ def spread(
         frame = pd.DataFrame(raw, index=index, columns=times_of(source.columns))
     data = from_wide(frame)
     position = data.axis.locate(frame.columns)
-    told = yardstick(data, position, intercept, each, start)
-    executor.load(make_series_shard, told, followed)
+    scaler = series_scaler(data, position, intercept, each, start)
+    executor.load(make_series_shard, scaler, followed)
     volumes, cells, silent = zip(*executor.map(facts), strict=True)
     sizes = SeriesSizes(n, int(sum(cells)), data.axis.size)
     base = find_units(data, intercept)
-    scale = told.scale(data)
+    scale = scaler.scale(data)
     weight = data.count.sum(1, dtype=float)
     units = replace(base, scale=scale, log_volume=float(np.average(np.log(scale), weights=weight)))
-    most = max(SCOUTS, SCOUTS_PER_CLUSTER * n_clusters)
-    problem = scouts_problem(data, units, series_prior, df, most)
-    fit = SpreadSeries(executor, data, units, problem, told, prior, n_clusters, sizes, moves)
+    most = max(PILOT_SERIES, PILOT_PER_CLUSTER * n_clusters)
+    problem = pilot_problem(data, units, series_prior, df, most)
+    fit = SpreadSeries(executor, data, units, problem, scaler, prior, n_clusters, sizes, moves)
     volume = total([node for nodes in volumes for node in nodes], executor.n_blocks)
     return fit, float(volume[0]), int(sum(silent))
 
 
-def scouts_problem(
+def pilot_problem(
     data: SeriesData, units: SeriesUnits, prior: SeriesPrior, df: Any, most: int
 ) -> SeriesProblem:
     """The problem of some of the followed series, from which chains start."""
