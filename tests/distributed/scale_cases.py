@@ -47,7 +47,7 @@ def chain(y, niw, prior, rng, *, df=np.inf, learn=None, df_prior=(2.0, 0.1), n_s
     """A chain that begins with everything in one cluster."""
     if isinstance(prior, str):
         prior = partition_prior(prior)
-    n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
+    n_slots = prior.free.size if prior.is_open else prior.weights.size
     z = np.zeros(len(y), dtype=int) if start is None else start
     seen = np.arange(len(y)) if pilot is None else pilot
     mixture = ShardedMixture(ComponentPriors(niw), prior, DFSettings(df, learn, *df_prior), updates)

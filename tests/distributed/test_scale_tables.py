@@ -50,7 +50,7 @@ def chain(
     still = np.zeros(shape.d)
     executor.load(make_shard, still, np.ones(shape.d), still, np.arange(len(rows)), shape)
     pilot = PilotSample(rows if seen is None else rows[seen], len(rows), shape)
-    n_slots = prior.free.size if hasattr(prior, "free") else prior[0].size
+    n_slots = prior.free.size if prior.is_open else prior.weights.size
     everything = PilotSample(rows, len(rows), shape)
     start = everything.begun(np.zeros(len(rows), dtype=int), n_slots, np.ones(len(rows)))
     return ShardedSampler(

@@ -53,9 +53,9 @@ def chain(model, prior, rng, *, n_shards=1, block=2, moving=NOTHING, priors=PRIO
     p = model.own.beta.shape[1]
     hyper = np.array([priors.beta_mean[:p], np.ones(p)])
     sizes = SeriesSizes(n, int((model.cells.repeats > 0).sum()), n_times)
-    paths = rng.standard_normal((n_times, prior[0].size))
+    paths = rng.standard_normal((n_times, prior.weights.size))
     return SeriesShardedSampler(
-        crew, own_copy(model, prior[0].size), sizes, paths, hyper, prior, priors, moving,
+        crew, own_copy(model, prior.weights.size), sizes, paths, hyper, prior, priors, moving,
         rng=rng, **options,
     )  # fmt: skip
 
