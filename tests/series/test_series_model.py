@@ -13,6 +13,7 @@ import cavity
 from cavity import SeriesMixture
 from cavity.datasets import make_series
 from cavity.priors import SeriesPrior
+from cavity.series.assign import new_series
 
 SHORT = {"n_chains": 2, "n_warmup": 70, "n_draws": 40, "random_state": 0, "progress": False}
 
@@ -274,7 +275,7 @@ def test_tables_and_rows_are_appended(seasonal):
     np.testing.assert_array_equal(few._data.y[:5, 74], table.iloc[:5, 74])
     # Series with a gap among the columns of their table are assigned as they are.
     some = table.iloc[:4, [*range(40), *range(50, 72)]]
-    assert s._new_series(some, None, None, None).count[:, 40:50].sum() == 0
+    assert new_series(s._data, some, None, None, None).count[:, 40:50].sum() == 0
     rows = table.iloc[:, 72:75].rename_axis(index="series", columns="time").stack()
     long = s.append(rows.rename("value").reset_index())
     pd.testing.assert_frame_equal(long.trends_.mean, wide.trends_.mean)
