@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cavity.cli import folder as files
 from cavity.cli import runs
@@ -12,6 +13,26 @@ from cavity.cli.options import Choice
 from cavity.cli.record import RUN, read_record
 from cavity.cli.summary import wrap
 from cavity.utils.files import write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _show(
+    out: Path, name: str, table: pd.DataFrame, intro: str, *,
+    model: str, choice: Choice, clusters: int, seed: int, quiet: bool,
+) -> int:  # fmt: skip
+    """Write the table into the folder, fit it, and print how to do the same by hand."""
+    data = out / name
+    write_text(data, table.to_csv(index=table.index.name is not None))
+    if not quiet:
+        asked = {f"--{k.replace('_', '-')}": v for k, v in asdict(choice).items() if v}
+        given = {"--model": "series"} if model == "series" else {}
+        words = " ".join(f"{k} {v}" for k, v in {**given, **asked, "--clusters": clusters}.items())
+        say(wrap(intro, ""))
+        say(f"\nThe same by hand: cavity fit {data} {words}\n")
+    settings = {"n_clusters": clusters, "random_state": seed}
+    return runs.fit(data, out, model, choice, settings, overwrite=True, quiet=quiet, demo=True)
 
 
 def _prepare(out: Path) -> None:
@@ -22,39 +43,29 @@ def _prepare(out: Path) -> None:
 
 
 def wine(out: Path, seed: int, quiet: bool) -> int:
-    """Cluster the wine measurements, some rows spoiled, and say how well it went."""
+    """Cluster wine measurements, some rows spoiled, and compare with the cultivars."""
     import pandas as pd
 
     from cavity.datasets import load_wine_with_bad_rows
 
     _prepare(out)
     table, truth = load_wine_with_bad_rows(random_state=0)
-    data = out / "wine.csv"
-    write_text(data, table.to_csv())
-    if not quiet:
-        say(
-            wrap(
-                f"{len(table)} wines of three cultivars with {table.shape[1]} measurements each; "
-                f"{int(truth.spoiled.sum())} rows are spoiled as in a laboratory. The cultivars "
-                "are kept aside: only the measurements are clustered, into at most three, and what "
-                "belongs to none may be outside.",
-                "",
-            )
-        )
-        say(f"\nThe same by hand: cavity fit {data} --id-column sample --clusters 3\n")
-    choice = Choice(id_column=str(table.index.name))
-    settings: dict[str, Any] = {"n_clusters": 3, "random_state": seed}
-    code = runs.fit(
-        data, out, "student-t", choice, settings, overwrite=True, quiet=quiet, demo=True
+    intro = (
+        f"{len(table)} wines of three cultivars with {table.shape[1]} measurements each. "
+        f"{int(truth.spoiled.sum())} rows are spoiled as in a laboratory. The cultivars are kept "
+        "aside: only the measurements are clustered, into at most three clusters and noise."
     )
+    code = _show(
+        out, "wine.csv", table, intro, model="student-t",
+        choice=Choice(id_column=str(table.index.name)), clusters=3, seed=seed, quiet=quiet,
+    )  # fmt: skip
     if not quiet:
-        labels = pd.read_csv(out / files.LABELS)
-        say("\n" + _verdict(labels, truth))
+        say("\n" + _verdict(pd.read_csv(out / files.LABELS), truth))
     return code
 
 
 def table(out: Path, seed: int, quiet: bool) -> int:
-    """Cluster flowers of which half have no name, and say how well the gaps are filled."""
+    """Cluster flowers, half without a name, and compare imputed values with the true ones."""
     import numpy as np
     import pandas as pd
 
@@ -62,21 +73,14 @@ def table(out: Path, seed: int, quiet: bool) -> int:
 
     _prepare(out)
     gappy, whole = load_iris_with_gaps(random_state=0)
-    data = out / "iris.csv"
-    write_text(data, gappy.to_csv())
-    if not quiet:
-        say(
-            wrap(
-                f"{len(gappy)} iris flowers, four measurements and the species of each. The table "
-                "is real; one in ten measurements and every second name, taken at random, were "
-                "emptied, and are kept aside.",
-                "",
-            )
-        )
-        say(f"\nThe same by hand: cavity fit {data} --id-column flower --clusters 3\n")
-    choice = Choice(id_column=str(gappy.index.name))
-    settings: dict[str, Any] = {"n_clusters": 3, "random_state": seed}
-    code = runs.fit(data, out, "auto", choice, settings, overwrite=True, quiet=quiet, demo=True)
+    intro = (
+        f"{len(gappy)} iris flowers, four measurements and the species of each. The table is real. "
+        "One in ten measurements and every second name were removed at random and kept aside."
+    )
+    code = _show(
+        out, "iris.csv", gappy, intro, model="auto",
+        choice=Choice(id_column=str(gappy.index.name)), clusters=3, seed=seed, quiet=quiet,
+    )  # fmt: skip
     if not quiet:
         cells = pd.read_csv(out / files.IMPUTED)
         named = (cells["column"] == "species").to_numpy()
@@ -84,20 +88,17 @@ def table(out: Path, seed: int, quiet: bool) -> int:
         right = np.array([value == h for value, h in zip(cells["value"], held, strict=True)])
         truth = np.array([np.nan if n else h for h, n in zip(held, named, strict=True)], float)
         inside = (cells["lower"].to_numpy() <= truth) & (truth <= cells["upper"].to_numpy())
-        say(
-            "\n"
-            + wrap(
-                f"How well are gaps filled? Of {int(named.sum())} flowers without a name "
-                f"{right[named].mean():.0%} are named right, and of {int((~named).sum())} emptied "
-                f"measurements {inside[~named].mean():.0%} lie in their 90% intervals.",
-                "",
-            )
+        text = (
+            f"How well are missing values filled in? Of {int(named.sum())} flowers without a name "
+            f"{right[named].mean():.0%} are named right, and of {int((~named).sum())} removed "
+            f"measurements {inside[~named].mean():.0%} lie in their 90% intervals."
         )
+        say("\n" + wrap(text, ""))
     return code
 
 
 def series(out: Path, seed: int, quiet: bool) -> int:
-    """Cluster generated series, noisy and full of gaps, and say how well it went."""
+    """Cluster generated noisy series with missing values, and compare with the truth."""
     import numpy as np
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
@@ -117,22 +118,16 @@ def series(out: Path, seed: int, quiet: bool) -> int:
             "sales": values[row, column].round(4),
         }
     )
-    data = out / "series.csv"
-    write_text(data, table.to_csv(index=False))
-    if not quiet:
-        say(
-            wrap(
-                f"{len(values)} generated series over {values.shape[1]} months, {len(table):,} "
-                "noisy observations with 30% missing. Four hidden factors move them; which series "
-                "follows which is kept aside.",
-                "",
-            )
-        )
-        names = "--series shop --time month --value sales"
-        say(f"\nThe same by hand: cavity fit {data} --model series {names} --clusters 6\n")
+    intro = (
+        f"{len(values)} generated series over {values.shape[1]} months, {len(table):,} noisy "
+        "observations with 30% missing. Four hidden factors move them; which series follows which "
+        "factor is kept aside."
+    )
     choice = Choice(series="shop", time="month", value="sales")
-    settings = {"n_clusters": 6, "random_state": seed}
-    code = runs.fit(data, out, "series", choice, settings, overwrite=True, quiet=quiet, demo=True)
+    code = _show(
+        out, "series.csv", table, intro, model="series", choice=choice, clusters=6, seed=seed,
+        quiet=quiet,
+    )  # fmt: skip
     if not quiet:
         labels = pd.read_csv(out / files.LABELS)["cluster"]
         score = adjusted_rand_score(truth.labels, labels)
