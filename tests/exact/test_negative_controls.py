@@ -23,8 +23,8 @@ from cavity.interface import (
     pick,
 )
 from cavity.likelihoods import degrees_of_freedom
+from cavity.likelihoods.gaussian import draw_scales
 from cavity.likelihoods.sampled_student_t import SampledStudentT
-from cavity.likelihoods.scaled_gaussian import draw_scales
 from cavity.mcmc import chain as chain_module
 from cavity.mcmc.chain import PartitionSampler
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from cavity._numba.jit import jit
 from cavity.likelihoods import degrees_of_freedom
-from cavity.likelihoods.scaled_gaussian import draw_scales
+from cavity.likelihoods.gaussian import draw_scales
 from cavity.priors.hyperpriors import ClusterHyperpriors
 
 N_SWEEPS = 6000

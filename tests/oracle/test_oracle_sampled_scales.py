@@ -11,12 +11,12 @@ from scipy import integrate, stats
 from cavity._numba.jit import jit
 from cavity.conjugate.niw import gaussian_parameters
 from cavity.interface import log_densities, log_density
+from cavity.likelihoods.gaussian import set_log_norms
 from cavity.likelihoods.sampled_student_t import (
     draw_scale,
     draw_scale_of_shape,
     marginal_student_t,
 )
-from cavity.likelihoods.scaled_gaussian import set_log_norms
 
 LEVEL = 1e-5  # of each test; 37 cases
 

@@ -18,6 +18,7 @@ from cavity.collapse.registry import supports
 from cavity.conjugate.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.conjugate.niw import gaussian_parameters, normal_inverse_wishart
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
+from cavity.likelihoods.gaussian import scaled_gaussian
 from cavity.likelihoods.missing import (
     NO_NOISE,
     NOISE_SLOT,
@@ -30,7 +31,6 @@ from cavity.likelihoods.missing import (
 )
 from cavity.likelihoods.sampled_student_t import marginal_student_t, sampled_student_t
 from cavity.likelihoods.scale_mixture import IndicatorUpdate, ScaleMixture, SortedScaleMixture
-from cavity.likelihoods.scaled_gaussian import scaled_gaussian
 from cavity.likelihoods.student_t import student_t
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.collapsed_df import with_collapsed_df

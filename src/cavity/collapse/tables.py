@@ -29,6 +29,7 @@ from cavity.likelihoods.count_rates import (
     DispersionUpdate,
     RateHyperpriors,
 )
+from cavity.likelihoods.gaussian import scaled_gaussian
 from cavity.likelihoods.missing import (
     NOISE_SLOT,
     CellTraits,
@@ -42,7 +43,6 @@ from cavity.likelihoods.missing import (
 from cavity.likelihoods.negative_binomial import negative_binomial
 from cavity.likelihoods.poisson import Poisson, whole_counts
 from cavity.likelihoods.product import product_model
-from cavity.likelihoods.scaled_gaussian import scaled_gaussian
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 

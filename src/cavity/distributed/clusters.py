@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, multigammaln
 
 from cavity.collapse.parts import Path, part_at, paths_of
 from cavity.conjugate.dirichlet import dirichlets, shares
@@ -24,6 +24,7 @@ from cavity.conjugate.niw import (
     unpack,
 )
 from cavity.conjugate.product import ProductParameters, product_family
+from cavity.distributed.mixture_weights import log_gammas
 from cavity.priors.cluster import NIWPrior
 
 BLOCK, SHARES, RATES = "block", "shares", "rates"
@@ -100,11 +101,6 @@ def moments(location: Location, n: float) -> np.ndarray:
     return np.concatenate([block, n * np.exp(location.log_share), counts.ravel()])
 
 
-def _log_multigamma(x: float, d: int) -> float:
-    total = 0.25 * d * (d - 1) * math.log(math.pi)
-    return total + sum(math.lgamma(x - 0.5 * j) for j in range(d))
-
-
 class NIW:
     """One normal inverse Wishart distribution, from its natural parameters.
 
@@ -142,9 +138,7 @@ class NIW:
         away = location.whiten @ (location.mean - self.mean)
         value = 0.5 * d * math.log(self.kappa / (2.0 * math.pi)) - location.half_log_det
         value -= 0.5 * self.kappa * float(away @ away)
-        value += (
-            nu * self._half_log_det - 0.5 * nu * d * math.log(2.0) - _log_multigamma(0.5 * nu, d)
-        )
+        value += nu * self._half_log_det - 0.5 * nu * d * math.log(2.0) - multigammaln(0.5 * nu, d)
         value -= (nu + d + 1.0) * location.half_log_det
         spread = location.whiten @ self.psi
         return float(value - 0.5 * np.sum(spread * location.whiten))
@@ -155,12 +149,6 @@ class NIW:
         size = math.sqrt(self.nu)
         log_det = self._half_log_det - self.d * math.log(size)
         return Location(self.mean, size * self._whiten, log_det)
-
-
-def _log_gammas(shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Logarithms of gamma variates; small shapes would underflow."""
-    boost = np.log1p(-rng.random(shape.size)) / shape
-    return np.log(rng.standard_gamma(shape + 1.0)) + boost
 
 
 class Conjugate:
@@ -198,11 +186,11 @@ class Conjugate:
         block = _NOTHING if self._block is None else self._block.draw(rng)
         log_share = np.zeros(0)
         if self._concentration.size:
-            log_share = _log_gammas(self._concentration, rng)
+            log_share = log_gammas(self._concentration, rng)
             top = np.repeat(np.maximum.reduceat(log_share, self.shape.start[:-1]), self._sizes)
             log_share = log_share - top
             log_share -= np.log(self._by_column(np.exp(log_share)))
-        log_rate = _log_gammas(self._a, rng) - np.log(self._b) if self._a.size else np.zeros(0)
+        log_rate = log_gammas(self._a, rng) - np.log(self._b) if self._a.size else np.zeros(0)
         return block._replace(log_share=log_share, log_rate=log_rate)
 
     def log_density(self, location: Location) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_exp, fast_log
 from cavity._numba.simd import WIDTH, load8, select, splat8, store8
+from cavity.likelihoods.gaussian import log_norms
 
 # Degrees of freedom that are tried at once.
 GRID_SIZE = WIDTH
@@ -60,22 +61,6 @@ def scratch_for(n_components: int, d: int) -> Scratch:
     """Scratch for so many clusters and columns."""
     score, distance, mass = (np.zeros((n_components, WIDTH)) for _ in range(3))
     return Scratch(np.zeros((d, WIDTH)), score, distance, mass, np.zeros((5, WIDTH)))
-
-
-def log_norms(alpha: np.ndarray, d: int) -> np.ndarray:
-    """Log of the constant of a standard Student-t density in d columns, by half its df.
-
-    Examples
-    --------
-    >>> log_norms(np.array([0.5, np.inf]), 1)  # Cauchy, Gaussian
-    array([-1.14472989, -0.91893853])
-    """
-    from scipy.special import gammaln
-
-    heavy = np.isfinite(alpha)
-    a = np.where(heavy, alpha, 1.0)
-    norm = gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(2.0 * math.pi * a)
-    return np.where(heavy, norm, -0.5 * d * math.log(2.0 * math.pi))
 
 
 def components_of(

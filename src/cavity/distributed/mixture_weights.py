@@ -43,7 +43,7 @@ def draw_weights(prior: PartitionPrior, counts: np.ndarray, rng: np.random.Gener
         return Weights(prior.weights.copy(), 0.0)
     if prior.kind == DIRICHLET:
         shape = counts + prior.concentration[0] * prior.weights
-        weight = _normalised(_log_gammas(shape, rng))
+        weight = _normalised(log_gammas(shape, rng))
         return Weights(np.where(prior.weights > 0.0, weight, ABSENT), 0.0)
     occupied = np.flatnonzero(counts)
     vacant = counts == 0
@@ -54,10 +54,10 @@ def draw_weights(prior: PartitionPrior, counts: np.ndarray, rng: np.random.Gener
         chosen = np.append(occupied, empty[: _number(prior, counts, rng) - occupied.size])
         out = np.full(counts.size, ABSENT)
         shape = counts[chosen] + prior.concentration[0]
-        out[chosen] = _normalised(_log_gammas(shape, rng))
+        out[chosen] = _normalised(log_gammas(shape, rng))
         return Weights(out, 0.0)
     concentration = float(prior.concentration[0])
-    shares = _normalised(_log_gammas(np.append(counts[occupied], concentration), rng))
+    shares = _normalised(log_gammas(np.append(counts[occupied], concentration), rng))
     out = np.zeros(counts.size)
     out[occupied] = shares[:-1]
     rest = float(shares[-1])
@@ -79,7 +79,7 @@ def _number(prior: PartitionPrior, counts: np.ndarray, rng: np.random.Generator)
     return int(k[np.searchsorted(share, rng.random() * share[-1])])
 
 
-def _log_gammas(shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def log_gammas(shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Logarithms of gamma variates; small shapes would underflow."""
     shape = np.maximum(shape, 1e-12)
     boost = np.log1p(-rng.random(shape.size)) / shape

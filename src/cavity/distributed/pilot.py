@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.distributed.clusters import Conjugate, Location, Shape
 from cavity.distributed.kernel import Components
+from cavity.likelihoods.gaussian import log_norm
 
 # Steps of EM from two rows to a proposal of two clusters.
 EM_STEPS = 10
@@ -61,12 +62,9 @@ class PilotSample:
     ) -> np.ndarray:
         """Log density of rows in a cluster, but for what counts have in every cluster."""
         delta, d = self.distances(location, rows), self.d
-        if math.isinf(alpha):
-            out = -0.5 * (d * math.log(2.0 * math.pi) + delta) - location.half_log_det
-        else:
-            norm = math.lgamma(alpha + 0.5 * d) - math.lgamma(alpha)
-            norm -= 0.5 * d * math.log(2.0 * math.pi * alpha) + location.half_log_det
-            out = norm - (alpha + 0.5 * d) * np.log1p(0.5 * delta / alpha)
+        heavy = math.isfinite(alpha)
+        tail = (alpha + 0.5 * d) * np.log1p(0.5 * delta / alpha) if heavy else 0.5 * delta
+        out = log_norm(alpha, d) - location.half_log_det - tail
         if self.shape.n_shares:
             out = out + self._members[rows] @ location.log_share
         if self.shape.n_counts:

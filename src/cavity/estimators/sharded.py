@@ -31,8 +31,8 @@ from cavity.estimators.shard_problems import component_priors_of, df_settings_of
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.structures import FULL
 from cavity.estimators.validation import check_labels, robust_standardiser
+from cavity.likelihoods.gaussian import first_scales
 from cavity.likelihoods.predictive import spread_draws
-from cavity.likelihoods.scaled_gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import run_chains
 from cavity.posterior.convergence import stopping_rule

@@ -19,17 +19,17 @@ from cavity._numba.numerics import fast_log
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.nig import DiagonalParameters
 from cavity.conjugate.normal import Tied
+from cavity.likelihoods.gaussian import (
+    distances,
+    draw_scales,
+    log_norm,
+    set_log_norms,
+)
 from cavity.likelihoods.missing import MissingOrWeightedRows, follow_tails
 from cavity.likelihoods.sampled_student_t import (
     MarginalStudentT,
     SampledStudentT,
     set_score_rule,
-)
-from cavity.likelihoods.scaled_gaussian import (
-    distances,
-    draw_scales,
-    log_norm,
-    set_log_norms,
 )
 from cavity.likelihoods.student_t import StudentT, set_rules
 from cavity.updates import LIKELIHOOD, Chain, Update

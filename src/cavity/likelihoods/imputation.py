@@ -9,8 +9,8 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.marginal import Reduction, fill_gaps, reduce_slot, reduction_room
+from cavity.likelihoods.gaussian import log_student_t
 from cavity.likelihoods.predictive import MixtureDraws, share_out
-from cavity.likelihoods.scaled_gaussian import log_student_t
 
 # Squared distances of rows further out than this are beyond numbers where gaps are taken out.
 FARTHEST = 1e140

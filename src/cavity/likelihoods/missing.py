@@ -65,6 +65,13 @@ from cavity.interface import (
     visit,
 )
 from cavity.likelihoods.categorical import Categorical
+from cavity.likelihoods.gaussian import (
+    ScaledGaussian,
+    log_collapsed,
+    log_norm,
+    log_student_t,
+    student_t_tail,
+)
 from cavity.likelihoods.poisson import Poisson
 from cavity.likelihoods.sampled_student_t import (
     MarginalStudentT,
@@ -78,13 +85,6 @@ from cavity.likelihoods.scale_integral import (
     TAIL,
     log_integral,
     set_rule,
-)
-from cavity.likelihoods.scaled_gaussian import (
-    ScaledGaussian,
-    log_collapsed,
-    log_norm,
-    log_student_t,
-    student_t_tail,
 )
 from cavity.likelihoods.selection import draw_by_bounds, draw_from_scores
 from cavity.likelihoods.student_t import set_bounds

@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.niw import unpack
+from cavity.likelihoods.gaussian import log_norms
 
 MAX_DRAWS = 200
 # Under this name draws hold the natural parameters of the prior of a cluster's mean and covariance.
@@ -130,12 +131,7 @@ def mixture_draws(
     order = np.argsort(packed.draw, kind="stable")
     packed = _Clusters(*(np.ascontiguousarray(field[order]) for field in packed))
     log_norm = np.log(np.diagonal(packed.whiten, axis1=1, axis2=2)).sum(axis=1)
-    log_norm -= 0.5 * d * math.log(2.0 * math.pi)
-    heavy = np.isfinite(packed.alpha)
-    from scipy.special import gammaln
-
-    a = packed.alpha[heavy]
-    log_norm[heavy] += gammaln(a + 0.5 * d) - gammaln(a) - 0.5 * d * np.log(a)
+    log_norm += log_norms(packed.alpha, d)
     return MixtureDraws(
         np.searchsorted(packed.draw, np.arange(len(weight) + 1)),
         np.log(packed.weight),

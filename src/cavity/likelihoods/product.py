@@ -35,11 +35,11 @@ from cavity.interface import (
     visit,
 )
 from cavity.likelihoods.categorical import Categorical
+from cavity.likelihoods.gaussian import ScaledGaussian
 from cavity.likelihoods.missing import MissingOrWeightedRows, pick_given_weighted, pick_weighted
 from cavity.likelihoods.poisson import Poisson
 from cavity.likelihoods.sampled_student_t import SampledStudentT
 from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows
-from cavity.likelihoods.scaled_gaussian import ScaledGaussian
 from cavity.likelihoods.selection import draw_by_bounds, draw_from_scores
 from cavity.likelihoods.student_t import StudentT
 

@@ -43,6 +43,12 @@ from cavity.interface import (
     pick,
     set_auxiliary,
 )
+from cavity.likelihoods.gaussian import (
+    ScaledGaussian,
+    first_scales,
+    set_log_norms,
+    student_t_tail,
+)
 from cavity.likelihoods.scale_integral import (
     N_CONSTANTS,
     N_GAUSS,
@@ -51,12 +57,6 @@ from cavity.likelihoods.scale_integral import (
     TAIL,
     reach_and_tail,
     set_rule,
-)
-from cavity.likelihoods.scaled_gaussian import (
-    ScaledGaussian,
-    first_scales,
-    set_log_norms,
-    student_t_tail,
 )
 from cavity.likelihoods.selection import side_by_side
 from cavity.likelihoods.student_t import StudentT

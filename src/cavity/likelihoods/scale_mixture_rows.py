@@ -38,8 +38,8 @@ from cavity.interface import (
     pick,
     set_auxiliary,
 )
+from cavity.likelihoods.gaussian import first_scales, log_student_t
 from cavity.likelihoods.missing import RowTraits, pick_weighted
-from cavity.likelihoods.scaled_gaussian import first_scales, log_student_t
 from cavity.likelihoods.selection import draw_from_scores
 
 

@@ -19,6 +19,7 @@ from cavity._numba.simd import WIDTH, load8, ramp8, require_whole, splat8, store
 from cavity._numba.slots import Eight
 from cavity.conjugate.niw import mahalanobis, rank_one
 from cavity.interface import bounds, evidence, log_likelihood, pick, project
+from cavity.likelihoods.gaussian import total_log_student_t
 from cavity.likelihoods.scale_integral import (
     BOUND,
     FEW_PROJECT,
@@ -40,7 +41,6 @@ from cavity.likelihoods.scale_integral import (
     steadied,
     window,
 )
-from cavity.likelihoods.scaled_gaussian import total_log_student_t
 from cavity.likelihoods.selection import draw_by_bounds
 
 
