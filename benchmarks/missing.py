@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--max-sweeps", type=int, default=5000)
     parser.add_argument("--covariance", choices=("full", "diag", "tied"), default="full")
     given = parser.parse_args()
-    settings = {"max_sweeps": given.max_sweeps, "covariance": given.covariance}
+    settings = {"max_sweeps": given.max_sweeps, "covariance_type": given.covariance}
     warnings.simplefilter("ignore")
     if given.only in (None, "fill"):
         fill(

@@ -435,7 +435,7 @@ def factors(seeds, first=FIRST):
     y += np.einsum("nij,nj->ni", loading[z], rng.standard_normal((n, q)))
     for kind in (StudentTMixture, GaussianMixture):
         for n_factors in (5, 10):
-            m = kind(k, covariance="factor", n_factors=n_factors, n_warmup=100)
+            m = kind(k, covariance_type="factor", n_factors=n_factors, n_warmup=100)
             m._check_settings()
             plan = m._plan(*m._check_rows(y, None, None))[0]
             own = np.random.default_rng(0)

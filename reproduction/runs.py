@@ -32,17 +32,15 @@ def paper_prior(n_clusters: int, d: int) -> dict[str, Any]:
 
     Examples
     --------
-    >>> paper_prior(20, 2)["covariance_prior_df"]
+    >>> paper_prior(20, 2)["cluster_prior"].covariance_df
     4.0
     """
-    from cavity.estimators.cluster_prior import starting_scale
+    from cavity.priors.cluster_prior import ClusterPrior, starting_scale
 
     return {
         "prior": "dirichlet",
         "concentration": 20.0,
-        "mean_prior_strength": 0.01,
-        "covariance_prior_df": d + 2.0,
-        "covariance_prior_scale": starting_scale(n_clusters, d),
+        "cluster_prior": ClusterPrior(0.01, d + 2.0, starting_scale(n_clusters, d)),
         "noise": False,
     }
 

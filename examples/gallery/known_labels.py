@@ -18,7 +18,7 @@ named = np.concatenate([rng.choice(np.flatnonzero(truth == k), 3, replace=False)
 y = np.full(150, -1)
 y[named] = truth[named]
 
-m = GaussianMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(X, y)
+m = GaussianMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit(X, known_labels=y)
 print(m.diagnostics().sentences[0])
 
 # %%

@@ -35,7 +35,7 @@ print(
     f"below 0.05: {np.mean(old_tail < 0.05):.0%} of the old, {np.mean(new_tail < 0.05):.0%} "
     f"of the new"
 )
-print(m.membership(new.head(3)).round(2).to_string())
+print(m.predict_proba(new.head(3), as_frame=True).round(2).to_string())
 
 # %%
 # **The usual tool.** k-means puts every wine of the new cultivar into one of its two clusters,

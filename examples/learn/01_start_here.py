@@ -131,7 +131,7 @@ print(p.doubtful(threshold=1.0)[columns].head(5).round(2).to_string())
 # They have label -1 and stand last in the summary, as noise.
 
 sizes = p.summary()["size"]
-for k, words in enumerate(m.distinguishing()):
+for k, words in enumerate(m.distinguishing_features()):
     print(f"cluster {k}, {sizes[k]} fish: {words}")
 print(f"outside every group: {np.sum(m.labels_ == -1)} fish")
 

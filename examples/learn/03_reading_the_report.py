@@ -115,5 +115,5 @@ print(f"Of the {added} rows that we added, {added - found} are taken for members
 # dense. Whether it is a species, a batch or a broken instrument is for you to find out; the
 # columns that set it apart are where to begin.
 
-for k, words in enumerate(m.distinguishing()):
+for k, words in enumerate(m.distinguishing_features()):
     print(f"cluster {k}: {words}")

@@ -88,7 +88,7 @@ print(t.columns_["kind"].to_string())
 # %%
 # Every cluster in the words of each column, and which columns set it apart:
 
-for k, words in enumerate(t.distinguishing()):
+for k, words in enumerate(t.distinguishing_features()):
     print(f"cluster {k}: {words}")
 print(f"ARI with the kinds we made: {adjusted_rand_score(kind, t.labels_):.2f}")
 

@@ -76,14 +76,13 @@ from scipy.special import gammaln, logsumexp
 
 from cavity import GaussianMixture
 from cavity.estimators.dequantize import within_steps
+from cavity.priors import ClusterPrior
 
 X = np.array([[0.02], [0.31], [0.83], [2.04], [2.57], [4.11]])
 KAPPA, NU, SCALE, MOST = 0.2, 4.0, 0.15, 4
 m = GaussianMixture(
     n_clusters=MOST,
-    mean_prior_strength=KAPPA,
-    covariance_prior_df=NU,
-    covariance_prior_scale=SCALE,
+    cluster_prior=ClusterPrior(KAPPA, NU, SCALE),
     n_warmup=200,
     n_draws=6_000,
     random_state=0,

@@ -11,19 +11,18 @@ __version__ = "0.2.0"
 _HOME = {
     "CoarseColumnsWarning": "cavity.utils.notices",
     "ColumnsNote": "cavity.utils.notices",
-    "GaussianMixture": "cavity.estimators.mixtures",
+    "GaussianMixture": "cavity.mixture",
     "NotConvergedWarning": "cavity.utils.notices",
     "Posterior": "cavity.posterior.posterior",
     "SeriesMixture": "cavity.series.mixture",
-    "StudentTMixture": "cavity.estimators.mixtures",
-    "TableMixture": "cavity.estimators.tables",
-    "load": "cavity.estimators.base",
+    "StudentTMixture": "cavity.mixture",
+    "TableMixture": "cavity.mixture",
+    "load": "cavity.base",
 }
 
 if TYPE_CHECKING:
-    from cavity.estimators.base import load
-    from cavity.estimators.mixtures import GaussianMixture, StudentTMixture
-    from cavity.estimators.tables import TableMixture
+    from cavity.base import load
+    from cavity.mixture import GaussianMixture, StudentTMixture, TableMixture
     from cavity.posterior.posterior import Posterior
     from cavity.series.mixture import SeriesMixture
     from cavity.utils.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning

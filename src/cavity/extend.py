@@ -38,9 +38,8 @@ from cavity.conjugate.niw import (
     gaussian_parameters,
     normal_inverse_wishart,
 )
+from cavity.estimators.description import Describer
 from cavity.estimators.fitting import Plan, RunSettings, run_plan
-from cavity.estimators.table_model import Describer
-from cavity.estimators.tables import table_parts
 from cavity.estimators.validation import check_choice, check_count
 from cavity.interface import (
     accumulate,
@@ -55,11 +54,12 @@ from cavity.interface import (
     pick,
     project,
 )
-from cavity.likelihoods.predictive import CLUSTER_PRIOR
 from cavity.likelihoods.selection import draw_by_bounds
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.schedule import AUTO
+from cavity.mixture import table_parts
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import CLUSTER_PRIOR
 from cavity.priors.specifications import specification
 
 _COLLAPSES = ("ep", "collapsed")
@@ -141,7 +141,7 @@ checkpoint
     problem = TableProblem((*beside, own))
     if any(part.n != n for part in beside):
         raise ValueError(f"columns has {beside[0].n} rows, but n is {n}: give a row for each.")
-    describe = Describer(problem)
+    describe = Describer(problem.parts)
 
     def assembled(n_slots: int) -> AssembledModel:
         return assemble(problem, collapse, n_slots, ep_options)._replace(movable="never")

@@ -81,7 +81,7 @@ def test_an_answer_from_files(folder, tmp_path):
     files = again.predict_to_parquet(folder, tmp_path / "placed", n_draws=200)
     assert [path.name for path in files] == [f"part-{i}.parquet" for i in range(3)]
     placed = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
-    table = m.membership(X)
+    table = m.predict_proba(X, as_frame=True)
     for name in ("cluster", "probability", "log_density", "p_0", "p_unmatched"):
         assert placed[name].to_numpy() == pytest.approx(table[name].to_numpy(), abs=1e-6)
     with pytest.raises(ValueError, match="Leave-one-out needs all labels"):

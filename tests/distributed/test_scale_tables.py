@@ -270,7 +270,7 @@ def test_files_and_arrays_give_the_clusters_of_a_fit_in_memory(table, tmp_path):
     again = TableMixture.load(away.save(tmp_path / "m.nc"))
     files = again.predict_to_parquet(folder, tmp_path / "placed", n_draws=200)
     placed = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
-    expected = away.membership(frame)
+    expected = away.predict_proba(frame, as_frame=True)
     for name in ("cluster", "probability", "log_density", "p_0", "p_unmatched"):
         assert placed[name].to_numpy() == pytest.approx(expected[name].to_numpy(), abs=1e-6)
     assert away.report(tmp_path / "page.html").stat().st_size > 10_000
@@ -288,8 +288,8 @@ def test_what_is_refused(table, tmp_path):
         fitted(folder)
     with pytest.raises(ValueError, match="categories and counts may be missing"):
         fitted(gap, collapse="parallel")
-    for settings in ({"noise": True}, {"covariance": "diag"}):
-        with pytest.raises(ValueError, match="cannot be had with rows in shards"):
+    for settings in ({"noise": True}, {"covariance_type": "diag"}):
+        with pytest.raises(ValueError, match="is not supported for sharded data"):
             fitted(folder, **settings)
     with pytest.raises(ValueError, match="collapse='ep' is not supported for sharded data"):
         fitted(folder, collapse="ep")

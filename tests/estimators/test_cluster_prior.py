@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cavity.estimators.cluster_prior import cluster_prior, starting_scale
 from cavity.estimators.dequantize import LEAST_STEP, recording_steps, within_steps
+from cavity.priors.cluster_prior import ClusterPrior, starting_scale
 
 
 @pytest.mark.parametrize("df", [5.0, 8.0])
 def test_what_is_given_is_not_learned(df):
-    niw, updates = cluster_prior(2, 4, 0.1, df, 0.3)
+    niw, updates = ClusterPrior(0.1, df, 0.3).full(2, 4)
     assert updates == ()
     # The mean of an inverse Wishart is psi over nu - d - 1.
     np.testing.assert_allclose(niw.psi / (niw.nu - 3.0), 0.3 * np.eye(2))
@@ -19,17 +19,34 @@ def test_what_is_given_is_not_learned(df):
 @pytest.mark.parametrize("scale", ["full", "diagonal"])
 @pytest.mark.parametrize("df", ["learn", 8.0])
 def test_a_learned_scale_starts_where_the_number_of_clusters_says_whatever_nu(df, scale):
-    niw, (update,) = cluster_prior(2, 4, "learn", df, scale)
+    niw, (update,) = ClusterPrior("learn", df, scale).full(2, 4)
     np.testing.assert_allclose(niw.psi / (niw.nu - 3.0), starting_scale(4, 2) * np.eye(2))
     assert (update.typical > 0.0) == (df == "learn")
 
 
 def test_the_number_of_clusters_is_no_part_of_the_prior():
-    few, many = (cluster_prior(2, k, "learn", "learn", "full").updates[0] for k in (2, 50))
+    few, many = (ClusterPrior().full(2, k)[1][0] for k in (2, 50))
     assert few.typical == many.typical
     assert few.spread == many.spread
     for name, value in few.scale._asdict().items():
         np.testing.assert_array_equal(value, getattr(many.scale, name))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mean_strength": 0},
+        {"covariance_df": np.inf},
+        {"covariance_scale": -1},
+        {"covariance_scale": "guess"},
+        {"covariance_scale": None},
+        {"mean_strength": True},
+    ],
+)
+def test_values_out_of_range_are_refused(settings):
+    (name,) = settings
+    with pytest.raises(ValueError, match=f"cluster_prior.{name} must be"):
+        ClusterPrior(**settings)
 
 
 def test_steps_that_rounding_has_blurred():

@@ -11,13 +11,19 @@ from scipy import stats
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
-from cavity import CoarseColumnsWarning, GaussianMixture, NotConvergedWarning, StudentTMixture
+from cavity import (
+    CoarseColumnsWarning,
+    GaussianMixture,
+    NotConvergedWarning,
+    StudentTMixture,
+    TableMixture,
+)
+from cavity.base import load
 from cavity.datasets import make_student_t
-from cavity.estimators.base import load
-from cavity.likelihoods.predictive import spread_draws
 from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior.draws import canonical
-from cavity.priors import FixedWeights
+from cavity.predict.draws import spread_draws
+from cavity.priors import ClusterPrior, FixedWeights
 
 RNG = np.random.default_rng(0)
 SMALL = {"n_chains": 2, "n_warmup": 20, "n_draws": 30, "random_state": 4}
@@ -252,7 +258,7 @@ def test_the_scale_of_covariances_is_learned_by_column(kind):
     tight, wide = np.median(drawn, axis=(0, 1))
     assert 1e-6 < tight < 1e-3
     assert 0.1 < wide < 10.0
-    fixed = kind(2, covariance_prior_scale=0.1, **SMALL).fit(X)
+    fixed = kind(2, cluster_prior=ClusterPrior(covariance_scale=0.1), **SMALL).fit(X)
     assert "covariance_prior_scale" not in fixed.posterior_.parameters
 
 
@@ -378,7 +384,7 @@ def test_probabilities_of_training_rows_are_those_of_the_labels_table(fitted, da
     They differ by Monte Carlo error alone: sixty draws, five standard errors; 180 probabilities,
     nearly all of them next to 0 or 1, and so a false alarm below 1e-4.
     """
-    table = fitted.membership(data[0])
+    table = fitted.predict_proba(data[0], as_frame=True)
     columns = [f"p_{k}" for k in range(fitted.n_clusters_)]
     np.testing.assert_allclose(table[[*columns, "p_unmatched"]].sum(axis=1), 1.0)
     allocated = fitted.posterior_.allocation_probabilities(fitted.partition_)
@@ -550,3 +556,34 @@ def test_moves_are_tried_counted_and_left_out_on_request(data):
     assert "exchange_tries" not in plain.posterior_.events
     again = StudentTMixture(3, collapse="collapsed", n_jobs=1, **SMALL).fit(data[0])
     np.testing.assert_array_equal(again.posterior_.labels, m.posterior_.labels)
+
+
+@pytest.mark.parametrize("collapse", ["collapsed", "parallel"])
+@pytest.mark.parametrize("kind", [StudentTMixture, GaussianMixture, TableMixture])
+def test_load_restores_every_fitted_attribute(kind, collapse, tmp_path, data):
+    X = pd.DataFrame(data[0], columns=[f"c{j}" for j in range(data[0].shape[1])])
+    m = kind(3, collapse=collapse, noise=collapse == "collapsed", **SMALL).fit(X)
+    again = load(m.save(tmp_path / "run.nc"))
+    names = [n for n in vars(m) if n.endswith("_") and not n.startswith("_")]
+    assert {"labels_", "converged_", "means_", "n_features_in_", "weights_"} <= set(names)
+    assert sorted(names) == sorted(n for n in vars(again) if n.endswith("_") and n[0] != "_")
+    for name in names:
+        value, other = getattr(m, name), getattr(again, name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, other, err_msg=name)
+        elif isinstance(value, bool | int):
+            assert value == other, name
+    if collapse == "collapsed":
+        with pytest.raises(ValueError, match="Pass X to loo"):
+            again.loo()
+        np.testing.assert_allclose(m.loo().to_numpy()[0], again.loo(X).to_numpy()[0])
+
+
+def test_fit_takes_what_check_returns(data):
+    m = StudentTMixture(3, **SMALL)
+    prepared = m.check(data[0])
+    assert not hasattr(m, "n_features_in_")
+    plain = StudentTMixture(3, **SMALL).fit(data[0])
+    np.testing.assert_array_equal(m.fit(prepared).posterior_.labels, plain.posterior_.labels)
+    with pytest.raises(ValueError, match="Settings have changed since check"):
+        m.set_params(n_clusters=4).fit(prepared)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from cavity import GaussianMixture, StudentTMixture
-from cavity.priors import Dirichlet, DirichletProcess, FixedWeights, PitmanYor
+from cavity.priors import ClusterPrior, Dirichlet, DirichletProcess, FixedWeights, PitmanYor
 
 SMALL = {"n_chains": 2, "n_warmup": 10, "n_draws": 20, "random_state": 0}
 
@@ -193,12 +193,8 @@ def test_integers_and_lists(kind):
         ({"random_state": "a"}, "random_state must be None, an int, a numpy Generator"),
         ({"random_state": -1}, "random_state must not be negative, not -1"),
         ({"prior": FixedWeights([1, 1, 1])}, "weights of FixedWeights are 3, but n_clusters=2"),
-        ({"mean_prior_strength": 0}, "mean_prior_strength must be a number at least 1e-12"),
-        ({"covariance_prior_df": np.inf}, "covariance_prior_df must be a number at least 1"),
-        ({"covariance_prior_df": 2}, r"must exceed the number of columns plus 1 \(4\), not 2"),
-        ({"covariance_prior_scale": -1}, "covariance_prior_scale must be a number at least"),
-        ({"covariance_prior_scale": "guess"}, "covariance_prior_scale must be .*diagonal.*guess"),
-        ({"covariance_prior_scale": None}, "covariance_prior_scale must be a number.*not None"),
+        ({"cluster_prior": "guess"}, "cluster_prior must be a cavity.priors.ClusterPrior"),
+        ({"cluster_prior": ClusterPrior(covariance_df=2)}, r"exceed .* plus 1 \(4\), not 2"),
     ],
 )
 def test_settings_that_are_refused(kind, X, settings, sentence):

@@ -13,7 +13,8 @@ from cavity.estimators.coarse_columns import coarse_columns
 from cavity.estimators.dequantize import recording_steps, within_steps
 from cavity.estimators.gaps import filled
 from cavity.estimators.validation import robust_standardiser
-from cavity.likelihoods.predictive import predict
+from cavity.predict.densities import predict_rows
+from cavity.predict.draws import Rows
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 
@@ -48,7 +49,7 @@ def test_clusters_are_found_and_answers_are_numbers(fitted):
         fitted.posterior_.log_joint,
         fitted.posterior_.drawn["log_marginal"],
         fitted.predictive_check(G, n_replicates=20),
-        fitted.membership(G),
+        fitted.predict_proba(G, as_frame=True),
     ):
         assert np.isfinite(np.asarray(values, dtype=float)).all()
     assert fitted.__sklearn_tags__().input_tags.allow_nan
@@ -66,12 +67,18 @@ def test_a_row_without_values_is_no_row_in_particular(fitted):
     assert adjusted_rand_score(truth[rest], m.labels_[rest]) == 1.0
 
 
+def measurements(rows):
+    """Rows of a table with continuous columns alone."""
+    none = np.empty((len(rows), 0))
+    return Rows(rows, none.astype(int), none)
+
+
 def test_densities_of_what_is_there(fitted):
     """Against SciPy, draw by draw: marginal densities of the columns that are there."""
     _, G, _ = make_rows()
     rows = fitted._units.standardise(G[np.isnan(G).any(axis=1)][:6])
-    packed = fitted._packed(np.arange(5))
-    found = predict(packed, rows, fitted.n_clusters_)[0]
+    packed = fitted._predictor.pack(np.arange(5))
+    found = predict_rows(packed, measurements(rows), fitted.n_clusters_)[0]
     for s in range(5):
         for i, row in enumerate(rows):
             there = ~np.isnan(row)

@@ -129,9 +129,9 @@ def test_new_rows(fitted):
     found = fitted.predict(new)
     assert found[:2].tolist() == fitted.predict(make_rows()[[0, 79]]).tolist()
     assert found[2:].tolist() == [-1, -1]
-    table = fitted.membership(pd.DataFrame(new))
+    table = fitted.predict_proba(pd.DataFrame(new), as_frame=True)
     assert table["cluster"].tolist() == found.tolist()
-    places = table[["p_0", "p_1", "noise", "p_unmatched"]].sum(axis=1)
+    places = table[["p_0", "p_1", "p_noise", "p_unmatched"]].sum(axis=1)
     np.testing.assert_allclose(places, 1.0)
     np.testing.assert_allclose(fitted.predict_proba(new).sum(axis=1), 1.0)
     assert np.isfinite(fitted.score_samples(new)).all()
@@ -160,7 +160,7 @@ def test_files_page_and_leave_one_out(fitted, tmp_path):
     assert fitted.posterior_.view(np.zeros(86, dtype=int)).noise is None
     total = getattr(fitted.loo(X), "elpd_loo", 0.0)
     assert np.isfinite(total)
-    words = fitted.distinguishing()
+    words = fitted.distinguishing_features()
     assert len(words) == 2
     assert view.with_noise(words) == [*words, "noise: outside every cluster (label -1)"]
 

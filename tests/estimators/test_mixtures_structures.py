@@ -8,7 +8,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from cavity import GaussianMixture, StudentTMixture, TableMixture, load
-from cavity.estimators.structures import number_of_factors
+from cavity.estimators.model import number_of_factors
+from cavity.priors import ClusterPrior
 
 N, D = 90, 4
 SHORT = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
@@ -37,7 +38,7 @@ def rows(seed=0):
 @pytest.fixture(scope="module", params=FORMS)
 def fitted(request):
     X, _, _ = rows()
-    return StudentTMixture(2, covariance=request.param, **SHORT).fit(X), request.param
+    return StudentTMixture(2, covariance_type=request.param, **SHORT).fit(X), request.param
 
 
 def test_clusters_and_their_covariances(fitted):
@@ -61,8 +62,8 @@ def test_clusters_and_their_covariances(fitted):
 def test_new_rows(fitted):
     m, _ = fitted
     X, whole, _ = rows(1)
-    place = m.membership(X)
-    parts = place.filter(regex=r"^p_|^p_unmatched$").to_numpy()
+    place = m.predict_proba(X, as_frame=True)
+    parts = place.filter(regex=r"^p_").to_numpy()
     assert parts.sum(axis=1) == pytest.approx(1.0)
     assert np.isfinite(m.score_samples(whole)).all()
     assert np.isfinite(m.tail_probabilities(X)).all()
@@ -108,7 +109,7 @@ def test_leave_one_out_and_files(fitted, tmp_path):
 def test_a_run_goes_on_from_its_checkpoint(form, tmp_path):
     X, _, _ = rows()
     path = tmp_path / "run.ckpt"
-    settings = {"covariance": form, "prior": "dp", **SHORT}
+    settings = {"covariance_type": form, "prior": "dp", **SHORT}
     once = StudentTMixture(2, **settings).fit(X)
     StudentTMixture(2, **{**settings, "n_draws": 20}, checkpoint=path).fit(X)
     done = StudentTMixture(2, **settings, checkpoint=path).fit(X)
@@ -122,14 +123,14 @@ def test_a_run_goes_on_from_its_checkpoint(form, tmp_path):
 def test_weights_and_noise(form):
     _, whole, truth = rows()
     weight = np.where(np.arange(N) < 10, 3.0, 1.0)
-    m = GaussianMixture(2, covariance=form, **SHORT).fit(whole, sample_weight=weight)
-    again = GaussianMixture(2, covariance=form, **SHORT).fit(
+    m = GaussianMixture(2, covariance_type=form, **SHORT).fit(whole, sample_weight=weight)
+    again = GaussianMixture(2, covariance_type=form, **SHORT).fit(
         np.repeat(whole, weight.astype(int), axis=0)
     )
     order = np.argsort(m.means_[:, 0]), np.argsort(again.means_[:, 0])
     assert m.means_[order[0]] == pytest.approx(again.means_[order[1]], abs=0.15)
     far = np.vstack([whole, [[40.0, -40.0, 40.0, -40.0]]])
-    noisy = StudentTMixture(2, covariance=form, noise=True, **SHORT).fit(far)
+    noisy = StudentTMixture(2, covariance_type=form, noise=True, **SHORT).fit(far)
     assert noisy.labels_[-1] == -1
     assert adjusted_rand_score(truth, noisy.labels_[:-1]) > 0.8
 
@@ -140,7 +141,7 @@ def test_a_block_of_a_table(form, tmp_path):
     X, _, truth = rows()
     table = pd.DataFrame(X, columns=list("abcd"))
     table["kind"] = np.where(np.random.default_rng(0).random(N) < 0.1 + 0.8 * truth, "x", "y")
-    m = TableMixture(2, covariance=form, **SHORT).fit(table)
+    m = TableMixture(2, covariance_type=form, **SHORT).fit(table)
     assert adjusted_rand_score(truth, m.labels_) > 0.9
     assert m.covariances_.shape == (2, D, D)
     assert m.predict_proba(table).sum(axis=1) == pytest.approx(1.0)
@@ -152,14 +153,20 @@ def test_a_block_of_a_table(form, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"covariance": "round"}, "covariance must be one of"),
-        ({"covariance": "tied", "collapse": "naive"}, "goes with collapse='collapsed' only"),
-        ({"covariance": "diag", "n_factors": 2}, "n_factors is for covariance='factor'"),
-        ({"covariance": "factor", "n_factors": 0}, "n_factors must be"),
-        ({"covariance": "factor", "n_factors": 4}, "fewer than the 4 columns"),
-        ({"covariance": "diag", "covariance_prior_df": 1.5}, "must exceed 2"),
-        ({"covariance": "tied", "covariance_prior_df": 4.5}, r"columns plus 1 \(5\)"),
-        ({"covariance": "tied", "collapse": "parallel"}, "goes with collapse='collapsed' only"),
+        ({"covariance_type": "round"}, "covariance_type must be one of"),
+        ({"covariance_type": "tied", "collapse": "naive"}, "needs collapse='collapsed'"),
+        ({"covariance_type": "diag", "n_factors": 2}, "n_factors needs covariance_type='factor'"),
+        ({"covariance_type": "factor", "n_factors": 0}, "n_factors must be"),
+        ({"covariance_type": "factor", "n_factors": 4}, "fewer than the 4 columns"),
+        (
+            {"covariance_type": "diag", "cluster_prior": ClusterPrior(covariance_df=1.5)},
+            "must exceed 2",
+        ),
+        (
+            {"covariance_type": "tied", "cluster_prior": ClusterPrior(covariance_df=4.5)},
+            r"columns plus 1 \(5\)",
+        ),
+        ({"covariance_type": "tied", "collapse": "parallel"}, "needs collapse='collapsed'"),
     ],
 )
 def test_settings_that_are_refused(settings, sentence):
@@ -171,11 +178,11 @@ def test_settings_that_are_refused(settings, sentence):
 def test_combinations_that_are_refused():
     _, whole, _ = rows()
     with pytest.raises(ValueError, match="each of the rows that a row stands for"):
-        GaussianMixture(2, covariance="factor").fit(whole, sample_weight=np.arange(N) + 1.0)
+        GaussianMixture(2, covariance_type="factor").fit(whole, sample_weight=np.arange(N) + 1.0)
     table = pd.DataFrame(whole, columns=list("abcd")).assign(visits=np.arange(N) % 5)
     types = {"visits": "overdispersed"}
     with pytest.raises(ValueError, match="cannot be had beside overdispersed counts"):
-        TableMixture(2, covariance="diag", feature_types=types).fit(table)
+        TableMixture(2, covariance_type="diag", feature_types=types).fit(table)
 
 
 def test_the_number_of_factors_follows_the_data():

@@ -9,12 +9,11 @@ import cavity
 from cavity import GaussianMixture, NotConvergedWarning, SeriesMixture, StudentTMixture
 from cavity.datasets import make_series, make_student_t
 from cavity.hedonic import HedonicIndex
+from cavity.priors import ClusterPrior
 
 # Priors that are held: how fast those that learn mix is not what is asked here.
 HELD = {
-    "covariance_prior_scale": 0.1,
-    "covariance_prior_df": 6.0,
-    "mean_prior_strength": 0.01,
+    "cluster_prior": ClusterPrior(0.01, 6.0, 0.1),
     "concentration": 20.0,
 }
 QUICK = {"n_warmup": 60, "random_state": 0, "progress": False}
@@ -95,7 +94,7 @@ def test_stuck_chains_are_set_aside_and_told(monkeypatch):
     def planted(X, n_clusters, init, chain, rng):
         return wrong if chain == 3 else truth
 
-    monkeypatch.setattr("cavity.estimators.rows.initial_labels", planted)
+    monkeypatch.setattr("cavity.mixture.initial_labels", planted)
     settings = {**QUICK, **HELD, "moves": False}
     model = GaussianMixture(5, **settings).fit(X)
     record = model.posterior_.record

@@ -8,13 +8,12 @@ import pytest
 from cavity import GaussianMixture, StudentTMixture
 from cavity.datasets import make_student_t
 from cavity.estimators.start import LOOKED_AT, RUN_SWEEPS, chosen_run
+from cavity.priors import ClusterPrior
 
 NORMAL = float("inf")
 # Priors that are held, under which chains stay where they are.
 HELD = {
-    "covariance_prior_scale": 0.1,
-    "covariance_prior_df": 6.0,
-    "mean_prior_strength": 0.01,
+    "cluster_prior": ClusterPrior(0.01, 6.0, 0.1),
     "concentration": 20.0,
 }
 
@@ -77,13 +76,13 @@ def test_no_chain_stays_where_a_bad_start_led(monkeypatch):
     def planted(X, n_clusters, init, start, rng):
         return wrong if start % 2 == 1 else truth.labels
 
-    monkeypatch.setattr("cavity.estimators.rows.initial_labels", planted)
+    monkeypatch.setattr("cavity.mixture.initial_labels", planted)
     settings = {"moves": False, "n_warmup": 120, "progress": False, "random_state": 0, **HELD}
     model = GaussianMixture(5, max_sweeps=360, **settings).fit(X)
     assert not model.posterior_.record.set_aside
     assert len(model.diagnostics().modes) == 1
     # With no choice of runs half of the chains stay there.
-    monkeypatch.setattr("cavity.estimators.row_mixture.runs_of", lambda *of: 1)
+    monkeypatch.setattr("cavity.mixture.runs_of", lambda *of: 1)
     model = GaussianMixture(5, max_sweeps=360, **settings).fit(X)
     assert [facts["chain"] for facts in model.posterior_.record.set_aside] == [1, 3]
 

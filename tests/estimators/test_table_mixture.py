@@ -59,14 +59,14 @@ def test_clusters_are_found_and_new_rows_placed(fitted, data):
     probability = fitted.predict_proba(table)
     assert probability.shape == (150, fitted.n_clusters_)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
-    membership = fitted.membership(table)
+    membership = fitted.predict_proba(table, as_frame=True)
     assert membership.index.tolist() == table.index.tolist()
     whole = membership[[f"p_{k}" for k in range(fitted.n_clusters_)] + ["p_unmatched"]].sum(axis=1)
     np.testing.assert_allclose(whole, 1.0)
     assert np.isfinite(fitted.score_samples(table)).all()
     # Of a row of which nothing is known the density is that of nothing, and its places the weights.
     assert fitted.score_samples(table.loc[["customer 9"]])[0] == pytest.approx(0.0, abs=1e-9)
-    shares = fitted.membership(table.loc[["customer 9"]])
+    shares = fitted.predict_proba(table.loc[["customer 9"]], as_frame=True)
     assert shares["p_0"].iloc[0] == pytest.approx(fitted.weights_[0], abs=0.1)
 
 
@@ -74,19 +74,20 @@ def test_the_density_by_hand(fitted, data):
     """One draw's mixture of t, categorical and Poisson densities, written out with SciPy."""
     from scipy import stats
 
-    from cavity.likelihoods.table_predictive import entry_densities
+    from cavity.predict.densities import entry_densities
 
-    rows = fitted._rows(data[0].iloc[:5])
-    draws = fitted._table_draws()
+    rows = fitted._predictor.rows(fitted._cells(data[0].iloc[:5]))
+    draws = fitted._predictor.draws
     got = entry_densities(draws, rows)
     e = int(np.argmax(draws.slot >= 0))
+    root = np.linalg.inv(draws.whiten[e])
     for i in range(5):
         there = np.isfinite(rows.continuous[i])
         value = draws.log_weight[e]
         if there.any():
             value += stats.multivariate_t.logpdf(
                 rows.continuous[i, there], draws.mean[e, there],
-                draws.covariance[e][np.ix_(there, there)], 2.0 * draws.alpha[e],
+                (root @ root.T)[np.ix_(there, there)], 2.0 * draws.alpha[e],
             )  # fmt: skip
         for j, code in enumerate(rows.codes[i]):
             if code >= 0:
@@ -97,7 +98,7 @@ def test_the_density_by_hand(fitted, data):
     new = int(np.argmax(draws.slot < 0))
     y = rows.counts[0, 0] if np.isfinite(rows.counts[0, 0]) else 2.0
     size, mean = draws.size[new, 0], draws.rate[new, 0]
-    from cavity.likelihoods.table_predictive import log_count
+    from cavity.predict.densities import log_count
 
     expected = stats.nbinom.logpmf(y, size, size / (size + mean))
     assert log_count(np.array([y]), mean, size)[0] == pytest.approx(expected)
@@ -115,9 +116,9 @@ def test_clusters_in_each_columns_own_terms(fitted, data):
     np.testing.assert_allclose(shares.groupby("cluster")["estimate"].sum(), 1.0, atol=1e-6)
     assert (summary["lower"] <= summary["estimate"] + 1e-12).all()
     assert (summary["estimate"] <= summary["upper"] + 1e-12).all()
-    apart = fitted.what_sets_apart()
+    apart = fitted.distinguishing_features(as_frame=True)
     assert len(apart) == fitted.n_clusters_ * 6
-    words = fitted.distinguishing()
+    words = fitted.distinguishing_features()
     assert len(words) == fitted.n_clusters_
     assert any("%" in text for text in words)
     assert "share[lucky=True]" in fitted.posterior_.summary().columns
@@ -273,7 +274,7 @@ def colours():
     )
     table.loc[[2, 11], "colour"] = None
     known = np.where(np.arange(40) < 8, truth, -1)
-    m = TableMixture(2, prior="dirichlet", concentration=0.7, **RUN).fit(table, known)
+    m = TableMixture(2, prior="dirichlet", concentration=0.7, **RUN).fit(table, known_labels=known)
     return table, known, m
 
 
@@ -282,16 +283,15 @@ def test_known_labels_hold_in_every_draw(colours, tmp_path):
     labels = m.posterior_.flat_labels
     told = labels[:, known >= 0]
     assert np.all((told == told[:, :1]) == (known[known >= 0] == known[0]))
-    with pytest.raises(ValueError, match="y has 3 different labels, but n_clusters=2"):
-        TableMixture(2).check(table, np.where(np.arange(40) < 3, np.arange(40), -1))
+    with pytest.raises(ValueError, match="known_labels has 3 different labels, but n_clusters=2"):
+        TableMixture(2).check(table, known_labels=np.where(np.arange(40) < 3, np.arange(40), -1))
 
 
 def test_leave_one_out_by_hand(colours):
     """The normaliser of each row's Gibbs step, written out with counts."""
     table, known, m = colours
-    problem, _ = m._problem_of_fit(table)
     draw = 17
-    found = m._left_out(problem, np.array([draw]))[0]
+    found = m._leave_one_out(table).log_densities(np.array([draw]))[0]
     z = m.posterior_.flat_labels[draw]
     prior = m.posterior_.drawn["cluster_prior"].reshape(-1, 5)[draw]
     columns = [pd.Categorical(table[name]).codes for name in table.columns]
@@ -386,8 +386,8 @@ def test_other_refusals(fitted, data):
         fitted.predict(data[0].assign(count_0=-2))
     with pytest.raises(ValueError, match=r"Row 0, column 'count_0' is 0.5, no whole number"):
         fitted.predict(data[0].assign(count_0=0.5))
-    with pytest.raises(ValueError, match="y has 3 different labels, but n_clusters=2"):
-        TableMixture(2).check(frame(), y=[0, 1, 2] + [-1] * 27)
+    with pytest.raises(ValueError, match="known_labels has 3 different labels, but n_clusters=2"):
+        TableMixture(2).check(frame(), known_labels=[0, 1, 2] + [-1] * 27)
 
 
 def test_two_values_are_no_measurement():

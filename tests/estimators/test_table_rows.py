@@ -59,7 +59,7 @@ def test_rows_that_fit_nowhere_are_noise(fitted):
     assert fitted.weights_.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(np.sort(fitted.means_[:, 0]), [-3.0, 3.0], atol=0.3)
     assert sorted(fitted.summary().reset_index()["cluster"].unique()) == [0, 1]
-    assert len(fitted.distinguishing()) == 2
+    assert len(fitted.distinguishing_features()) == 2
 
 
 def test_new_rows_with_noise(fitted):
@@ -67,9 +67,9 @@ def test_new_rows_with_noise(fitted):
     new = table.iloc[[0, 79, 80, 83]].reset_index(drop=True)
     found = fitted.predict(new)
     assert found.tolist() == [*fitted.labels_[[0, 79]], -1, -1]
-    places = fitted.membership(new)
+    places = fitted.predict_proba(new, as_frame=True)
     assert places["cluster"].tolist() == found.tolist()
-    np.testing.assert_allclose(places[["p_0", "p_1", "noise", "p_unmatched"]].sum(axis=1), 1.0)
+    np.testing.assert_allclose(places[["p_0", "p_1", "p_noise", "p_unmatched"]].sum(axis=1), 1.0)
     np.testing.assert_allclose(fitted.predict_proba(new).sum(axis=1), 1.0)
     rows, labels = fitted.sample(500, random_state=0)
     assert 0.01 < (labels == -1).mean() < 0.2
@@ -83,7 +83,7 @@ def test_the_density_of_noise_by_hand(fitted):
     share = fitted.posterior_.drawn["noise_weight"].mean()
     size = make_table()["size"].drop(3).to_numpy()
     by_hand = np.log(share / (1.2 * np.ptp(size)) / 3.0 / 73.0)
-    assert fitted.membership(row)["noise"][0] > 0.999
+    assert fitted.predict_proba(row, as_frame=True)["p_noise"][0] > 0.999
     assert fitted.score_samples(row)[0] == pytest.approx(by_hand, abs=0.01)
 
 

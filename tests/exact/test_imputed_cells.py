@@ -16,6 +16,7 @@ from scipy import special
 
 from cavity import GaussianMixture
 from cavity.estimators.dequantize import within_steps
+from cavity.priors import ClusterPrior
 
 X = np.array([[0.1, 0.3], [0.9, np.nan], [1.3, 1.1], [4.8, 3.1], [np.nan, 4.4], [6.2, 3.9]])
 CELLS = [(1, 1), (4, 0)]
@@ -30,9 +31,7 @@ def fitted():
         2,
         prior="dirichlet",
         concentration=CONCENTRATION,
-        mean_prior_strength=0.5,
-        covariance_prior_df=9.0,
-        covariance_prior_scale=0.4,
+        cluster_prior=ClusterPrior(0.5, 9.0, 0.4),
         n_chains=2,
         n_warmup=100,
         n_draws=4000,
@@ -83,9 +82,9 @@ def test_means_and_intervals(fitted, monkeypatch):
 
     All draws are averaged over, where an answer takes 200 of them.
     """
-    monkeypatch.setattr("cavity.estimators.mixture_answers.MAX_DRAWS", 8000)
+    monkeypatch.setattr("cavity.predict.predictor.MAX_DRAWS", 8000)
     standard = within_steps(fitted._units.standardise(X))
-    nodes, posterior = by_brute_force(standard, fitted._cluster_prior(2).niw)
+    nodes, posterior = by_brute_force(standard, fitted.cluster_prior.full(2, fitted.n_clusters)[0])
     np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
     filled = fitted.impute(X, LEVEL)
     scale, centre = fitted._units.scale, fitted._units.centre

@@ -15,16 +15,15 @@ from scipy import integrate, special, stats
 
 from cavity import GaussianMixture, StudentTMixture
 from cavity.estimators.dequantize import within_steps
-from cavity.likelihoods.predictive import _spreads, predict
-from cavity.priors import PitmanYor
+from cavity.predict.densities import predict_rows
+from cavity.predict.draws import Rows, _spreads
+from cavity.priors import ClusterPrior, PitmanYor
 
 X = np.array([[-1.6], [-1.1], [-0.9], [-0.2], [0.3], [0.8], [1.1], [9.0]])
 DF = 4.0
 KAPPA, NU, SCALE = 0.1, 4.0, 0.5
 FIXED = {
-    "mean_prior_strength": KAPPA,
-    "covariance_prior_df": NU,
-    "covariance_prior_scale": SCALE,
+    "cluster_prior": ClusterPrior(KAPPA, NU, SCALE),
     "n_chains": 4,
     "n_warmup": 100,
     "n_draws": 200,
@@ -49,6 +48,13 @@ LOG_PRIOR = {
 def fit(kind, prior, collapse="collapsed"):
     tails = {"df": DF} if kind is StudentTMixture else {}
     return kind(3, collapse=collapse, **tails, **PRIORS[prior], **FIXED).fit(X)
+
+
+def density_of(m, rows):
+    """Log densities by all draws, in the model's units."""
+    none = np.empty((len(rows), 0))
+    packed = m._predictor.pack(np.arange(800))
+    return predict_rows(packed, Rows(rows, none.astype(int), none), m.n_clusters_)[0]
 
 
 def seen(m):
@@ -101,7 +107,7 @@ CASES = [
 def test_leave_one_out_is_exact(kind, prior):
     """800 draws of thinned chains, six standard errors and rounding: a false alarm below 1e-6."""
     m = fit(kind, prior)
-    draws = m._left_out(m._own_problem(seen(m), None), np.arange(800)) - m._units.log_volume
+    draws = m._leave_one_out(X).log_densities(np.arange(800)) - m._units.log_volume
     found, error = harmonic(draws)
     print(f"{kind.__name__}, {prior}: {found - exact(kind, prior)} +- {error}")
     assert np.all(np.abs(found - exact(kind, prior)) < 6.0 * error + 1e-3)
@@ -117,8 +123,8 @@ def test_leave_one_out_is_exact(kind, prior):
 def test_independent_columns_have_the_same_answer(kind):
     """With one column it is the same model; a row's own scale is integrated out by quadrature."""
     tails = {"df": DF} if kind is StudentTMixture else {}
-    m = kind(3, covariance="diag", **tails, **PRIORS["dp"], **FIXED).fit(X)
-    draws = m._left_out(m._own_problem(seen(m), None), np.arange(800)) - m._units.log_volume
+    m = kind(3, covariance_type="diag", **tails, **PRIORS["dp"], **FIXED).fit(X)
+    draws = m._leave_one_out(X).log_densities(np.arange(800)) - m._units.log_volume
     found, error = harmonic(draws)
     assert np.all(np.abs(found - exact(kind, "dp")) < 6.0 * error + 1e-3)
 
@@ -127,7 +133,7 @@ def test_independent_columns_have_the_same_answer(kind):
 def test_drawn_parameters_would_be_optimistic(kind):
     """Negative control: the same identity with parameters that have seen the row far out."""
     m = fit(kind, "dp")
-    drawn = predict(m._packed(np.arange(800)), seen(m), m.n_clusters_)[0]
+    drawn = density_of(m, seen(m))
     found, _ = harmonic(drawn - m._units.log_volume)
     assert found[-1] > exact(kind, "dp")[-1] + 0.5
 
@@ -138,7 +144,7 @@ def test_drawn_parameters_would_be_optimistic(kind):
 def test_every_collapse_has_the_same_answer(collapse):
     """The estimator is that of the draws: exact samplers agree, and ep as well as it can."""
     m = fit(StudentTMixture, "dp", collapse)
-    draws = m._left_out(m._own_problem(seen(m), None), np.arange(800)) - m._units.log_volume
+    draws = m._leave_one_out(X).log_densities(np.arange(800)) - m._units.log_volume
     found, _ = harmonic(draws)
     np.testing.assert_allclose(found, exact(StudentTMixture, "dp"), atol=0.3)
 
@@ -209,8 +215,7 @@ def test_the_predictive_density_is_exact(prior):
         return special.logsumexp(enumeration.log_joint(states, marginals, LOG_PRIOR[prior]))
 
     new = np.array([[-0.5], [2.0], [4.0]])
-    packed = m._packed(np.arange(800))
-    density = np.exp(predict(packed, new, m.n_clusters_)[0])
+    density = np.exp(density_of(m, new))
     means = density.reshape(40, -1, len(new)).mean(axis=1)
     found, error = means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(40)
     wanted = [log_evidence(np.vstack([y, row])) - log_evidence(y) for row in new]

@@ -24,7 +24,7 @@ from cavity import (
     StudentTMixture,
     TableMixture,
 )
-from cavity.estimators.base import load
+from cavity.base import load
 
 ESTIMATORS = {
     "student-t": StudentTMixture,
@@ -191,7 +191,7 @@ def check_mixture(model: Any, case: Case) -> None:
     finite(X, "sample")
     expect((labels >= -1) & (labels < model.n_clusters_), "labels of sample")
     finite(model.predictive_check(case.data, 20), "predictive_check")
-    expect(model.distinguishing(), "distinguishing")
+    expect(model.distinguishing_features(), "distinguishing")
     if model.posterior_.n_chains * model.posterior_.n_draws > 1:
         finite(model.loo(case.data).elpd_loo, "loo")
 
@@ -208,7 +208,7 @@ def _check_rows(model: Any, X: Any, what: str) -> None:
     expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
     tail = finite(model.tail_probabilities(X), f"tail_probabilities of {what}")
     expect((tail >= 0) & (tail <= 1), f"tail_probabilities of {what}")
-    table = model.membership(X)
+    table = model.predict_proba(X, as_frame=True)
     probabilities(table.filter(regex=r"^p_\d|^p_unmatched$"), f"membership of {what}")
 
 
@@ -221,10 +221,10 @@ def check_table(model: Any, case: Case) -> None:
         expect(abs(finite(model.weights_, "weights_").sum() - 1.0) < 1e-9, "weights_")
     summary = model.summary()
     finite(summary[["estimate", "lower", "upper"]], "summary of a table")
-    finite(model.what_sets_apart()["size"], "what_sets_apart")
+    finite(model.distinguishing_features(as_frame=True)["size"], "what_sets_apart")
     for X, what in ((case.data, "the data"), (case.new, "new rows")):
-        table = model.membership(X)
-        probabilities(table.filter(regex=r"^p_\d|^noise$|^p_unmatched$"), f"membership of {what}")
+        table = model.predict_proba(X, as_frame=True)
+        probabilities(table.filter(regex=r"^p_\d|^p_noise$|^p_unmatched$"), f"membership of {what}")
         expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
         predicted = model.predict(X)
         expect((predicted >= -1) & (predicted < model.n_clusters_), f"predict of {what}")
@@ -268,7 +268,7 @@ def check_series(model: Any, case: Case) -> None:
     if "covariates" in case.names:
         return
     try:
-        new = model.membership(case.new, n_draws=5)
+        new = model.predict_proba(case.new, n_draws=5, as_frame=True)
     except (ValueError, TypeError) as error:
         check_refusal(error)
         return

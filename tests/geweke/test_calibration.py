@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cavity import GaussianMixture, StudentTMixture
-from cavity.estimators import cluster_prior, row_mixture
-from cavity.estimators.cluster_prior import (
+from cavity import GaussianMixture, StudentTMixture, mixture
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
+from cavity.priors import cluster_prior
+from cavity.priors.cluster_prior import (
     CENTRE_SPREAD,
     FULL_SPARE,
     SHARE_TAIL,
@@ -23,7 +24,6 @@ from cavity.estimators.cluster_prior import (
     TYPICAL_SHARE,
     TYPICAL_SPARE,
 )
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.specifications import FiniteMixture
 
@@ -93,9 +93,9 @@ def of_labels(z, rng):
 def ranks(kind, monkeypatch):
     """Ranks of the true values, from 0 to DRAWS, one row per data set."""
     monkeypatch.setattr(
-        row_mixture, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
+        mixture, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
     )
-    monkeypatch.setattr(row_mixture, "within_steps", lambda X: X)
+    monkeypatch.setattr(mixture, "within_steps", lambda X: X)
     rng = np.random.default_rng(11)
     found = []
     settings = {"n_clusters": K, "n_chains": 1, "n_warmup": 400, "n_jobs": 1, "noise": False}

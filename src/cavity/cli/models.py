@@ -252,7 +252,7 @@ class RowsModel:
 
     def features(self, estimator: Any) -> list[str]:
         """Describe what distinguishes each cluster."""
-        return estimator.distinguishing()
+        return estimator.distinguishing_features()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return further tables by file name."""
@@ -271,7 +271,7 @@ class RowsModel:
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
         """Return the clusters of new rows and how far out they are."""
         selection = self.read(table, choice)
-        result = estimator.membership(selection.table).reset_index(drop=True)
+        result = estimator.predict_proba(selection.table, as_frame=True).reset_index(drop=True)
         name = selection.id_name
         name = f"{name} (row)" if name in result.columns else name
         result.insert(0, name, selection.table.index)

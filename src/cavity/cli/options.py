@@ -41,10 +41,7 @@ _GROUPS = {
         "n_chains", "n_warmup", "n_draws", "thin", "max_sweeps", "max_seconds", "random_state",
         "init", "collapse", "moves",
     ),
-    "Priors": (
-        "prior", "concentration", "mean_prior_strength", "covariance_prior_df",
-        "covariance_prior_scale",
-    ),
+    "Priors": ("prior", "concentration"),
 }  # fmt: skip
 
 

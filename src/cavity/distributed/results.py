@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from cavity.distributed.blocks import Layout, Piece
 from cavity.distributed.clusters import Shape
 from cavity.distributed.sources import Source
-from cavity.likelihoods.predictive import MixtureDraws, predict
-from cavity.likelihoods.table_predictive import Rows, TableDraws, predict_rows
+from cavity.predict.densities import log_mean_exp, predict_rows
+from cavity.predict.draws import MixtureDraws, Rows
 from cavity.utils.files import replacing
 
 # Rows whose densities under all draws are in memory at once, and the draws there are of each.
@@ -27,7 +26,7 @@ FARTHEST = 1e300
 class RowPredictor(NamedTuple):
     """Puts rows into clusters; draws are in the model's units."""
 
-    draws: MixtureDraws | TableDraws
+    draws: MixtureDraws
     n_clusters: int
     centre: np.ndarray
     scale: np.ndarray
@@ -38,8 +37,6 @@ class RowPredictor(NamedTuple):
         measured, codes, counts = self.shape.split(rows)
         with np.errstate(over="ignore"):
             standard = np.clip((measured - self.centre) / self.scale, -FARTHEST, FARTHEST)
-        if isinstance(self.draws, MixtureDraws):
-            return predict(self.draws, standard, self.n_clusters)
         counts = np.where(counts < 0.0, np.nan, counts)
         return predict_rows(self.draws, Rows(standard, codes, counts), self.n_clusters)
 
@@ -50,11 +47,10 @@ class RowPredictor(NamedTuple):
         for start in range(0, len(rows), CHUNK):
             log_density, probability = self.evaluate(rows[start : start + CHUNK])
             cluster = probability[:, :-1].argmax(axis=1)
-            density = logsumexp(log_density, axis=0) - np.log(len(log_density))
             out = {
                 "cluster": cluster.astype(np.int32),
                 "probability": probability[np.arange(len(cluster)), cluster],
-                "log_density": density - np.log(self.scale).sum(),
+                "log_density": log_mean_exp(log_density) - np.log(self.scale).sum(),
             }
             for k in range(self.n_clusters):
                 out[f"p_{k}"] = probability[:, k].astype(np.float32)

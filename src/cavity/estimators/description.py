@@ -1,13 +1,20 @@
-"""Cluster parameters of a kept draw, from a mixture's sampler, and the prior of those to come."""
+"""Cluster parameters that a mixture's chain records of each kept draw."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from cavity._numba.arrays import by_slot
 from cavity._numba.jit import Kernels
-from cavity.estimators.structures import describe_block, describe_prior
-from cavity.likelihoods.predictive import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.collapse.parts import part_at, paths_of
+from cavity.collapse.structures import DIAGONAL
+from cavity.conjugate.niw import covariances
 from cavity.mcmc.chain import PartitionSampler
+from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.predict.covariances import FULL
 from cavity.priors.partition import seat_weight
 
 _kernels = Kernels()
@@ -47,14 +54,79 @@ def describe_sizes(sampler: PartitionSampler) -> dict[str, np.ndarray]:
     return {NOISE_WEIGHT: np.array(noise), "weight": (1.0 - noise) * weight}
 
 
-def describe(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Weight, mean and covariance (scale matrix) of every slot, NaN where it is empty.
+def block_names(structure: str) -> tuple[str, ...]:
+    """Parameters of a continuous block with a cluster axis, but for those that updates record."""
+    extra = {FULL: ("covariance",), DIAGONAL: ("variance",)}
+    return ("mean", *extra.get(structure, ()))
 
-    A covariance that has a structure is described by its own parts. And what says the prior that
-    the parameters of a new cluster would have.
+
+def describe_block(parameters: Any, counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Parameters of every slot of a continuous block, by name."""
+    out = {"mean": parameters.mean.T}
+    if hasattr(parameters, "variance"):
+        out["variance"] = parameters.variance.T
+    elif hasattr(parameters, "whiten"):
+        d, _, n_slots = parameters.whiten.shape
+        out["covariance"] = np.empty((n_slots, d, d))
+        covariances(parameters.whiten, counts, out["covariance"])
+    return out
+
+
+def describe_prior(family: Any) -> np.ndarray:
+    """Natural parameters of the prior of cluster parameters, and what else says it."""
+    common = getattr(getattr(family, "covariance", None), "prior", np.empty(0))
+    return np.concatenate([family.prior, common])
+
+
+class Describer:
+    """Cluster parameters of a kept draw, part by part.
+
+    Parameters
+    ----------
+    parts : sequence of problems
+        The parts of the model.
     """
-    return {
-        **describe_sizes(sampler),
-        **describe_block(sampler.parameters, sampler.counts),
-        CLUSTER_PRIOR: describe_prior(sampler.family),
-    }
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        kinds = [part.model for part in parts]
+        self.block = block_names(getattr(parts[0], "structure", FULL))
+        self.paths = dict(zip(kinds, paths_of(len(kinds)), strict=True))
+        own = [part for part in parts if part.model == "own"]
+        self.own = tuple(by_slot(own[0].parameters)) if own else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of parameters with a cluster axis."""
+        out = ["weight"]
+        for kind in self.paths:
+            out += {
+                "own": [*self.own],
+                "categorical": ["share"],
+                "poisson": ["rate"],
+                "negative-binomial": ["mean_count"],
+            }.get(kind, [*self.block])
+        return tuple(out)
+
+    def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
+        """Return the parameters of every slot, and the natural parameters of all parts' priors."""
+        out = {
+            **describe_sizes(sampler),
+            CLUSTER_PRIOR: self._prior(sampler.family),
+        }
+        for kind, path in self.paths.items():
+            parameters = part_at(sampler.parameters, path)
+            if kind == "own":
+                out |= by_slot(parameters)
+            elif kind == "categorical":
+                out["share"] = parameters.share.T
+            elif kind == "poisson":
+                out["rate"] = parameters.rate.T
+            elif kind == "negative-binomial":
+                out["mean_count"] = parameters.rate.T
+            else:
+                out |= describe_block(parameters, sampler.counts)
+        return out
+
+    def _prior(self, family: Any) -> np.ndarray:
+        """Return the priors of all parts, one after another."""
+        return np.concatenate([describe_prior(part_at(family, at)) for at in self.paths.values()])

@@ -1,14 +1,10 @@
-"""Names under which a saved run keeps what it knows of its rows, and the label of noise."""
+"""Names under which a saved run keeps what it knows of its rows."""
 
 # Digest of the data.
 DATA = "data"
 # Weights of the rows, where these have some.
 WEIGHTS = "sample_weight"
-# The box of noise, in the model's units.
-NOISE_BOX = "noise_box"
 # Known labels: the slot of each row, and what slots stand for.
 KNOWN, KNOWN_NAMES = "known", "known_names"
 # Of a fit over shards: which rows are followed, and their values.
 FOLLOWED, VALUES = "followed_rows", "followed_values"
-# The label of rows outside every cluster.
-NOISE = -1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, NOISE_BOX, WEIGHTS
+from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.estimators.validation import check_names
+from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces
 
 # Weights are kept to this fraction, so that sums of them are exact whatever their order.
@@ -70,7 +72,7 @@ class KnownLabels(NamedTuple):
 
     Attributes
     ----------
-    names : array of int
+    names : array of int or str
         The labels, rising.
     home : array of int, shape (n,)
         Of every row, the place of its label among them; -1 where it is unknown.
@@ -80,47 +82,52 @@ class KnownLabels(NamedTuple):
     home: np.ndarray
 
 
-def check_known(y: Any, n: int, n_clusters: int, prior_is_open: bool) -> KnownLabels | None:
-    """Labels given for some rows; None if there are none, or no row is without.
+def check_known(known_labels: Any, n: int, n_clusters: int, is_open: bool) -> KnownLabels | None:
+    """Return labels that are known for some rows; None if there are none.
 
     Examples
     --------
     >>> check_known([-1, 7, 3, 7], 4, 2, False).home.tolist()
     [-1, 1, 0, 1]
+    >>> check_known(["oak", None, "elm"], 3, 2, False).names.tolist()
+    ['elm', 'oak']
     """
-    if y is None:
+    if known_labels is None:
         return None
-    labels = np.asarray(y)
+    import pandas as pd
+
+    labels = np.asarray(known_labels, dtype=object)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (n,):
         raise ValueError(
-            f"y has shape {np.shape(y)}, but X has {n} rows: give one label per row, -1 where it "
-            "is not known."
+            f"known_labels has shape {np.shape(known_labels)}, but X has {n} rows: give one label "
+            "per row, -1 or None where it is unknown."
         )
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        row = int(np.flatnonzero(np.isnan(labels))[0])
-        raise ValueError(f"y is NaN in row {row}; write -1 for a label that is not known.")
-    if labels.dtype.kind not in "iuf" or not np.any(labels == UNKNOWN):
-        # As of all of scikit-learn's clusterers: labels for a comparison, say, not for the fit.
+    known = ~pd.isna(labels)
+    known[known] = [value != UNKNOWN for value in labels[known]]
+    if not known.any():
         return None
-    whole = labels.astype(np.int64)
-    bad = np.flatnonzero((whole != labels) | (whole < UNKNOWN))
-    if bad.size:
-        raise ValueError(
-            f"y is {labels[bad[0]]!s} in row {bad[0]}; labels are whole numbers from 0, and -1 "
-            "where they are not known."
+    text = isinstance(labels[known][0], str)
+    for row in np.flatnonzero(known):
+        value = labels[row]
+        whole = (
+            isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer()
         )
-    names, at = np.unique(whole[whole != UNKNOWN], return_inverse=True)
-    if not names.size:
-        return None
-    if names.size > n_clusters and not prior_is_open:
+        if isinstance(value, str) != text or not (text or (whole and value >= 0)):
+            raise ValueError(
+                f"known_labels is {value!r} in row {row}. Labels are whole numbers from 0, or all "
+                "text; -1, NaN or None stands for an unknown one."
+            )
+    given = labels[known].astype(str if text else np.int64)
+    names, at = np.unique(given, return_inverse=True)
+    if names.size > n_clusters and not is_open:
         raise ValueError(
-            f"y has {names.size} different labels, but n_clusters={n_clusters}. Raise n_clusters "
-            "or use prior='dp'."
+            f"known_labels has {names.size} different labels, but n_clusters={n_clusters}. Raise "
+            "n_clusters or use prior='dp'."
         )
     home = np.full(n, UNKNOWN)
-    home[whole != UNKNOWN] = at.reshape(-1)
+    home[known] = at.reshape(-1)
     return KnownLabels(names, home)
 
 

@@ -22,23 +22,22 @@ from cavity.distributed.results import RowPredictor, predict_to_parquet
 from cavity.distributed.sampler import SPARE, ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
 from cavity.estimators.dequantize import LEAST_STEP, recording_steps
-from cavity.estimators.description import describe
 from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
-from cavity.estimators.known import UNKNOWN
-from cavity.estimators.noise import asks_for_noise
 from cavity.estimators.shard_problems import component_priors_of, df_settings_of, updates_of
+from cavity.estimators.sharding import is_dask_frame, is_in_shards
 from cavity.estimators.start import STARTS, initial_labels
-from cavity.estimators.structures import FULL
 from cavity.estimators.validation import check_labels, robust_standardiser
 from cavity.likelihoods.gaussian import first_scales
-from cavity.likelihoods.predictive import spread_draws
 from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import run_chains
 from cavity.posterior.convergence import stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
+from cavity.predict.covariances import FULL
+from cavity.predict.draws import spread_draws
+from cavity.predict.noise import asks_for_noise
 from cavity.priors.specifications import PartitionSpecification
 
 # The sampler over rows in blocks: labels given drawn parameters, with splits and merges.
@@ -52,35 +51,6 @@ N_FOLLOWED = 5_000
 # is open and each of them stands for several rows.
 PILOT_SWEEPS = 300
 _SEED = 20_180_720
-NEEDS = (
-    "A fit on a Dask cluster needs Dask: pip install 'cavity[dask]', or leave client out to use "
-    "the threads of this machine."
-)
-
-
-def is_dask_frame(X: Any) -> bool:
-    """Whether X is a Dask DataFrame, without importing Dask."""
-    return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
-
-
-def is_in_shards(X: Any) -> bool:
-    """Whether X is a path or a Dask DataFrame rather than a table in memory."""
-    return isinstance(X, str | os.PathLike) or is_dask_frame(X)
-
-
-def check_client(client: Any) -> None:
-    """Refuse what is no client of a cluster."""
-    if client is None:
-        return
-    try:
-        import distributed
-    except ImportError:
-        raise ImportError(NEEDS) from None
-    if not isinstance(client, distributed.Client):
-        raise ValueError(
-            f"client must be a distributed.Client, not {type(client).__name__}: "
-            "from distributed import Client; client = Client(n_workers=4, threads_per_worker=1)."
-        )
 
 
 def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool) -> Source:
@@ -134,8 +104,8 @@ class ShardProblem:
     n_clusters: int
     init: Any
     moves: bool
-    points: Callable[[np.ndarray], np.ndarray] = lambda rows: rows
-    describe: Callable[[Any], Any] = lambda problem: (describe, ("weight", "mean", "covariance"))
+    points: Callable[[np.ndarray], np.ndarray]
+    describe: Callable[[Any], Any]
 
     @property
     def most(self) -> int | None:
@@ -354,17 +324,19 @@ def is_spread(estimator: Any, X: Any, client: Any) -> bool:
     return client is not None and many and estimator.collapse in SPREAD
 
 
-def refuse_unsupported(estimator: Any, y: Any, sample_weight: Any) -> None:
+def refuse_unsupported(estimator: Any, sample_weight: Any, known_labels: Any) -> None:
     """Refuse rows and settings that sharded data do not support."""
-    known = y is not None and np.any(np.asarray(y) == UNKNOWN)
     for given, word in (
-        (known, "labels that are known for some rows"),
+        (known_labels is not None, "known_labels"),
         (sample_weight is not None, "sample_weight"),
         (asks_for_noise(estimator.noise), "noise=True"),
-        (estimator.covariance != FULL, f"covariance={estimator.covariance!r}"),
+        (
+            estimator.covariance_type != FULL,
+            f"covariance_type={estimator.covariance_type!r}",
+        ),
     ):
         if given:
-            raise ValueError(f"{word} cannot be had with rows in shards, or {PARALLEL!r}.")
+            raise ValueError(f"{word} is not supported for sharded data, or {PARALLEL!r}.")
 
 
 def check_sampler(estimator: Any) -> None:
@@ -414,14 +386,17 @@ def fit_estimator(
     recorded: Mapping[str, Any] | None = None,
     details: Mapping[str, Any] | None = None,
     **functions: Any,
-) -> None:
-    """Fit an estimator to rows in shards; `functions` are ``points`` and ``describe``."""
+) -> Posterior:
+    """Sample an estimator's posterior over rows in shards.
+
+    `functions` are ``points`` and ``describe`` of `ShardProblem`.
+    """
     problem = ShardProblem(
         build, estimator._specification(), estimator.n_clusters, init, estimator.moves, **functions
     )
     run = run_of(estimator, source, client)
     recorded = {"settings": estimator._settings(), **(recorded or {})}
-    estimator._finish(fit_shards(problem, source, run, recorded=recorded, details=details))
+    return fit_shards(problem, source, run, recorded=recorded, details=details)
 
 
 def predict_parts(
@@ -431,6 +406,10 @@ def predict_parts(
     posterior, units = estimator.posterior_, estimator._units
     chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
     predictor = RowPredictor(
-        estimator._packed(chosen), estimator.n_clusters_, units.centre, units.scale, source.shape
+        estimator._predictor.pack(chosen),
+        estimator.n_clusters_,
+        units.centre,
+        units.scale,
+        source.shape,
     )
     return predict_to_parquet(source, predictor, Path(folder), client)

@@ -220,7 +220,7 @@ def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> n
     if z.shape != (n,):
         raise ValueError(
             f"init has shape {z.shape}, but X has {n} rows: give one label per row, or one of "
-            "'kmeans++', 'random'."
+            "'dispersed', 'k-means++', 'random'."
         )
     if z.dtype.kind not in "iu":
         raise ValueError("init must hold integer labels, one per row of X.")

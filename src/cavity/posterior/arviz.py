@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.likelihoods.predictive import CLUSTER_PRIOR
 from cavity.posterior.convergence import scalar_parameters
 from cavity.posterior.effective import ess
+from cavity.posterior.record import CLUSTER_PRIOR
 
 if TYPE_CHECKING:
     import xarray as xr

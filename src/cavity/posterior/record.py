@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from cavity.posterior.losses import Loss
-from cavity.priors import series, specifications
+from cavity.priors import cluster_prior, series, specifications
 
 # Objects among the settings that can be written down and made again.
 _OBJECTS: dict[str, Any] = {
     **specifications.SPECIFICATIONS,
+    "ClusterPrior": cluster_prior.ClusterPrior,
     "SeriesPrior": series.SeriesPrior,
     "Loss": Loss,
 }
@@ -24,6 +25,9 @@ _OBJECTS: dict[str, Any] = {
 
 # Among the details: the number of rows, where the kept weights are those expected given the sizes.
 ROWS_BEHIND_WEIGHTS = "rows_behind_weights"
+# Among the draws: the natural parameters of the prior of cluster parameters, and the weight of rows
+# outside every cluster, where noise is allowed.
+CLUSTER_PRIOR, NOISE_WEIGHT = "cluster_prior", "noise_weight"
 
 
 @dataclass(frozen=True)

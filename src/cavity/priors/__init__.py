@@ -1,5 +1,6 @@
-"""Priors as estimators take them: over partitions (``prior=``), and of a series model."""
+"""Priors as estimators take them: of partitions, clusters, and a series model."""
 
+from cavity.priors.cluster_prior import ClusterPrior
 from cavity.priors.series import SeriesPrior
 from cavity.priors.specifications import (
     Dirichlet,
@@ -10,6 +11,7 @@ from cavity.priors.specifications import (
 )
 
 __all__ = [
+    "ClusterPrior",
     "Dirichlet",
     "DirichletProcess",
     "FiniteMixture",

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cavity.estimators.base import ESTIMATE
+from cavity.base import ESTIMATE
 from cavity.io.frames import as_pandas
-from cavity.likelihoods.predictive import spread_draws
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
+from cavity.predict.draws import spread_draws
 from cavity.priors.series import SeriesPrior
 from cavity.series.data import SeriesData, from_wide, locate_rows, season_terms
 from cavity.series.likelihood import FactorPaths, factor_paths

@@ -14,8 +14,8 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity._numba.simd import whole_vectors
 from cavity.interface import pick_given
-from cavity.likelihoods.predictive import spread_draws
 from cavity.posterior.units import SeriesUnits
+from cavity.predict.draws import spread_draws
 from cavity.priors.series import SeriesPrior
 from cavity.series.coefficients import coefficients
 from cavity.series.data import SeriesData, from_rows, from_wide, with_season

@@ -12,16 +12,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.base import Estimator
+from cavity.base import Estimator
 from cavity.estimators.fitting import Plan, run_plan
-from cavity.estimators.placing import given_matched
-from cavity.estimators.sharded import check_client
+from cavity.estimators.sharding import check_client
 from cavity.estimators.validation import check_count, check_labels, check_names
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
+from cavity.predict.predictor import given_matched
 from cavity.priors.series import SeriesPrior
 from cavity.series.append import append_times, appended
 from cavity.series.assign import MAX_DRAWS, Assigner, assigner, new_series

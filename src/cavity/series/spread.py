@@ -10,7 +10,8 @@ import numpy as np
 
 from cavity.distributed.mixture_weights import is_supported
 from cavity.estimators.fitting import posterior_of
-from cavity.estimators.sharded import PARALLEL, is_dask_frame, is_in_shards, run_of
+from cavity.estimators.sharded import PARALLEL, run_of
+from cavity.estimators.sharding import is_dask_frame, is_in_shards
 from cavity.estimators.validation import check_names
 from cavity.series.common_factor import move_together
 from cavity.series.data import SeriesData

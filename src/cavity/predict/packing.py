@@ -1,4 +1,4 @@
-"""The draws of a table's fit as mixtures that rows can be placed by."""
+"""Draws of a fit as mixtures for predictions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from cavity.estimators.leaving_out import df_of_all_slots
-from cavity.estimators.structures import flat, fresh_clusters, matrices, prior_width, structure_of
 from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
-from cavity.likelihoods.predictive import CLUSTER_PRIOR, NOISE_WEIGHT, mixture_draws
-from cavity.likelihoods.table_predictive import TableDraws, covariances_of
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.predict.covariances import (
+    df_of_all_slots,
+    flat,
+    fresh_clusters,
+    matrices,
+    prior_width,
+    structure_of,
+)
+from cavity.predict.draws import MixtureDraws, continuous_entries
 
 
 def pack_draws(
@@ -20,57 +26,45 @@ def pack_draws(
     columns: list[Column],
     chosen: np.ndarray,
     n_clusters: int,
-) -> TableDraws:
-    """The mixtures of some draws: every occupied cluster, and what stands for the others."""
+) -> MixtureDraws:
+    """Return the mixtures of some draws: every occupied cluster, and entries for empty ones.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    matched : Relabelled
+        The draws matched to the point estimate.
+    columns : list of Column
+    chosen : array of int
+        Draws, all chains one after the other.
+    n_clusters : int
+        Clusters of the estimate, without noise.
+    """
     weight = flat(posterior, "weight")[chosen]
     targets = matched.targets(weight.shape[1])[chosen]
     # The estimate's clusters beyond these are noise.
     targets = np.where(targets < n_clusters, targets, -1)
-    noise = flat(posterior, NOISE_WEIGHT)[chosen] if posterior.record.noise else 0.0
-    prior = flat(posterior, CLUSTER_PRIOR)[chosen]
-    used = np.isfinite(weight) & (weight > 0.0)
-    empty = 1.0 - noise - np.where(used, weight, 0.0).sum(axis=1)
-    rng = np.random.default_rng(0)
     d = sum(column.kind == CONTINUOUS for column in columns)
-    width = prior_width(structure_of(posterior), d)
-    if d:
-        packed = mixture_draws(
-            weight,
-            flat(posterior, "mean")[chosen],
-            matrices(posterior, chosen),
-            flat(posterior, "df")[chosen] if "df" in posterior.drawn else None,
-            targets,
-            fresh_clusters(posterior, chosen, d),
-            df_of_all_slots(posterior, chosen)[:, -1] if "df" in posterior.drawn else None,
-            noise,
-        )
-        start, log_weight, target = packed.start, packed.log_weight, packed.target
-        mean, covariance, alpha = packed.mean, covariances_of(packed), packed.alpha
-    else:
-        # The clusters of each draw in their order, and one more for what is empty.
-        share = np.column_stack([np.where(used, weight, 0.0), np.maximum(empty, 0.0)])
-        there = share > 1e-12
-        start = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        log_weight = np.log(share[there])
-        target = np.column_stack([targets, np.full(len(targets), -1)])[there]
-        n = log_weight.size
-        mean, covariance, alpha = np.empty((n, 0)), np.empty((n, 0, 0)), np.full(n, np.inf)
-    draw = np.repeat(np.arange(len(chosen)), np.diff(start))
-    slot = _slots_of(start, used)
-    shares, levels = _shares_of(posterior, chosen, columns, prior, width, draw, slot)
-    rate, size = _rates_of(posterior, chosen, columns, prior, draw, slot, rng)
-    return TableDraws(
-        start, log_weight, target, slot, mean, covariance, alpha, shares, levels, rate, size
+    heavy = "df" in posterior.drawn
+    packed = continuous_entries(
+        weight,
+        flat(posterior, "mean")[chosen] if d else np.empty((*weight.shape, 0)),
+        matrices(posterior, chosen) if d else np.empty((*weight.shape, 0, 0)),
+        flat(posterior, "df")[chosen] if heavy else None,
+        targets,
+        fresh_clusters(posterior, chosen, d),
+        df_of_all_slots(posterior, chosen)[:, -1] if heavy else None,
+        flat(posterior, NOISE_WEIGHT)[chosen] if posterior.record.noise else 0.0,
     )
-
-
-def _slots_of(start: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """The slot of every entry; -1 for one that stands for empty clusters, which come last."""
-    out = np.full(int(start[-1]), -1)
-    for s, row in enumerate(used):
-        own = np.flatnonzero(row)
-        out[start[s] : start[s] + own.size] = own
-    return out
+    if all(column.kind == CONTINUOUS for column in columns):
+        return packed
+    prior = flat(posterior, CLUSTER_PRIOR)[chosen]
+    width = prior_width(structure_of(posterior), d)
+    draw, slot = packed.draw, packed.slot
+    share, levels = _shares_of(posterior, chosen, columns, prior, width, draw, slot)
+    rng = np.random.default_rng(0)
+    rate, size = _rates_of(posterior, chosen, columns, prior, draw, slot, rng)
+    return packed._replace(share=share, levels=levels, rate=rate, size=size)
 
 
 def _shares_of(
@@ -82,7 +76,7 @@ def _shares_of(
     draw: np.ndarray,
     slot: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of every entry: as drawn, or expected of a cluster to come."""
+    """Return the category probabilities of every entry: as drawn, or expected in a new one."""
     sizes = [len(column.categories) for column in columns if column.kind == CATEGORICAL]
     levels = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     if not sizes:
@@ -105,10 +99,10 @@ def _rates_of(
     slot: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and dispersion of the counts of every entry.
+    """Return the mean and dispersion of the counts of every entry.
 
     A Poisson count with a rate from the prior is negative binomial. The mean of an overdispersed
-    one in a cluster to come is drawn from its prior, once for each draw.
+    count in a new cluster is drawn from its prior, once for each draw.
     """
     n_plain = sum(column.kind == COUNT for column in columns)
     n_over = sum(column.kind == OVERDISPERSED for column in columns)

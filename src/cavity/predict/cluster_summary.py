@@ -1,4 +1,4 @@
-"""The clusters of a table in each column's own terms: shares, rates and means, and words."""
+"""Clusters in terms of the columns: means, category probabilities, rates, and words."""
 
 from __future__ import annotations
 
@@ -84,8 +84,10 @@ class Described:
         One component, or one for each category.
     overall : array, shape (components,)
         Over all rows; over all clusters, weighed by their size, where the rows are in files.
-    spread : float
-        Of a measurement: what one standard deviation is in its units.
+    center, spread : float
+        Median and robust standard deviation of a continuous column.
+    with_value : bool
+        Whether words give a continuous column's mean next to its distance from the median.
     """
 
     column: Column
@@ -93,13 +95,15 @@ class Described:
     lower: np.ndarray
     upper: np.ndarray
     overall: np.ndarray
+    center: float = 0.0
     spread: float = 1.0
+    with_value: bool = True
 
     def sizes(self) -> np.ndarray:
         """How far each cluster is from all, in units that are comparable between columns."""
         here, all_of = self.estimate, self.overall
         if self.column.kind == CONTINUOUS:
-            return np.abs(here[:, 0] - all_of[0]) / self.spread
+            return np.abs(here[:, 0] - self.center) / self.spread
         if self.column.kind == CATEGORICAL:
             ratio = np.log(np.maximum(here, 1e-12) / np.maximum(all_of, 1e-12))
             return np.sqrt(2.0 * np.maximum((here * ratio).sum(axis=1), 0.0))
@@ -111,8 +115,10 @@ class Described:
         """What cluster k is like in this column."""
         name = self.column.name
         if self.column.kind == CONTINUOUS:
-            away = (self.estimate[k, 0] - self.overall[0]) / self.spread
-            return f"{name} {_figure(self.estimate[k, 0])} ({away:+.1f})"
+            away = f"{(self.estimate[k, 0] - self.center) / self.spread:+.1f}"
+            if not self.with_value:
+                return f"{name} {away}"
+            return f"{name} {_figure(self.estimate[k, 0])} ({away})"
         if self.column.kind == CATEGORICAL:
             place = int(np.argmax(np.abs(self.estimate[k] - self.overall)))
             here, all_of = self.estimate[k, place], self.overall[place]
@@ -122,7 +128,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class ClusterWords:
+class ClusterSummary:
     """Every column in every cluster."""
 
     described: tuple[Described, ...]
@@ -137,7 +143,7 @@ class ClusterWords:
         columns: list[Column],
         units: ColumnUnits,
         level: float,
-    ) -> ClusterWords:
+    ) -> ClusterSummary:
         """From the draws, matched to the estimate, whose first clusters have these weights."""
         of_rows = posterior.record.details.get(OVERALL, {})
         found: dict[str, Any] = {
@@ -146,13 +152,16 @@ class ClusterWords:
             if name in posterior.cluster_parameters
         }
         at = dict.fromkeys(_PARAMETER, 0)
+        mixed = any(column.kind != CONTINUOUS for column in columns)
         out = []
         for column in columns:
             if column.kind not in _PARAMETER:
                 continue
             width = len(column.categories) if column.kind == CATEGORICAL else 1
             place = slice(at[column.kind], at[column.kind] + width)
-            spread = float(units.scale[place.start]) if column.kind == CONTINUOUS else 1.0
+            center, spread = 0.0, 1.0
+            if column.kind == CONTINUOUS:
+                center, spread = (float(v[place.start]) for v in (units.centre, units.scale))
             at[column.kind] += width
             mean, lower, upper = (
                 np.array(found[_PARAMETER[column.kind]][key][: len(weights), place])
@@ -166,7 +175,7 @@ class ClusterWords:
             overall = np.array(of_rows.get(column.name, overall))
             lower[unknown] = lower[~unknown].min(axis=0)
             upper[unknown] = upper[~unknown].max(axis=0)
-            out.append(Described(column, mean, lower, upper, overall, spread))
+            out.append(Described(column, mean, lower, upper, overall, center, spread, mixed))
         return cls(tuple(out), len(weights))
 
     def table(self) -> pd.DataFrame:
@@ -193,7 +202,7 @@ class ClusterWords:
         heads = ["cluster", "column", "category", "estimate", "lower", "upper", "overall", "kind"]
         return pd.DataFrame(rows, columns=heads).set_index(["cluster", "column", "category"])
 
-    def apart(self) -> pd.DataFrame:
+    def features(self) -> pd.DataFrame:
         """One row per cluster and column, the farthest first."""
         import pandas as pd
 
@@ -208,16 +217,16 @@ class ClusterWords:
 
     def sentences(self, most: int) -> list[str]:
         """For each cluster what sets it apart."""
-        frame = self.apart()
+        frame = self.features()
         out = []
         for k in range(self.n_clusters):
             own = frame.loc[k]
             words = own.loc[own["size"] >= NEAR, "words"].tolist()[:most]
-            out.append(", ".join(words) or "much like all in every column")
+            out.append(", ".join(words) or "near the median in all columns")
         return out
 
 
-def sections(words: ClusterWords, columns: list[Column]) -> list[tuple[str, Any, str]]:
+def sections(summary: ClusterSummary, columns: list[Column]) -> list[tuple[str, Any, str]]:
     """What the page of a table has beside the common sections."""
     from cavity.report import markup
 
@@ -231,7 +240,7 @@ def sections(words: ClusterWords, columns: list[Column]) -> list[tuple[str, Any,
             markup.Column("categories", [", ".join(column.categories) for column in columns]),
         ],
     )
-    frame = words.apart().reset_index()
+    frame = summary.features().reset_index()
     apart = markup.Table(
         "apart",
         "Each cluster and column, how far apart it is from all: in standard deviations of a "

@@ -1,4 +1,4 @@
-"""Does the model fit? Replicated data beside the real ones, and leave-one-out densities."""
+"""Posterior predictive checks: statistics of replicated data sets next to the real ones."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.likelihoods.predictive import MixtureDraws, replicate
 from cavity.mcmc.runner import seed_entropy
+from cavity.posterior.units import ColumnUnits
+from cavity.predict.draws import MixtureDraws, replicate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def _statistics(X: np.ndarray) -> np.ndarray:
-    """Rows: median, spread of the quartiles, and how far out the extremes lie in those units."""
+    """Return median and interquartile range, and the extremes in units of the latter."""
     low, middle, high = np.nanquantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, 1.0)
     reach = np.nanmax(np.abs(X - middle), axis=0) / spread
     tail = np.nanquantile(np.abs(X - middle), 0.95, axis=0) / spread
     return np.stack([middle, high - low, tail, reach])
+
+
+def _replicated(draws: MixtureDraws, s: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    return replicate(draws, s, n, rng)[0].continuous
 
 
 STATISTICS = ("median", "quartile spread", "95% reach", "farthest")
@@ -28,17 +33,20 @@ STATISTICS = ("median", "quartile spread", "95% reach", "farthest")
 def predictive_check(
     draws: MixtureDraws,
     X: np.ndarray,
+    units: ColumnUnits,
     columns: list[str],
     n_replicates: int,
     random_state: Any,
 ) -> pd.DataFrame:
-    """Statistics of every column in the data and in replicated data sets.
+    """Compare statistics of every continuous column with those of replicated data sets.
 
     Parameters
     ----------
     draws : MixtureDraws
     X : array of shape (n, d)
         The data, in the units of the draws.
+    units : ColumnUnits
+        Turns these into the data's: the table is in them.
     columns : list of str
     n_replicates : int
     random_state : None, int or Generator
@@ -58,7 +66,7 @@ def predictive_check(
     copies = np.stack(
         [
             _statistics(
-                np.where(missing, np.nan, replicate(draws, int(rng.integers(n_draws)), n, rng)[0])
+                np.where(missing, np.nan, _replicated(draws, int(rng.integers(n_draws)), n, rng))
             )
             for _ in range(n_replicates)
         ]
@@ -67,7 +75,7 @@ def predictive_check(
     below = (copies <= observed).mean(axis=0)
     lower, upper = np.quantile(copies, [0.025, 0.975], axis=0)
     index = pd.MultiIndex.from_product([columns, STATISTICS], names=["column", "statistic"])
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "observed": observed.T.ravel(),
             "mean": copies.mean(axis=0).T.ravel(),
@@ -77,3 +85,10 @@ def predictive_check(
         },
         index=index,
     )
+    # Medians move and scale, spreads scale, ratios stay.
+    shown = ["observed", "mean", "lower", "upper"]
+    values = np.array(table[shown]).reshape(X.shape[1], len(STATISTICS), len(shown))
+    values[:, :2] *= units.scale[:, None, None]
+    values[:, 0] += units.centre[:, None]
+    table[shown] = values.reshape(len(table), -1)
+    return table

@@ -1,4 +1,4 @@
-"""What every estimator is: settings of run and prior, the estimate, files, the report."""
+"""The base of all estimators: settings of run and prior, the estimate, files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.collapse.registry import assemble, collapses_of
 from cavity.estimators.fitting import Plan, RunSettings
+from cavity.estimators.noise import known_partition, with_noise_last
 from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
 from cavity.mcmc.runner import check_seed, count_jobs
 from cavity.mcmc.schedule import AUTO, never_stop
 from cavity.posterior.estimate import Partition
-from cavity.posterior.losses import DEFAULT, as_loss, expected_loss
+from cavity.posterior.losses import DEFAULT, as_loss
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
 from cavity.priors.specifications import PartitionSpecification, specification
@@ -27,8 +28,8 @@ from cavity.utils.notices import NotConvergedWarning
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
 
-# Name under which a saved run keeps its point estimate.
-ESTIMATE = "estimate"
+# Names under which a saved run keeps its point estimate, and whether the chains agree.
+ESTIMATE, CONVERGED = "estimate", "converged"
 
 EP_OPTIONS = {
     # Nodes of the quadrature rules grow as the fraction falls.
@@ -39,19 +40,9 @@ EP_OPTIONS = {
 }
 
 
-class Fitted:
-    """What `fit` sets on every estimator."""
-
-    posterior_: Posterior
-    partition_: Partition
-    labels_: np.ndarray
-    n_clusters_: int
-    converged_: bool
-
-
 @dataclass(repr=False, eq=False)
-class Estimator(Fitted, BaseEstimator):
-    """Base of the estimators; a subclass says how its problem is made and what it answers.
+class Estimator(BaseEstimator):
+    """Base of the estimators: settings, the point estimate, diagnostics and files.
 
     A dataclass: its fields, and those that a subclass adds, are the constructor's parameters.
     """
@@ -219,10 +210,11 @@ class Estimator(Fitted, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        partition = self._told(partition)
+        partition = with_noise_last(posterior, partition)
         posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
         self._settle(partition)
         found = self.diagnostics()
+        posterior.summaries[CONVERGED] = np.array([int(found.converged)])
         if not found.converged:
             limited = posterior.record.stopped == "max_sweeps" and self.checkpoint is None
             anew = " A fit without checkpoint= begins anew." if limited else ""
@@ -232,10 +224,6 @@ class Estimator(Fitted, BaseEstimator):
                 NotConvergedWarning,
                 stacklevel=3,
             )
-
-    def _told(self, partition: Partition) -> Partition:
-        """The estimate with what the model knows of labels beyond who is with whom."""
-        return partition
 
     def _settle(self, partition: Partition) -> None:
         """Set what follows from the posterior and its point estimate."""
@@ -262,7 +250,7 @@ class Estimator(Fitted, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The fitted estimator that `save` (or a run of the command line) wrote."""
+        """Return the fitted estimator that `save` (or a run of the command line) wrote."""
         return cls._from_posterior(Posterior.load(Path(path)), str(path))
 
     @classmethod
@@ -287,6 +275,10 @@ class Estimator(Fitted, BaseEstimator):
         labels = posterior.summaries.get(ESTIMATE)
         partition = posterior.partition() if labels is None else known_partition(posterior, labels)
         estimator._settle(partition)
+        if CONVERGED in posterior.summaries:
+            estimator.converged_ = bool(posterior.summaries[CONVERGED][0])
+        else:
+            estimator.diagnostics()
         return estimator
 
     def _restore(self, posterior: Posterior) -> None:
@@ -300,20 +292,8 @@ def _best_draw(posterior: Posterior) -> Partition:
     return known_partition(posterior, labels)
 
 
-def known_partition(posterior: Posterior, labels: np.ndarray) -> Partition:
-    """An estimate that is given: its expected loss over the draws."""
-    draws = posterior.flat_labels
-    n = posterior.n_observations
-    top = int(labels.max(initial=-1))
-    if labels.shape != (n,) or not np.array_equal(np.unique(labels), np.arange(top + 1)):
-        raise ValueError("the point estimate in the file is not one of its observations.")
-    values = labels.astype(np.int64)
-    loss = posterior.loss
-    return Partition(values, expected_loss(values, draws, loss=loss), loss, draws)
-
-
 def load(path: str | os.PathLike[str]) -> Estimator:
-    """The fitted estimator of a file, whichever it was.
+    """Return the fitted estimator of a file, whichever it was.
 
     Examples
     --------

@@ -1,0 +1,1 @@
+"""Predictions of fitted mixtures: densities, imputation, leave-one-out, predictive checks."""
