@@ -33,25 +33,6 @@ def refuse_empty_columns(X: np.ndarray, names: np.ndarray | None) -> None:
         )
 
 
-def refuse_gaps(X: np.ndarray, names: np.ndarray | None) -> None:
-    """Refuse a table with gaps, naming the first.
-
-    Examples
-    --------
-    >>> refuse_gaps(np.array([[1.0, np.nan], [3.0, 4.0]]), None)
-    Traceback (most recent call last):
-    ...
-    ValueError: Row 0 has a gap in column 1: rows in blocks must be whole. Fill it in, \
-or use the default collapse.
-    """
-    if np.isnan(X).any():
-        row, column = (int(v) for v in np.argwhere(np.isnan(X))[0])
-        raise ValueError(
-            f"Row {row} has a gap in {column_words(names, column)}: rows in blocks must be whole. "
-            "Fill it in, or use the default collapse."
-        )
-
-
 def filled(standard: np.ndarray) -> np.ndarray:
     """The standardised table with first values in its gaps, by ridge regression on the others.
 
