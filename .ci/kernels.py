@@ -78,7 +78,7 @@ def common_use(folder: Path) -> None:
             fit.sample(5)
             fit.report(folder / "page.html", values)
         kind(5, **short, prior="dp").fit(clean)
-        kind(5, **short, covariance="diag").fit(clean)
+        kind(5, **short, covariance_type="diag").fit(clean)
     StudentTMixture(5, **short).fit(clean).loo(clean)
     for missing in (0.0, 0.1):
         table, _ = make_table(90, missing=missing, random_state=0)
@@ -91,7 +91,7 @@ def common_use(folder: Path) -> None:
     for common in (False, True):
         many = SeriesMixture(4, **short, common_factor=common).fit(series)
         many.forecast(3)
-        many.membership(series)
+        many.predict_proba(series)
         many.report(folder / "page.html")
 
 

@@ -114,7 +114,7 @@ def test_places_named_on_the_pages_exist():
         named |= set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", text))
     assert len(named) > 15
     for name in named:
-        places = [package, ROOT / "tests", ROOT, package / "models/series", package / "posterior"]
+        places = [package, ROOT / "tests", ROOT, package / "series", package / "posterior"]
         assert any((place / name).exists() for place in places), name
 
 

@@ -185,8 +185,9 @@ class ClusterHyperpriors(HeldUpdate):
         if failed:
             what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
             raise FloatingPointError(
-                f"the clusters' {what[failed - 1]} cannot be drawn: the covariances are singular "
-                "to rounding. Leave out columns that repeat others, or fix covariance_prior_scale."
+                f"The clusters' {what[failed - 1]} cannot be drawn: the covariances are singular. "
+                "Leave out columns that repeat others, or pass a cluster_prior with a fixed "
+                "covariance_scale."
             )
 
     def shared(self, chain: Chain) -> Shared:
