@@ -46,7 +46,7 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     )
     ran = cavity("predict", "run", "new.csv", "--out", "placed.csv")
     assert ran.code == 0, ran.err
-    assert "a category that the fit has not seen are taken as missing: 1 in column 'town'" in (
+    assert "Categories that are not in the fit are treated as missing: 1 in column 'town'" in (
         " ".join((ran.out + ran.err).split())
     )
     placed = pd.read_csv("placed.csv")

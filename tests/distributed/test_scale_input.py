@@ -58,7 +58,7 @@ def test_settings_that_cannot_be_spread(folder):
     refused(folder, "fewer than n_clusters", n_clusters=301)
     with pytest.raises(ValueError, match=r"must be a distributed\.Client, not str"):
         fit(folder, client="tcp://host:8786")
-    with pytest.raises(ValueError, match="columns are chosen of a path"):
+    with pytest.raises(ValueError, match="columns selects columns of a path"):
         StudentTMixture(2).fit(rows(20), columns=["a"])
 
 
@@ -84,7 +84,7 @@ def test_an_answer_from_files(folder, tmp_path):
     table = m.predict_proba(X, as_frame=True)
     for name in ("cluster", "probability", "log_density", "p_0", "p_unmatched"):
         assert placed[name].to_numpy() == pytest.approx(table[name].to_numpy(), abs=1e-6)
-    with pytest.raises(ValueError, match="Leave-one-out needs all labels"):
+    with pytest.raises(ValueError, match="Leave-one-out needs the labels of all rows"):
         m.loo(X)
 
 

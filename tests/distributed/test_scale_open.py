@@ -39,7 +39,7 @@ def test_tables_and_threads(monkeypatch):
 
 def test_labels_that_are_given_are_begun_with(monkeypatch):
     """Nothing is put in their place."""
-    monkeypatch.setattr(sharded._Chains, "_scouted", lambda *told: pytest.fail("was asked"))
+    monkeypatch.setattr(sharded._Chains, "_pilot_labels", lambda *given: pytest.fail("was asked"))
     X = groups(5300)
     run = {**OPEN, "n_warmup": 1, "n_draws": 1}
     GaussianMixture(2, init=(X[:, 0] > 0.0).astype(int), **run).fit(X)

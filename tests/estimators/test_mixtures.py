@@ -166,11 +166,11 @@ def test_a_density_with_wrong_weights_is_noticed(fitted, data):
     weight = p["weight"]
     try:
         p["weight"] = weight**1.1
-        fitted._cache.clear()
+        del fitted._predictor
         wrong = fitted.score_samples(data[0][:10])
     finally:
         p["weight"] = weight
-        fitted._cache.clear()
+        del fitted._predictor
     assert np.abs(wrong - expected).max() > 1e-6
 
 

@@ -102,7 +102,7 @@ def test_values_filled_in(fitted):
     X, G, _truth = make_rows()
     out = fitted.impute(G)
     gap = np.isnan(G)
-    for part in out:
+    for part in (out.mean, out.lower, out.upper):
         assert np.isfinite(part).all()
         np.testing.assert_array_equal(part[~gap], G[~gap])
     assert (out.lower[gap] < out.mean[gap]).all()
@@ -178,15 +178,15 @@ def test_leave_one_out_with_gaps(fitted):
 
 
 def test_what_is_refused():
-    _, G, _ = make_rows()
+    X, G, _ = make_rows()
     bad = G.copy()
     bad[:, 1] = np.nan
     with pytest.raises(ValueError, match="Column 1 has no value in any row: it says nothing"):
         GaussianMixture(2, **SMALL).fit(bad)
     with pytest.raises(ValueError, match="Column 'b' has no value"):
         GaussianMixture(2, **SMALL).check(pd.DataFrame(bad, columns=list("abc")))
-    with pytest.raises(ValueError, match="'ep' takes whole rows of weight one"):
-        StudentTMixture(2, collapse="ep", **SMALL).check(G)
+    with pytest.raises(ValueError, match="sample_weight is not supported with collapse='ep'"):
+        StudentTMixture(2, collapse="ep", **SMALL).check(X, sample_weight=np.full(len(X), 2.0))
     with pytest.raises(ValueError, match="level must be a number greater than 0"):
         GaussianMixture(2, **SMALL).fit(G).impute(G, level=2.0)
 

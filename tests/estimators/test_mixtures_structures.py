@@ -181,7 +181,7 @@ def test_combinations_that_are_refused():
         GaussianMixture(2, covariance_type="factor").fit(whole, sample_weight=np.arange(N) + 1.0)
     table = pd.DataFrame(whole, columns=list("abcd")).assign(visits=np.arange(N) % 5)
     types = {"visits": "overdispersed"}
-    with pytest.raises(ValueError, match="cannot be had beside overdispersed counts"):
+    with pytest.raises(ValueError, match="not supported with overdispersed counts"):
         TableMixture(2, covariance_type="diag", feature_types=types).fit(table)
 
 

@@ -154,12 +154,12 @@ def test_what_cannot_be_had_together():
     table = make_table()
     over = {"visits": "overdispersed"}
     with pytest.raises(
-        ValueError, match=r"sample_weight cannot be had with overdispersed.*'visits"
+        ValueError, match=r"sample_weight is not supported with overdispersed.*'visits"
     ):
         mixture(feature_types=over).check(table, sample_weight=two)
-    with pytest.raises(ValueError, match="noise=True cannot be had with overdispersed counts"):
+    with pytest.raises(ValueError, match="noise=True is not supported with overdispersed counts"):
         mixture(feature_types=over, noise=True).check(table)
-    with pytest.raises(ValueError, match="noise=True cannot be had with collapse='ep'"):
+    with pytest.raises(ValueError, match="noise=True is not supported with collapse='ep'"):
         mixture(collapse="ep", noise=True).check(table)
     with pytest.raises(ValueError, match="noise must be True, False or 'auto', not 'yes'"):
         mixture(noise="yes").check(table)

@@ -16,7 +16,7 @@ def run(separation, seed, n_sweeps=150):
     y, _ = make_student_t(N, K, 2, 5.0, separation, random_state=seed)
     y = np.ascontiguousarray((y - y.mean(axis=0)) / y.std(axis=0))
     rng = np.random.default_rng(seed)
-    plan = StudentTMixture(n_clusters=K, collapse="ep")._plan(y)[0]
+    plan = StudentTMixture(n_clusters=K, collapse="ep").check(y).plan
     sampler = plan.sampler(plan.assemble(SLOTS), rng.integers(0, K, N), rng)
     moved = np.zeros(N, dtype=bool)
     before = sampler.labels().copy()

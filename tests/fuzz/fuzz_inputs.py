@@ -211,16 +211,18 @@ def _mixture_case(kind: str, seed: int, dice: Dice) -> Case:
     settings = _run(dice, kind, n)
     if kind == "student-t":
         settings["df"] = dice.one("learn", "learn-each", 5.0, 1.0, dice.power(-1.4, 6.1))
+    prior: dict[str, Any] = {}
     if dice.often(0.4):
-        settings["mean_prior_strength"] = dice.one(dice.power(-4, 2), dice.power(-12.5, 12.5))
+        prior["mean_strength"] = dice.one(dice.power(-4, 2), dice.power(-12, 12))
     if dice.often(0.4):
         above = dice.one(dice.power(-2, 2), dice.power(-12, 8.9))
-        above = dice.one(1e10, np.inf) if dice.often(0.03) else above
-        settings["covariance_prior_df"] = d + 1.0 + above
+        prior["covariance_df"] = min(d + 1.0 + above, 1e9)
     if dice.often(0.4):
-        settings["covariance_prior_scale"] = dice.one(
-            "learn", dice.power(-3, 1), dice.power(-12.5, 12.5)
+        prior["covariance_scale"] = dice.one(
+            "full", "diagonal", dice.power(-3, 1), dice.power(-12, 12)
         )
+    if prior:
+        settings["cluster_prior"] = priors.ClusterPrior(**prior)
     new = np.where(dice.rng.random((5, d)) < 0.5, X[dice.rng.integers(n, size=5)], 0.0)
     new = np.clip(np.nan_to_num(new), -1e200, 1e200) * dice.one(1.0, 1.0, dice.power(-300, 100))
     if dice.often(0.3):

@@ -180,13 +180,13 @@ def test_what_sets_a_cluster_of_series_apart(long_fit):
 
 def test_numbers_that_name_series_stay_whole(fitted):
     """Also where a small cluster leaves gaps in the table."""
-    uneven = copy.copy(fitted)
-    uneven.labels_ = np.where(np.arange(len(fitted.labels_)) < 4, 0, fitted.labels_)
+    uneven = copy.copy(fitted._fitted())
+    uneven.labels = np.where(np.arange(len(fitted.labels_)) < 4, 0, fitted.labels_)
     typical = uneven.typical_series(len(fitted.labels_))
     assert typical.isna().to_numpy().any()
     named = {str(name) for name in typical.stack().dropna()}
     assert named == {str(name) for name in fitted.series_.index}
-    assert ".0" not in " ".join(uneven.distinguishing_features(len(fitted.labels_)))
+    assert ".0" not in " ".join(uneven.distinguishing_features(uneven.picture(), typical))
 
 
 def test_predictions_of_held_out_rows(long_fit):
@@ -354,7 +354,7 @@ def test_long_gap_and_near_unit_root():
     Y[3, 30:] = np.nan
     s = SeriesMixture(2, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Y)
     band = s.trends_
-    for table in band:
+    for table in (band.mean, band.lower, band.upper):
         assert np.isfinite(table.to_numpy()).all()
     width = (band.upper - band.lower).to_numpy()
     assert (width > 0).all()

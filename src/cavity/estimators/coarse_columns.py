@@ -71,5 +71,5 @@ def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
         f"clusters afterwards, or take the table as it is with TableMixture{kinds} ({table}). "
         "Filter cavity.CoarseColumnsWarning to silence this.",
         CoarseColumnsWarning,
-        stacklevel=3,
+        stacklevel=5,
     )

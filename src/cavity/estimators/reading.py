@@ -93,5 +93,5 @@ def warn_of_columns(columns: list[Column]) -> None:
         warnings.warn(
             f"{text[0].upper()}{text[1:]}.{why}{settle} Filter cavity.ColumnsNote to silence this.",
             ColumnsNote,
-            stacklevel=4,
+            stacklevel=5,
         )
