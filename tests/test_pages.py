@@ -102,6 +102,7 @@ def folder(tmp_path, monkeypatch):
 LONG = ("docs/series.md", "docs/tables.md", "docs/long-runs.md")
 
 
+@pytest.mark.variants("slow", "README.md", "docs/guide.md", "docs/scaling.md", "docs/index.md")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES],

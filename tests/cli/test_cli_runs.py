@@ -111,6 +111,7 @@ def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     same_draws(folder, tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 20, "--seed", 4]
     ran = cavity(*FIT, *options, "--max-sweeps", 40)
@@ -240,6 +241,7 @@ def test_a_drawn_seed_repeats_the_run(cavity, table, tmp_path):
 # ------------------------------------------------------------------ draws first
 
 
+@pytest.mark.variants("slow", "error1")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_draws_are_safe_before_anything_is_drawn(cavity, table, tmp_path, monkeypatch, error):
     def fails(*arguments, **options):

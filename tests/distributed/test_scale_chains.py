@@ -25,6 +25,7 @@ def client():
         yield client
 
 
+@pytest.mark.slow
 def test_a_mixture(client):
     X = rows(300)
     here = StudentTMixture(3, **RUN, keep_warmup=True).fit(X)

@@ -66,6 +66,7 @@ def test_a_file_that_goes_missing_is_named(folder, client, tmp_path):
         executor.sample(np.arange(5))
 
 
+@pytest.mark.slow
 def test_a_dask_dataframe_and_an_array(folder, client, alone, tmp_path):
     import dask.dataframe as dd
 

@@ -52,10 +52,13 @@ def p_value(likelihood, prior, n_sweeps, seed, **options):
     return result.p_value
 
 
+@pytest.mark.variants("exact", "student-t-finite-1000-options1")
 @pytest.mark.parametrize(
     ("likelihood", "prior", "n_sweeps", "options"),
     [
-        pytest.param("gaussian", "dp", 900, {"n_shards": 3, "pilot": SOME}, marks=pytest.mark.slow),
+        pytest.param(
+            "gaussian", "dp", 900, {"n_shards": 3, "pilot": SOME}, marks=pytest.mark.exact
+        ),
         ("student-t", "finite", 1000, {"n_shards": 2}),
         ("student-t", "dp", 2000, {"moves": False}),
     ],
@@ -64,7 +67,7 @@ def test_frequencies_of_partitions(likelihood, prior, n_sweeps, options):
     assert p_value(likelihood, prior, n_sweeps, 3, **options) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("prior", ["fixed", "dirichlet", "shaped", "finite", "dp"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student-t"])
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_frequencies_of_partitions_at_length(likelihood, prior, options):
     assert p_value(likelihood, prior, 12_000, 5, **options) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("away", [-4.0, 4.0])
 def test_a_wrong_ratio_of_proposals_is_noticed(away, monkeypatch):
     """Negative control: so many nats off, in splits and in merges."""
@@ -164,18 +167,18 @@ def largest(case, n_sweeps, spoil=lambda sampler: None):
     return np.abs(scores).max() / limit
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_joint_distribution_of_everything():
     assert largest(JOINT[3], 1500) < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("case", JOINT, ids=lambda c: "-".join(map(str, c)))
 def test_joint_distribution_of_everything_at_length(case):
     assert largest(case, 12_000) < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_degrees_of_freedom_without_their_prior_are_noticed():
     """Negative control."""
 

@@ -133,6 +133,7 @@ def test_a_common_movement_is_refused_by_name(tmp_path):
 # --------------------------------------------------------------------------- a cluster
 
 
+@pytest.mark.slow
 def test_a_cluster_draws_what_threads_draw(folder, alone, client, monkeypatch):
     from cavity.distributed.dask_executor import DaskExecutor
 

@@ -87,12 +87,13 @@ def p_value(names, prior, n_sweeps, seed, **options):
     return result.p_value
 
 
+@pytest.mark.variants("exact", "names0-dp-options0")
 @pytest.mark.parametrize(
     ("names", "prior", "options"),
     [
         (TWO, "dp", {"n_shards": 2}),
         pytest.param(
-            THREE, "dp", {"n_shards": 3, "seen": np.array([0, 3, 5])}, marks=pytest.mark.slow
+            THREE, "dp", {"n_shards": 3, "seen": np.array([0, 3, 5])}, marks=pytest.mark.exact
         ),
     ],
 )
@@ -100,7 +101,7 @@ def test_frequencies_of_partitions(names, prior, options):
     assert p_value(names, prior, 1200, 3, **options) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("names", "prior", "options"),
     [
@@ -116,7 +117,7 @@ def test_frequencies_of_partitions_at_length(names, prior, options):
     assert p_value(names, prior, 5_000, 5, **options) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_a_merge_without_its_volume_is_noticed(monkeypatch):
     """Negative control: two weights in place of one."""
     right = SplitMerge._log_empty
@@ -189,12 +190,12 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
     return scores.max() / joint.threshold(scores.size)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_joint_distribution():
     assert largest(5_000, 1) < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_sums_that_lack_their_gaps_are_noticed():
     """Negative control: a missing count that is taken for nought."""
 
@@ -254,6 +255,7 @@ def fitted(X, **settings):
     return TableMixture(3, feature_types=types, **{**options, **settings}).fit(X)
 
 
+@pytest.mark.exact
 def test_files_and_arrays_give_the_clusters_of_a_fit_in_memory(table, tmp_path):
     frame, kind = table
     folder = tmp_path / "rows"

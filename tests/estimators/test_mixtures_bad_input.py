@@ -86,6 +86,7 @@ def test_text_columns_are_named(kind):
         kind(2, **SMALL).fit(table)
 
 
+@pytest.mark.variants("slow", "GaussianMixture")
 def test_fewer_rows_than_clusters(kind, X):
     sentence = "n_samples=3 rows, fewer than n_clusters=5. Lower n_clusters, or use prior='dp'"
     with pytest.raises(ValueError, match=sentence):
@@ -120,6 +121,7 @@ def test_constant_columns_say_nothing(kind, X):
     assert m.posterior_.agreement(np.repeat([0, 1], 20))["ari"] == 1.0
 
 
+@pytest.mark.variants("slow", "StudentTMixture-7.0")
 @pytest.mark.parametrize("value", [0.0, 7.0, -1e12])
 def test_duplicates_of_one_point_are_one_cluster(kind, value):
     X = np.full((30, 2), value)

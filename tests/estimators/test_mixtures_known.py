@@ -74,6 +74,7 @@ def test_a_weight_for_a_row_with_gaps_is_refused():
         StudentTMixture(2, collapse="ep", **SMALL).check(X[:3], sample_weight=[1, 2, 3])
 
 
+@pytest.mark.variants("slow", "GaussianMixture")
 def test_known_labels_hold_in_every_draw(kind, tmp_path):
     """Labels against the grain: rows that lie together are known to be apart."""
     X, _truth = make_rows(apart=2.0)
@@ -93,6 +94,7 @@ def test_known_labels_hold_in_every_draw(kind, tmp_path):
         assert np.isfinite(again.loo(X)["elpd_loo" if "elpd_loo" in again.loo(X) else "elpd"])
 
 
+@pytest.mark.slow
 def test_a_few_known_labels_decide_what_the_rows_leave_open():
     """Two long clusters side by side that overlap: a few labels place the cut."""
     rng = np.random.default_rng(2)

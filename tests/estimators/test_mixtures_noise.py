@@ -115,6 +115,7 @@ def test_noise_lies_beyond_clean_data():
     np.testing.assert_allclose(noise_box(X, True)[1], 1.2 * np.ptp(X, axis=0))
 
 
+@pytest.mark.slow
 def test_a_background_is_found_if_it_is_asked_for():
     rng = np.random.default_rng(11)
     groups = [rng.normal(c, 0.4, (40, 2)) for c in ((2.0, 3.0), (7.0, 7.0), (8.0, 2.0))]

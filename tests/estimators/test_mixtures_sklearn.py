@@ -39,6 +39,7 @@ def checks():
                 yield pytest.param(estimator, check, id=f"{type(prototype).__name__}-{name}")
 
 
+@pytest.mark.variants("slow", "GaussianMixture-*", "TableMixture-check_sample_weight*")
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_check(estimator, check):
     # A check that does not apply skips itself, and would count as passed.

@@ -91,6 +91,7 @@ def test_gaps_are_filled(fitted):
     assert np.sqrt(np.mean((filled.mean - whole)[gap] ** 2)) < 2.0
 
 
+@pytest.mark.variants("slow", "diag")
 def test_leave_one_out_and_files(fitted, tmp_path):
     m, _ = fitted
     X, _, _ = rows()

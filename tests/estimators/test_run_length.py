@@ -47,6 +47,7 @@ def test_easy_data_end_early_and_hard_ones_late():
     assert hard.posterior_.record.n_sweeps >= 2 * easy.posterior_.record.n_sweeps
 
 
+@pytest.mark.slow
 def test_the_same_draws_whatever_the_threads():
     X, _ = blobs(3)
     one, two = (
@@ -111,6 +112,7 @@ def test_stuck_chains_are_set_aside_and_told(monkeypatch):
     assert "chain 3 (mean log joint" in fixed.diagnostics().verdict
 
 
+@pytest.mark.slow
 def test_series_and_their_running_moments(tmp_path):
     """Trends are those of the draws that were kept, also after a stop on the way."""
     Y, _ = make_series(12, 20, n_clusters=2, missing=0.1, random_state=1)

@@ -75,7 +75,7 @@ def run(name, update, n_sweeps, seed):
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian-collapsed", pytest.param("student-t-collapsed", marks=pytest.mark.slow)]
+    "name", ["gaussian-collapsed", pytest.param("student-t-collapsed", marks=pytest.mark.exact)]
 )
 def test_labels_and_concentration_follow_the_enumerated_posterior(name):
     (update,) = CHECKED.updates()
@@ -90,7 +90,7 @@ class Stale(ConcentrationUpdate):
         chain.prior.made_for[0] = chain.prior.concentration[0]
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_weights_of_an_old_concentration_are_noticed():
     assert min(run("gaussian-collapsed", Stale(*CHECKED.gamma), 6000, 3)) < 1e-8
 

@@ -112,6 +112,7 @@ def distribution_of_size(marginals, n, concentration):
     return p / p.sum()
 
 
+@pytest.mark.variants("exact", "student-t-naive", "student-t-blocked")
 @pytest.mark.parametrize("name", small.EXACT_SAMPLERS)
 def test_room_grows_and_the_number_of_clusters_is_right(name):
     """Ten observations that want more clusters than the eight slots of the start."""

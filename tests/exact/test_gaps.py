@@ -24,6 +24,7 @@ def marginals(name):
     return uneven.marginals_by_draws(small.DF)
 
 
+@pytest.mark.exact
 def test_the_two_ways_to_integrate_agree():
     by_cells = uneven.gaussian_tables()[0]
     by_draws = uneven.marginals_by_draws(None)
@@ -46,8 +47,9 @@ FAST = ("gaussian-naive", "student-t-moves")
 SLOW = ("gaussian-collapsed", "student-t-collapsed", "student-t-blocked", "student-t-naive")
 
 
+@pytest.mark.variants("exact", "student-t-moves")
 @pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.exact) for name in SLOW)]
 )
 def test_frequencies_of_partitions_with_gaps(name):
     rng = np.random.default_rng(11)
@@ -63,6 +65,7 @@ def test_frequencies_of_partitions_with_gaps(name):
         assert sum(v for k, v in chain.events().items() if k.endswith("accepted")) > 500
 
 
+@pytest.mark.exact
 def test_gaps_do_matter():
     """Negative control: the posterior of the rows as they were before cells were taken out."""
     rng = np.random.default_rng(12)

@@ -71,6 +71,7 @@ def score(found, values, share, n_batches=40):
     return (means.mean() - exact) / (means.std(ddof=1) / np.sqrt(n_batches))
 
 
+@pytest.mark.variants("exact", "student-t-*")
 @pytest.mark.parametrize("prior", ["dirichlet", "dp"])
 @pytest.mark.parametrize("name", small.EXACT_SAMPLERS)
 def test_frequencies_of_partitions_and_the_mean_scale(name, prior):
@@ -118,7 +119,8 @@ def test_a_scale_that_forgets_a_cluster_fails(name, monkeypatch):
     assert abs(score(found, *grid)) > stats.t.isf(0.5e-8, 39)
 
 
-@pytest.mark.parametrize("prior", [pytest.param("dirichlet", marks=pytest.mark.slow), "dp"])
+@pytest.mark.exact
+@pytest.mark.parametrize("prior", [pytest.param("dirichlet", marks=pytest.mark.exact), "dp"])
 def test_distance_of_ep_from_exact(prior, record_property):
     """Bounds are measurements with room, as those of test_limits, where exact ones have .02."""
     chains = [run("student-t-ep", prior, FORMS["full"], seed, n_sweeps=12_000) for seed in (5, 6)]
@@ -258,12 +260,13 @@ def joint_scores(updates, n_sweeps=20_000, seed=0, tail=0.0):
     return np.abs(t).max(), stats.t.isf(0.5 * LEVEL / t.size, 49)
 
 
+@pytest.mark.variants("exact", "False-0.5")
 @pytest.mark.parametrize(
     ("apart", "tail"),
     [
         (True, TAIL),
         (False, TAIL),
-        *(pytest.param(apart, 0.0, marks=pytest.mark.slow) for apart in (False, True)),
+        *(pytest.param(apart, 0.0, marks=pytest.mark.exact) for apart in (False, True)),
     ],
 )
 def test_the_hyperparameters_keep_their_priors(apart, tail):
@@ -297,7 +300,7 @@ def test_a_width_that_stays_as_it_was_fails():
     assert worst > 1.2 * bound
 
 
-@pytest.mark.parametrize("at", [0, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2))])
+@pytest.mark.parametrize("at", [0, *(pytest.param(at, marks=pytest.mark.exact) for at in (1, 2))])
 def test_an_update_with_wrong_covariances_fails(at):
     parts = list(learners())
     parts[at] = _Spoiled(parts[at], _wider)

@@ -95,14 +95,15 @@ def harmonic(log_density):
 
 CASES = [
     *(
-        pytest.param(GaussianMixture, prior, marks=() if prior == "dp" else pytest.mark.slow)
+        pytest.param(GaussianMixture, prior, marks=() if prior == "dp" else pytest.mark.exact)
         for prior in PRIORS
     ),
-    pytest.param(StudentTMixture, "dirichlet", marks=pytest.mark.slow),
+    pytest.param(StudentTMixture, "dirichlet", marks=pytest.mark.exact),
     (StudentTMixture, "dp"),
 ]
 
 
+@pytest.mark.variants("exact", "StudentTMixture-dp")
 @pytest.mark.parametrize(("kind", "prior"), CASES)
 def test_leave_one_out_is_exact(kind, prior):
     """800 draws of thinned chains, six standard errors and rounding: a false alarm below 1e-6."""
@@ -118,7 +119,7 @@ def test_leave_one_out_is_exact(kind, prior):
     assert total == pytest.approx(exact(kind, prior).sum(), abs=0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("kind", [GaussianMixture, StudentTMixture])
 def test_independent_columns_have_the_same_answer(kind):
     """With one column it is the same model; a row's own scale is integrated out by quadrature."""
@@ -138,8 +139,9 @@ def test_drawn_parameters_would_be_optimistic(kind):
     assert found[-1] > exact(kind, "dp")[-1] + 0.5
 
 
+@pytest.mark.variants("exact", "naive")
 @pytest.mark.parametrize(
-    "collapse", ["naive", pytest.param("ep", marks=pytest.mark.slow), "blocked"]
+    "collapse", ["naive", pytest.param("ep", marks=pytest.mark.exact), "blocked"]
 )
 def test_every_collapse_has_the_same_answer(collapse):
     """The estimator is that of the draws: exact samplers agree, and ep as well as it can."""
@@ -190,10 +192,11 @@ def test_the_density_of_a_row_in_a_cluster_of_its_own(df, kappa):
         assert value == pytest.approx(wanted, rel=0.02)
 
 
+@pytest.mark.variants("exact", "dp")
 @pytest.mark.parametrize(
     "prior",
     [
-        pytest.param(p, marks=pytest.mark.slow if p in ("dirichlet", "pitman-yor") else ())
+        pytest.param(p, marks=pytest.mark.exact if p in ("dirichlet", "pitman-yor") else ())
         for p in PRIORS
     ],
 )

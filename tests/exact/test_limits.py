@@ -77,6 +77,7 @@ def scale_mixture(r, inflation, rng, kind="ep", **options):
     return PartitionSampler(collapse, prior, np.zeros(small.N, dtype=int), rng), exact
 
 
+@pytest.mark.exact
 def test_the_scale_mixture_without_contamination_is_exact():
     rng = np.random.default_rng(3)
     chain, exact = scale_mixture(0.0, 10.0, rng)
@@ -102,6 +103,7 @@ def distance(exact, make, n_sweeps=25_000):
     return enumeration.distance(exact, *chains)
 
 
+@pytest.mark.variants("exact", "0.2-5.0-0.06")
 @pytest.mark.parametrize(("r", "inflation", "bound"), [(0.2, 5.0, 0.06), (0.5, 10.0, 0.06)])
 def test_distance_of_the_scale_mixture_from_exact(r, inflation, bound, record_property):
     exact = scale_mixture(r, inflation, np.random.default_rng(4))[1]
@@ -114,19 +116,20 @@ def test_distance_of_the_scale_mixture_from_exact(r, inflation, bound, record_pr
 PLANE = {"y": small.PLANE, "niw": small.PLANE_NIW}
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("prior", "options", "bound"),
     [
         ("dp", {}, 0.05),
-        pytest.param("dirichlet", {}, 0.06, marks=pytest.mark.slow),
-        pytest.param("dp", {"refresh_every": 4}, 0.05, marks=pytest.mark.slow),
-        pytest.param("dp", {"pass_every": 1, "max_passes": 5}, 0.05, marks=pytest.mark.slow),
-        pytest.param("dp", {"fraction": 0.5}, 0.09, marks=pytest.mark.slow),
-        pytest.param("dp", {"damping": 0.8}, 0.11, marks=pytest.mark.slow),
-        pytest.param("dp", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
-        pytest.param("dirichlet", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.slow),
+        pytest.param("dirichlet", {}, 0.06, marks=pytest.mark.exact),
+        pytest.param("dp", {"refresh_every": 4}, 0.05, marks=pytest.mark.exact),
+        pytest.param("dp", {"pass_every": 1, "max_passes": 5}, 0.05, marks=pytest.mark.exact),
+        pytest.param("dp", {"fraction": 0.5}, 0.09, marks=pytest.mark.exact),
+        pytest.param("dp", {"damping": 0.8}, 0.11, marks=pytest.mark.exact),
+        pytest.param("dp", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.exact),
+        pytest.param("dirichlet", {"moves": [WholeClusterMoves]}, 0.065, marks=pytest.mark.exact),
         ("dp", PLANE, 0.03),
-        pytest.param("dp", {**PLANE, "moves": [WholeClusterMoves]}, 0.03, marks=pytest.mark.slow),
+        pytest.param("dp", {**PLANE, "moves": [WholeClusterMoves]}, 0.03, marks=pytest.mark.exact),
     ],
     ids=[
         "dp",
@@ -159,6 +162,7 @@ def test_distance_of_student_t_ep_from_exact(prior, options, bound, record_prope
     assert found < bound
 
 
+@pytest.mark.variants("exact", "plane")
 @pytest.mark.parametrize("plane", [False, True], ids=["line", "plane"])
 def test_an_exact_sampler_is_at_no_distance(plane):
     """What the distances above would be by noise alone."""

@@ -52,9 +52,20 @@ def chain(name, prior, rng, moves):
 
 
 # The other priors share their verbs with these.
-LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark.slow)
+LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark.exact)
 
 
+@pytest.mark.variants(
+    "exact",
+    "reshuffle-gaussian-collapsed-dp",
+    "pinch-gaussian-collapsed-dp",
+    "exchange-gaussian-collapsed-dp",
+    "exchange-student-t-collapsed-finite",
+    "pinch-student-t-collapsed-finite",
+    "reshuffle-student-t-collapsed-finite",
+    "split-merge-gaussian-collapsed-dp",
+    "split-merge-student-t-collapsed-finite*",
+)
 @pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("move", MOVES)
@@ -70,8 +81,9 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
     assert result.p_value > LEVEL
 
 
+@pytest.mark.variants("exact", "student-t*")
 @pytest.mark.parametrize(
-    "prior", ["dirichlet", "dp", pytest.param("pitman-yor", marks=pytest.mark.slow), "finite"]
+    "prior", ["dirichlet", "dp", pytest.param("pitman-yor", marks=pytest.mark.exact), "finite"]
 )
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_all_moves_together(name, prior):

@@ -128,6 +128,7 @@ for _verb in (evidence, bounds, pick, log_likelihood, observe, accumulate):
     _verb.register(StaleScales)(_verb.verb.implementations[SampledStudentT])
 
 
+@pytest.mark.exact
 def test_scales_that_stay_behind_when_labels_move_fail():
     rng = np.random.default_rng(6)
     parts = small.collapse("student-t-collapsed")

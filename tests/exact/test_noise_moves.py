@@ -64,7 +64,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(
-    ("name", "prior"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG)]
+    ("name", "prior"), [*CASES, *(pytest.param(*case, marks=pytest.mark.exact) for case in LONG)]
 )
 def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior):
     """One sweep in four, moves all the time: a wrong move would show."""
@@ -78,6 +78,7 @@ def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior)
     assert result.p_value > LEVEL
 
 
+@pytest.mark.variants("exact", "foundings*", "gather_around*")
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -129,6 +130,7 @@ def crossings(X, rows):
     return crossed, [float(one.mean()) for one in together]
 
 
+@pytest.mark.exact
 def test_outliers_that_are_alike_go_to_and_fro(monkeypatch):
     """Four far out, close together, are noise or a cluster about as probably.
 

@@ -52,7 +52,7 @@ def weighted(likelihood, prior):
 
 def all_but_the_first(cases):
     """The first case always; the others, which each compile kernels of their own, on demand."""
-    return [cases[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in cases[1:])]
+    return [cases[0], *(pytest.param(*case, marks=pytest.mark.exact) for case in cases[1:])]
 
 
 CASES = all_but_the_first(
@@ -163,6 +163,7 @@ def noisy(likelihood, prior):
     return repeated.noisy_posterior(small.marginals(likelihood), log_noise, prior, SHARE)
 
 
+@pytest.mark.variants("exact", "gaussian-collapsed-dp-True")
 @pytest.mark.parametrize(("name", "prior", "moves"), NOISY_CASES)
 def test_noise(name, prior, moves):
     rng = np.random.default_rng(25)

@@ -27,9 +27,10 @@ def run(structure, df, gaps, moves, n_sweeps=N_SWEEPS, seed=1, **more):
     return enumeration.compare(exact, enumeration.visits(chain, exact, n_sweeps, rng)), chain
 
 
-slow = pytest.mark.slow
+slow = pytest.mark.exact
 
 
+@pytest.mark.variants("exact", "diag-4.0-True-True")
 @pytest.mark.parametrize(
     ("structure", "df", "gaps", "moves"),
     [

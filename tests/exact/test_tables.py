@@ -35,7 +35,7 @@ EXACT = [
     (("categorical",), "collapsed", "dp", False),
     (THREE, "collapsed", "dp", True),
     *(
-        pytest.param(*case, marks=pytest.mark.slow)
+        pytest.param(*case, marks=pytest.mark.exact)
         for case in [
             (("categorical",), "collapsed", "dp", True),
             (("poisson",), "collapsed", "dirichlet", True),
@@ -62,6 +62,7 @@ def case_name(value):
     return "-".join(value) if isinstance(value, tuple) else str(value)
 
 
+@pytest.mark.variants("exact", "student-t-categorical-poisson-*")
 @pytest.mark.parametrize(("names", "collapse", "prior", "moves"), EXACT, ids=case_name)
 def test_frequencies_of_partitions(names, collapse, prior, moves):
     rng = np.random.default_rng(5)
@@ -73,11 +74,12 @@ def test_frequencies_of_partitions(names, collapse, prior, moves):
     assert result.p_value > LEVEL
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize(
     "names",
     [
         ("negative-binomial",),
-        pytest.param(("student-t", "categorical", "negative-binomial"), marks=pytest.mark.slow),
+        pytest.param(("student-t", "categorical", "negative-binomial"), marks=pytest.mark.exact),
     ],
     ids=case_name,
 )
@@ -91,7 +93,7 @@ def test_overdispersed_counts_by_ep_are_close(names):
     assert result.total_variation < 0.04 + result.noise
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_poisson_chains_fail_against_overdispersed_counts():
     """Negative control: the comparison tells the two kinds of counts apart."""
     rng = np.random.default_rng(7)
@@ -101,7 +103,7 @@ def test_poisson_chains_fail_against_overdispersed_counts():
     assert result.total_variation > 0.1 + result.noise
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_a_product_without_one_of_its_parts_fails():
     rng = np.random.default_rng(8)
     exact = table_cases.exact(("gaussian", "categorical", "poisson"), "dp")

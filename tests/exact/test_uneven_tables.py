@@ -32,7 +32,7 @@ MIXED = ("gaussian", "categorical", "poisson")
 CASES = [
     (MIXED, "collapsed", "dp", True),
     *(
-        pytest.param(*case, marks=pytest.mark.slow)
+        pytest.param(*case, marks=pytest.mark.exact)
         for case in [
             (("student-t", "categorical", "poisson"), "collapsed", "dp", True),
             # Not of all three parts: labels of so sure a partition hardly ever change places.
@@ -96,6 +96,7 @@ def of_product(names, marginals):
     return {m: sum(marginals(name)[m] for name in names) for m in range(1, 1 << small.N)}
 
 
+@pytest.mark.variants("exact", "names0-collapsed-dp-True")
 @pytest.mark.parametrize(("names", "collapse", "prior", "moves"), CASES)
 def test_weights_are_repeated_rows(names, collapse, prior, moves):
     rng = np.random.default_rng(31)
@@ -107,7 +108,7 @@ def test_weights_are_repeated_rows(names, collapse, prior, moves):
     assert result.p_value > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("wrong", ["categorical", "poisson"])
 def test_a_part_without_weights_fails(wrong):
     """Negative control."""
@@ -119,6 +120,7 @@ def test_a_part_without_weights_fails(wrong):
     assert result.p_value < 1e-8
 
 
+@pytest.mark.variants("exact", "names0-collapsed-dp-True")
 @pytest.mark.parametrize(("names", "collapse", "prior", "moves"), CASES)
 def test_known_labels_stay(names, collapse, prior, moves):
     rng = np.random.default_rng(35)

@@ -24,6 +24,7 @@ def _surprises(kind, seeds):
     return [words(found) for found in run_many(kind, list(seeds)) if found["surprise"]]
 
 
+@pytest.mark.variants("slow", "gaussian", "series")
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_a_sample_of_cases(kind):
     found = _surprises(kind, SAMPLE[kind])

@@ -63,9 +63,15 @@ def threshold(n_functions):
     return stats.norm.isf(0.5e-4 / n_functions)
 
 
+@pytest.mark.variants(
+    "exact",
+    "student-t-blocked-dp-each",
+    "gaussian-naive-pitman-yor",
+    "student-t-naive-dirichlet-shared",
+)
 @pytest.mark.parametrize(
     "case",
-    [*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in MORE)],
+    [*CASES, *(pytest.param(case, marks=pytest.mark.exact) for case in MORE)],
     ids=case_name,
 )
 def test_joint_distribution(case):
@@ -74,7 +80,7 @@ def test_joint_distribution(case):
     assert np.abs(scores).max() < threshold(scores.size)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("case", GAPS, ids=case_name)
 def test_joint_distribution_with_gaps(case):
     scores = z_scores(case, N_SWEEPS, seed=6)
@@ -110,6 +116,7 @@ def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
 
+@pytest.mark.variants("exact", "naive", "collapsed")
 @pytest.mark.parametrize("collapse", ["collapsed", "naive"])
 def test_hyperparameters_given_wrong_covariances_fail(monkeypatch, collapse):
     """A conditional that leaves out the half of tr(Psi Sigma^-1) / 2."""
@@ -127,6 +134,7 @@ def test_hyperparameters_given_wrong_covariances_fail(monkeypatch, collapse):
     assert np.nanmax(np.abs(scores)) > 1.2 * threshold(scores.size)
 
 
+@pytest.mark.exact
 def test_a_drifting_concentration_fails():
     def drift(sampler):
         sampler.prior.concentration[0] *= 1.1

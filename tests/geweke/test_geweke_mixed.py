@@ -148,14 +148,14 @@ def z_scores(n_sweeps, seed, home):
     return np.sign(scores) * stats.norm.isf(np.clip(stats.t.sf(np.abs(scores), 49), 1e-300, 0.5))
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_joint_distribution():
     scores = z_scores(6000, 1, KNOWN)
     print(f"{scores.round(1)} of {threshold(scores.size):.1f}")
     assert np.abs(scores).max() < threshold(scores.size)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_known_labels_that_are_not_heeded_fail():
     scores = z_scores(1500, 2, FREE)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)

@@ -233,7 +233,7 @@ def z_scores(case: Case, n_sweeps: int, seed: int) -> np.ndarray:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("case", "n_sweeps"),
     [
@@ -287,7 +287,7 @@ def wrong_scale(monkeypatch):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("structure", "spoil"),
     [

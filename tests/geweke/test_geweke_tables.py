@@ -165,19 +165,19 @@ def threshold(n_functions):
     ("collapse", "moves", "n_sweeps"),
     [
         ("collapsed", True, 2000),
-        pytest.param("collapsed", True, 6000, marks=pytest.mark.slow),
-        pytest.param("collapsed", False, 6000, marks=pytest.mark.slow),
-        pytest.param("naive", False, 6000, marks=pytest.mark.slow),
+        pytest.param("collapsed", True, 6000, marks=pytest.mark.exact),
+        pytest.param("collapsed", False, 6000, marks=pytest.mark.exact),
+        pytest.param("naive", False, 6000, marks=pytest.mark.exact),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.exact
 def test_joint_distribution(collapse, moves, n_sweeps):
     scores = z_scores(collapse, n_sweeps, seed=1, moves=moves)
     print(f"{collapse}: {scores.round(1)} of {threshold(scores.size):.1f}")
     assert np.abs(scores).max() < threshold(scores.size)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_concentrations_that_drift_fail():
     def drift(sampler):
         sampler.family.first.prior[:2] *= 4.0
@@ -186,7 +186,7 @@ def test_concentrations_that_drift_fail():
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_counts_of_gaps_fail(monkeypatch):
     """Learning the rates from gaps as if they were zeros is found out."""
     right = count_rates.count_totals

@@ -54,6 +54,7 @@ def uniformity(rank):
     return stats.chisquare(counts).pvalue
 
 
+@pytest.mark.slow
 def test_draws_are_calibrated():
     # Simulation-based calibration; false-alarm level 1e-4 for each of four quantities.
     result = ranks(PRIOR)

@@ -505,6 +505,7 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
 LONGEST = {"plain": 0.6, "automatic": 1.5}
 
 
+@pytest.mark.variants("slow", "automatic-3", "automatic-2")
 @pytest.mark.parametrize(("function", "seed"), [("plain", 1), ("automatic", 2), ("automatic", 3)])
 def test_killed_at_random_times(tmp_path, function, seed):
     n_killed = resumes_bit_for_bit(
@@ -540,6 +541,7 @@ def test_killed_while_writing(tmp_path):
     )
 
 
+@pytest.mark.variants("slow", "plain")
 @pytest.mark.parametrize("function", ["plain", "automatic"])
 def test_the_kill_test_can_fail(tmp_path, function):
     """A sampler that forgets part of its state must be caught."""

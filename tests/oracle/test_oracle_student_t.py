@@ -176,6 +176,7 @@ def test_gauss_rules_against_scipy(alpha):
         start += 2 * n
 
 
+@pytest.mark.variants("slow", "0.5")
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_projection_over_the_whole_grid(fraction, record_property):
     """Expected sufficient statistics match those of the tilted distribution."""

@@ -34,6 +34,7 @@ def optimum(draws: np.ndarray, loss: str, a: float) -> float:
     return best
 
 
+@pytest.mark.variants("slow", "vi-1.5", "vi-0.6", "binder-0.5")
 @pytest.mark.parametrize(("loss", "a"), LOSSES)
 def test_equals_the_optimum_by_enumeration(loss, a):
     rng = np.random.default_rng(20)
@@ -240,6 +241,7 @@ def test_degenerate_posteriors(loss):
     assert mixed.partition(loss).expected_loss <= 0.5 * np.log(30)
 
 
+@pytest.mark.slow
 def test_thousand_by_thousand_within_ten_seconds():
     rng = np.random.default_rng(0)
     Posterior.from_labels(twins.noisy_draws(rng, 30, 3, 10)).partition()

@@ -281,6 +281,7 @@ CASES = {
 }
 
 
+@pytest.mark.variants("slow", "all singletons", "one draw")
 @pytest.mark.parametrize("case", CASES)
 def test_extreme_posteriors_are_reported(case, tmp_path):
     draws, d = CASES[case]
@@ -294,6 +295,7 @@ def test_extreme_posteriors_are_reported(case, tmp_path):
     assert "nan" not in page.text
 
 
+@pytest.mark.slow
 def test_many_observations_and_clusters_are_cut_with_a_word(tmp_path):
     n = 20_000
     truth = np.arange(n) % 400

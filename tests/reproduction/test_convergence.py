@@ -76,6 +76,7 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.slow
 def test_quick_run(tmp_path):
     outcome = reproduce("convergence", tmp_path, quick=True, progress=False)
     assert [v.claim for v in outcome.verdicts] == CLAIMS

@@ -64,6 +64,7 @@ def test_held_out_score_is_a_mixture_over_draws():
     assert got == pytest.approx(np.log(density))
 
 
+@pytest.mark.slow
 def test_quick_scaling(tmp_path):
     outcome = reproduce("series-scaling", tmp_path, quick=True, progress=False)
     timing = outcome.tables["timing"]

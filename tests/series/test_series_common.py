@@ -78,9 +78,9 @@ def exact_posterior(m, rows, kind):
     ("kind", "collapse", "settings"),
     [
         ("dirichlet", "collapsed", {"route": "information"}),
-        pytest.param("dp", "collapsed", {"route": "filter"}, marks=pytest.mark.slow),
-        pytest.param("dp", "naive", {"draw": "joint"}, marks=pytest.mark.slow),
-        pytest.param("dirichlet", "naive", {"draw": "alternate"}, marks=pytest.mark.slow),
+        pytest.param("dp", "collapsed", {"route": "filter"}, marks=pytest.mark.exact),
+        pytest.param("dp", "naive", {"draw": "joint"}, marks=pytest.mark.exact),
+        pytest.param("dirichlet", "naive", {"draw": "alternate"}, marks=pytest.mark.exact),
     ],
     ids=["information", "filter", "naive joint", "naive alternating"],
 )

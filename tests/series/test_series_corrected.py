@@ -239,6 +239,7 @@ def test_scores_by_sites(loud):
 # --------------------------------------------------------------------------- enumeration
 
 
+@pytest.mark.variants("exact", "moves-dirichlet")
 @pytest.mark.parametrize(
     ("kind", "n", "df"),
     [("dirichlet", 5, np.inf), ("dp", 5, 4.0), ("finite", 6, np.inf)],
@@ -268,6 +269,7 @@ def test_partitions_are_visited_with_their_probabilities(kind, n, df, moves):
         assert min(found[f"{kind}_accepted"] for kind in kinds) > 100
 
 
+@pytest.mark.exact
 def test_the_distance_of_a_long_chain_is_noise():
     """EP's distance on such series is 0.084 (docs/series.md); an exact chain's this long 0.014.
 
@@ -388,7 +390,7 @@ def _scores_of(state, i, scores):
     evidences(state.model, state.family, i, scores)
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_running_sites_must_not_propose():
     """They remember where a series was before: the acceptance is then not that of the chain."""
     m, rows = model_of()

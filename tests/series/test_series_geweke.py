@@ -257,10 +257,11 @@ CHAINS = {
 
 # Chains that share most of their steps with the others.
 LONG = dict.fromkeys(
-    ("collapsed", "collapsed by filter", "naive joint", "corrected", "ep"), pytest.mark.slow
+    ("collapsed", "collapsed by filter", "naive joint", "corrected", "ep"), pytest.mark.exact
 )
 
 
+@pytest.mark.variants("exact", "naive alternating")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CHAINS])
 def test_prior_and_chain_agree(world, prior_draws, name):
     chain = from_chain(world, 15_000, CHAINS[name], np.random.default_rng(2))
@@ -270,10 +271,10 @@ def test_prior_and_chain_agree(world, prior_draws, name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("corrected", marks=pytest.mark.slow),
-        pytest.param("collapsed", marks=pytest.mark.slow),
-        pytest.param("collapsed by filter", marks=pytest.mark.slow),
-        pytest.param("naive alternating", marks=pytest.mark.slow),
+        pytest.param("corrected", marks=pytest.mark.exact),
+        pytest.param("collapsed", marks=pytest.mark.exact),
+        pytest.param("collapsed by filter", marks=pytest.mark.exact),
+        pytest.param("naive alternating", marks=pytest.mark.exact),
     ],
 )
 def test_student_t_noise(name):
@@ -300,12 +301,12 @@ def shared_draws(shared_world):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("corrected", marks=pytest.mark.slow),
-        pytest.param("collapsed", marks=pytest.mark.slow),
-        pytest.param("naive joint", marks=pytest.mark.slow),
-        pytest.param("collapsed by filter", marks=pytest.mark.slow),
-        pytest.param("naive alternating", marks=pytest.mark.slow),
-        pytest.param("ep", marks=pytest.mark.slow),
+        pytest.param("corrected", marks=pytest.mark.exact),
+        pytest.param("collapsed", marks=pytest.mark.exact),
+        pytest.param("naive joint", marks=pytest.mark.exact),
+        pytest.param("collapsed by filter", marks=pytest.mark.exact),
+        pytest.param("naive alternating", marks=pytest.mark.exact),
+        pytest.param("ep", marks=pytest.mark.exact),
     ],
 )
 def test_a_common_factor(shared_world, shared_draws, name):
@@ -313,7 +314,7 @@ def test_a_common_factor(shared_world, shared_draws, name):
     assert largest(chain, shared_draws) < LIMIT
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_a_common_factor_and_student_t_noise():
     world = World(5, df=10.0, common=0.4)
     prior = from_prior(world, 20_000, np.random.default_rng(1))
@@ -335,7 +336,7 @@ def unseen(sampler):
     update.draw = broken
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize(
     "wrong",
     [{"broken": {"common": PRIORS.common._replace(scale=4.0)}}, {"spoil": unseen}],
@@ -347,16 +348,17 @@ def test_a_wrong_common_factor_is_noticed(shared_world, shared_draws, wrong):
     assert largest(chain, shared_draws) > LIMIT
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param({"broken": {"a": PRIORS.a._replace(scale=0.8)}}, marks=pytest.mark.slow),
+        pytest.param({"broken": {"a": PRIORS.a._replace(scale=0.8)}}, marks=pytest.mark.exact),
         pytest.param(
-            {"broken": {"loading": PRIORS.loading._replace(scale=6.0)}}, marks=pytest.mark.slow
+            {"broken": {"loading": PRIORS.loading._replace(scale=6.0)}}, marks=pytest.mark.exact
         ),
         {"broken": {"var_x_scale": 3.0}},
-        pytest.param({"broken": {"beta_scale": 3 * ONE}}, marks=pytest.mark.slow),
-        pytest.param({"blind": True, "n_draws": 20_000}, marks=pytest.mark.slow),
+        pytest.param({"broken": {"beta_scale": 3 * ONE}}, marks=pytest.mark.exact),
+        pytest.param({"blind": True, "n_draws": 20_000}, marks=pytest.mark.exact),
     ],
     ids=["a", "loading", "var_x", "beta", "labels that ignore the data"],
 )

@@ -47,6 +47,7 @@ def filter_evidence(m, members):
     return cluster_information.joint_filter(m, m.scratch.row, np.array(members), n, y, work)
 
 
+@pytest.mark.variants("slow", "long-members2")
 @pytest.mark.parametrize("members", [[0], [2, 4], [0, 1, 2, 3, 4]])
 def test_both_routes_equal_the_dense_evidence(case, members):
     m, rows = case
@@ -70,6 +71,7 @@ def test_both_routes_equal_the_dense_evidence(case, members):
     assert turned_filter == pytest.approx(expected, rel=tolerance, abs=tolerance)
 
 
+@pytest.mark.variants("slow", "options1")
 @pytest.mark.parametrize("options", [{}, {"var_x": 1e-9}, {"missing": 0.0, "most": 1}])
 def test_the_route_by_columns_equals_the_dense_evidence(options):
     """Groups of up to eight series, and of more; the last one's loading as it is and turned."""

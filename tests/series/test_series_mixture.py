@@ -62,6 +62,7 @@ def long_fit(wide):
     return s, train, test
 
 
+@pytest.mark.variants("slow", "ep")
 @pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_clusters_are_recovered(wide, collapse):
     Y, truth = wide
@@ -70,6 +71,7 @@ def test_clusters_are_recovered(wide, collapse):
     assert s.posterior_.labels.shape == (2, 40, 36)
 
 
+@pytest.mark.slow
 def test_the_estimate_has_no_more_clusters_than_the_prior_allows(wide, fitted):
     assert fitted.posterior_.record.max_clusters == 3
     short = {**SHORT, "n_chains": 1, "n_warmup": 2, "n_draws": 3}
@@ -267,6 +269,7 @@ def test_all_states_on_request(wide, fitted):
     assert "trend" not in fitted.posterior_.parameters
 
 
+@pytest.mark.variants("slow", "dp")
 @pytest.mark.parametrize("prior", ["dp", pytest.param("pitman-yor", marks=pytest.mark.slow)])
 def test_open_number_of_clusters(wide, prior):
     Y, truth = wide
@@ -293,12 +296,14 @@ def test_moves_are_counted_and_can_be_left_out(fitted, wide):
     assert without.posterior_.record.details["collapse"] == "corrected"
 
 
+@pytest.mark.slow
 def test_fixed_weights_and_given_start(wide):
     Y, truth = wide
     s = SeriesMixture(3, prior=FixedWeights([1, 1, 2]), init=truth.labels, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) == 1.0
 
 
+@pytest.mark.slow
 def test_alternation_is_offered(wide):
     Y, truth = wide
     s = SeriesMixture(3, collapse_options={"draw": "alternate"}, **SHORT).fit(Y)
@@ -507,6 +512,7 @@ def test_new_series_that_cannot_be_placed(fitted, long_fit):
         fitted.membership(rows, series="s", time="t", value="v")
 
 
+@pytest.mark.variants("slow", "1000000.0")
 @pytest.mark.parametrize("level", [1e6, 1e8])
 def test_trends_keep_their_digits_far_from_zero(level):
     """Unit noise about a high level: errors of rounding stay far below the noise."""
@@ -520,6 +526,7 @@ def test_trends_keep_their_digits_far_from_zero(level):
     assert np.abs(ahead).max() < 1e-3
 
 
+@pytest.mark.variants("slow", "1e+50", "1e-60")
 @pytest.mark.parametrize("scale", [1e-120, 1e-60, 1e50, 1e120])
 def test_any_scale_that_is_promised_works(scale):
     rng = np.random.default_rng(0)

@@ -132,8 +132,8 @@ def small():
     "kind",
     [
         "dirichlet",
-        pytest.param("dp", marks=pytest.mark.slow),
-        pytest.param("pitman-yor", marks=pytest.mark.slow),
+        pytest.param("dp", marks=pytest.mark.exact),
+        pytest.param("pitman-yor", marks=pytest.mark.exact),
     ],
 )
 @pytest.mark.parametrize(
@@ -164,6 +164,7 @@ def test_the_enumeration_notices_a_wrong_variance(small):
     assert chi_square(counts, probability) < LEVEL
 
 
+@pytest.mark.exact
 def test_ep_is_near_the_exact_posterior(small):
     m, rows = small
     states, probability = exact_posterior(m, rows, "dirichlet")

@@ -99,13 +99,13 @@ def test_frequencies_of_partitions():
     assert p_value(1500, 1, 2) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("n_shards", [1, 2, 3])
 def test_frequencies_of_partitions_at_length(n_shards):
     assert p_value(10_000, 2, n_shards) > LEVEL
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_factors_of_another_variance_are_noticed(monkeypatch):
     """Negative control."""
     right = series_sampler.draw_factors_given_states
@@ -184,13 +184,13 @@ def prior_draws(world):
     return from_prior(world, 20_000, np.random.default_rng(1))
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("n_shards", [1, 2, 3])
 def test_prior_and_chain_agree(world, prior_draws, n_shards):
     assert largest(world, prior_draws, 12_000, n_shards) < LIMIT
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_student_t_noise():
     world = World(5, df=10.0)
     prior = from_prior(world, 20_000, np.random.default_rng(1))
@@ -199,7 +199,7 @@ def test_student_t_noise():
     assert largest(world, prior, 4_000, 2) > LIMIT
 
 
-@pytest.mark.slow
+@pytest.mark.exact
 def test_another_prior_is_noticed(world, prior_draws):
     """Negative control."""
     assert largest(world, prior_draws, 4_000, 2, var_x_scale=4.0) > LIMIT
