@@ -465,7 +465,7 @@ def memory(seeds, first=FIRST):
 
     X, _ = make_student_t(20_000, 5, 10, df=5.0, separation=8, random_state=1)
     for name, data in (("whole", X), ("a fifth missing", with_gaps(X, 0))):
-        m = StudentTMixture(8, n_warmup=100, moves=False)
+        m = StudentTMixture(8, n_warmup=100, options={"moves": False})
         m._check_settings()
         plan = m._plan(*m._check_rows(data, None, None))[0]
         parts = [plan.assemble(plan.n_slots).collapse for _ in range(2)]

@@ -145,7 +145,12 @@ def _clustered(unit: Unit, collapse: str, **changes: Any) -> HedonicIndex:
         random_state=unit["trial"],
         progress=False,
         # The paper's model: Gaussian noise, and no common factor beside the global trend.
-        series_options={"keep_warmup": True, "n_jobs": 1, "df": None, "common_factor": False},
+        series_options={
+            "options": {"keep_warmup": True},
+            "n_jobs": 1,
+            "df": None,
+            "common_factor": False,
+        },
         **settings,
     )
 

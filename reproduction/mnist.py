@@ -96,7 +96,7 @@ def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:
         "progress": False,
     }
     if unit["sampler"] == "gaussian":
-        return GaussianMixture(collapse="collapsed", moves=False, **common).fit(X)
+        return GaussianMixture(collapse="collapsed", options={"moves": False}, **common).fit(X)
     return StudentTMixture(df=DF, **sampler_settings(unit["sampler"]), **common).fit(X)
 
 

@@ -76,7 +76,7 @@ def _chain(unit: Unit, Y: np.ndarray, n_sweeps: int) -> Any:
         n_warmup=0,
         n_draws=n_sweeps,
         init=random_labels(len(Y), unit["n_clusters"], [1, unit["trial"]]),
-        keep_trends=True,
+        options={"keep_trends": True},
         n_jobs=1,
         random_state=unit["trial"],
         progress=False,

@@ -64,7 +64,7 @@ def _chain(unit: Unit, Y: np.ndarray, labels: np.ndarray, n_sweeps: int) -> Any:
         df=None,  # likewise: Gaussian noise, and no common factor
         common_factor=False,
         collapse=collapse,
-        collapse_options={} if route is None else {"route": route},
+        options={} if route is None else {"route": route},
         n_chains=1,
         n_warmup=0,
         n_draws=n_sweeps,

@@ -31,8 +31,8 @@ from reproduction.style import by_sweep, draw_band, figure, markdown_table, on_t
 PAPER = ("naive", "blocked", "ep")
 # Names of ours, and the settings that make them: exact, scales drawn with the labels.
 OURS = {
-    "sampled": {"collapse": "collapsed", "moves": False},
-    "sampled+moves": {"collapse": "collapsed", "moves": True},
+    "sampled": {"collapse": "collapsed", "options": {"moves": False}},
+    "sampled+moves": {"collapse": "collapsed", "options": {"moves": True}},
 }
 SAMPLERS = (*PAPER, *OURS)
 OUTLIERS = (0.0, 0.05, 0.1)
@@ -76,7 +76,7 @@ def make_data(unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def sampler_settings(name: str) -> dict[str, Any]:
     """Settings of `StudentTMixture` that make a sampler; the paper's have no moves."""
-    return OURS.get(name, {"collapse": name, "moves": False})
+    return OURS.get(name, {"collapse": name, "options": {"moves": False}})
 
 
 def _chain(unit: Unit, X: np.ndarray, n_sweeps: int) -> Any:

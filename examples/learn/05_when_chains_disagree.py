@@ -46,7 +46,7 @@ longer.posterior_.plot_trace(["log joint", "number of clusters"])
 
 stuck = GaussianMixture(
     n_clusters=6,
-    moves=False,
+    options={"moves": False},
     init="random",
     n_warmup=200,
     n_draws=300,
@@ -63,7 +63,7 @@ stuck.posterior_.plot_trace(["log joint"])
 #
 # **Do**, in this order:
 #
-# 1. Leave ``moves=True`` and ``init="dispersed"``, the defaults. Splits, merges and exchanges
+# 1. Leave the moves on and ``init="dispersed"``, the defaults. Splits, merges and exchanges
 #    take chains out of most traps.
 # 2. ``n_chains=8``. If a mode was an accident of one start, the others outvote it. With
 #    ``n_draws="auto"`` chains in modes of negligible probability are set aside, and the verdict

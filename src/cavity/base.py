@@ -15,7 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.collapse.registry import assemble, collapses_of
 from cavity.estimators.fitting import Plan, RunSettings
 from cavity.estimators.noise import known_partition, with_noise_last
-from cavity.estimators.validation import check_choice, check_count, check_labels, check_number
+from cavity.estimators.validation import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_labels,
+    check_number,
+)
 from cavity.mcmc.runner import check_seed, count_jobs
 from cavity.mcmc.schedule import AUTO, never_stop
 from cavity.posterior.estimate import Partition
@@ -63,13 +69,14 @@ class Estimator(BaseEstimator):
     random_state: Any = None
     progress: bool | None = None
     checkpoint: Any = None
-    keep_warmup: bool = False
-    collapse_options: Any = None
+    options: Any = None
     loss: Any = DEFAULT
 
     _model: ClassVar[str]  # its name in the registry of collapses
     _starts: ClassVar[tuple[str, ...]]
-    _options: ClassVar[dict[str, tuple[str, ...]]] = {}  # of collapses, whose values are words
+    # Keys of `options` with their defaults, and those of collapses whose values are words.
+    _defaults: ClassVar[dict[str, Any]] = {"moves": True, "keep_warmup": False}
+    _words: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @property
     def _units(self) -> Any:
@@ -97,15 +104,15 @@ class Estimator(BaseEstimator):
         check_count("max_sweeps", self.max_sweeps, 1)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
-        self._run_settings().length(never_stop, 0)
         check_choice("collapse", self.collapse, self._collapses())
+        self._collapse_options()
+        self._run_settings().length(never_stop, 0)
         prior = self._specification()
         prior.state(self.n_clusters, self.n_clusters, 1)
         if isinstance(self.init, str):
             check_choice("init", self.init, self._starts)
         count_jobs(self.n_jobs, self.n_chains)
         check_seed(self.random_state)
-        self._collapse_options()
         as_loss(self.loss)
 
     def _start_of_rows(self, n: int) -> tuple[Any, int]:
@@ -126,36 +133,42 @@ class Estimator(BaseEstimator):
         n_start = min(self.n_clusters, n) if isinstance(self.init, str) else int(start.max()) + 1
         return start, n_start
 
+    def _option(self, name: str) -> Any:
+        """Value of an option of every collapse."""
+        return (self.options or {}).get(name, self._defaults[name])
+
     def _collapse_options(self, collapse: str | None = None) -> dict[str, Any]:
-        """Options of the collapse, checked; those of other collapses are refused."""
+        """Options of the collapse. All are checked; those of other collapses are refused."""
         collapse = self.collapse if collapse is None else collapse
-        given = {} if self.collapse_options is None else self.collapse_options
+        given = {} if self.options is None else self.options
         if not hasattr(given, "items"):
-            raise ValueError(
-                f"collapse_options must be a dictionary of options by name, not {given!r}."
-            )
-        words = dict(self._options)
+            raise ValueError(f"options must be a dictionary of options by name, not {given!r}.")
         numbers = EP_OPTIONS if collapse in ("ep", "auto") else {}
         out: dict[str, Any] = {}
         for name, value in given.items():
-            where = f"collapse_options[{name!r}]"
-            if name in words:
-                out[name] = check_choice(where, value, words[name])
+            where = f"options[{name!r}]"
+            if name in self._defaults:
+                check_flag(where, value)
+            elif name in self._words:
+                out[name] = check_choice(where, value, self._words[name])
             elif name in ("pass_every", "refresh_every") and name in numbers:
                 out[name] = check_count(where, value, int(numbers[name][0]))
             elif name in numbers:
                 low, high = numbers[name]
                 out[name] = check_number(where, value, low, high, strict=False)
             else:
-                known = ", ".join(map(repr, (*words, *numbers))) or "none"
+                known = ", ".join(map(repr, (*self._defaults, *self._words, *numbers)))
                 raise ValueError(
-                    f"{where} is no option of collapse={collapse!r}; there are: {known}."
+                    f"{where} is not an option of collapse={collapse!r}. Use one of {known}."
                 )
         return out
 
     def _run_settings(self) -> RunSettings:
         return RunSettings(
-            **{name: getattr(self, name) for name in RunSettings.__dataclass_fields__}
+            **{
+                name: self._option(name) if name in self._defaults else getattr(self, name)
+                for name in RunSettings.__dataclass_fields__
+            }
         )
 
     def _planned(

@@ -136,7 +136,6 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
     covariance_type: str = FULL
     cluster_prior: ClusterPrior | None = None
     noise: bool | str = AUTO
-    moves: bool = True
     n_factors: int | None = None
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
@@ -443,7 +442,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             describe=describe,
             cluster_parameters=describe.names,
             from_slots=self.covariance_type == FULL,
-            anchors=(lambda: nearest_anchors(points)) if self.moves else None,
+            anchors=(lambda: nearest_anchors(points)) if self._option("moves") else None,
         )
         return plan, units, noise
 
@@ -1115,6 +1114,21 @@ class StudentTMixture(Mixture):
         What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
         index, variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal
         costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
+    n_chains : int
+        Independent chains.
+    max_sweeps : int
+        The most sweeps of each chain with ``n_draws="auto"``.
+    max_seconds : float, optional
+        Stop sampling after so many seconds, with the draws there are by then. How many these are
+        depends on the machine, so that the same seed need not give the same draws.
+    random_state : int, Generator or None
+        Seed.
+    n_jobs : int or None
+        Threads. The draws do not depend on it.
+    progress : bool or None
+        Progress bars: None shows them on a terminal.
+    checkpoint : path, optional
+        File to continue from if it exists and to write to; see the guide on long runs.
     collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
         How cluster parameters are dealt with: integrated out, exactly, given the scale variables
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
@@ -1122,8 +1136,15 @@ class StudentTMixture(Mixture):
         drawn after each sweep (``"blocked"``); or not (``"naive"``). ``"parallel"`` draws all
         labels side by side given drawn parameters, with splits and merges: exact, for 100,000
         rows and more, shared by `n_jobs` threads or a cluster.
-    n_chains : int
-        Independent chains.
+    concentration : float, "learn" or None
+        Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
+        Pitman-Yor processes. By default it is learned under ``"finite"``, one over ``n_clusters``
+        under ``"dirichlet"``, so that clusters which the data do not need stay empty, and 1 under
+        the others. A learned one has a Gamma(1, 0.1) prior under ``"finite"`` and
+        ``"dirichlet"``, and Gamma(1, 1) under the others.
+    n_factors : int, optional
+        Factors of every cluster with ``covariance_type="factor"``. By default as many as stand out
+        within clusters of k-means, at most ten.
     n_warmup : int
         Sweeps before the first draw, at the least; half as many of more than 20,000 rows, with
         ``n_draws="auto"``.
@@ -1132,47 +1153,22 @@ class StudentTMixture(Mixture):
         `max_sweeps`; the first third of the sweeps is warm-up, draws are thinned so that at most
         2,000 of each chain are kept, and chains that end in a clustering of negligible mass are set
         aside. A number: so many draws of each chain after `n_warmup` sweeps, and nothing adapts.
-    max_sweeps : int
-        The most sweeps of each chain with ``n_draws="auto"``.
-    max_seconds : float, optional
-        Stop sampling after so many seconds, with the draws there are by then. How many these are
-        depends on the machine, so that the same seed need not give the same draws.
+    thin : int
+        Sweeps per draw; with ``n_draws="auto"`` to begin with.
     init : {"dispersed", "k-means++", "random"} or array of labels
         Where chains start: from a k-means of their own, at random, or dispersed. Then each chain
         makes 4 to 16 short runs, every second one from a random start, and goes on with one,
         drawn by the mass of the place it came to; of more than 2,000 rows, or with a warm-up below
         120 sweeps, every second chain starts at random and the others from k-means. So chains
         which agree have not merely begun alike.
-    n_jobs : int or None
-        Threads. The draws do not depend on it.
-    random_state : int, Generator or None
-        Seed.
-    progress : bool or None
-        Progress bars: None shows them on a terminal.
-    checkpoint : path, optional
-        File to continue from if it exists and to write to; see the guide on long runs.
-    concentration : float, "learn" or None
-        Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
-        Pitman-Yor processes. By default it is learned under ``"finite"``, one over ``n_clusters``
-        under ``"dirichlet"``, so that clusters which the data do not need stay empty, and 1 under
-        the others. A learned one has a Gamma(1, 0.1) prior under ``"finite"`` and
-        ``"dirichlet"``, and Gamma(1, 1) under the others.
-    thin : int
-        Sweeps per draw; with ``n_draws="auto"`` to begin with.
-    keep_warmup : bool
-        Keep the labels of the first `n_warmup` sweeps.
-    moves : bool
-        Try to split, merge, exchange and reshuffle whole clusters after each sweep, where the
-        collapse allows it: chains leave modes that one label at a time cannot. They are exact
-        under ``"collapsed"`` and approximate, by EP's evidence, under ``"ep"``.
-    n_factors : int, optional
-        Factors of every cluster with ``covariance_type="factor"``. By default as many as stand out
-        within clusters of k-means, at most ten.
-    collapse_options : dict, optional
-        For ``collapse="ep"``: ``fraction`` and ``damping`` of site updates (power EP; both 1),
-        ``pass_every``: full EP passes every so many sweeps (0: none); ``refresh_every``: the site
-        of a row that stays in its cluster is computed anew every so many sweeps (by default
-        warm-up finds how many, by how stale the sites become).
+    options : dict, optional
+        Details of the sampler. ``moves`` (True): try to split, merge, exchange and reshuffle whole
+        clusters after each sweep, so that chains leave modes that one label at a time cannot.
+        ``keep_warmup`` (False): keep the labels of the first `n_warmup` sweeps. For
+        ``collapse="ep"`` also ``fraction`` and ``damping`` of site updates (power EP; both 1),
+        ``pass_every``: full EP passes every so many sweeps (0: none), and ``refresh_every``: the
+        site of a row that stays in its cluster is updated every so many sweeps (chosen during
+        warm-up by default).
 
     Attributes
     ----------
@@ -1228,11 +1224,9 @@ class GaussianMixture(Mixture):
         Integrate cluster parameters out, condition on draws of them, or that with all labels
         drawn side by side, with splits and merges.
     covariance_type, prior, cluster_prior, noise, loss, n_chains, n_warmup, n_draws, max_sweeps, \
-max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, thin, keep_warmup, \
-moves, n_factors
+max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, n_factors, \
+thin, options
         As for `StudentTMixture`.
-    collapse_options : dict, optional
-        Unused.
 
     Attributes
     ----------
@@ -1289,8 +1283,8 @@ class TableMixture(Mixture):
         by side given drawn parameters, with splits and merges: exact, for 100,000 rows and more,
         shared by `n_jobs` threads or a cluster.
     covariance_type, prior, cluster_prior, loss, n_chains, n_warmup, n_draws, max_sweeps, \
-max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, thin, keep_warmup, \
-moves, n_factors, collapse_options
+max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, n_factors, \
+thin, options
         As for `StudentTMixture`.
     noise : bool or "auto"
         Whether rows may be outside every cluster. Each cell of such a row is uniform over its

@@ -42,7 +42,7 @@ def test_models_have_their_options():
     assert "--season" in options_of("series")
     assert "--season" not in options_of("auto")
     assert {"--df", "--types", "--columns"} <= options_of("auto")
-    assert not {"checkpoint", "collapse_options", "n_jobs"} & set(parameters())
+    assert not {"checkpoint", "options", "n_jobs"} & set(parameters())
 
 
 def test_messages_name_options():

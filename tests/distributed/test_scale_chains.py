@@ -28,8 +28,8 @@ def client():
 @pytest.mark.slow
 def test_a_mixture(client):
     X = rows(300)
-    here = StudentTMixture(3, **RUN, keep_warmup=True).fit(X)
-    away = StudentTMixture(3, **RUN, keep_warmup=True).fit(X, client=client)
+    here = StudentTMixture(3, **RUN, options={"keep_warmup": True}).fit(X)
+    away = StudentTMixture(3, **RUN, options={"keep_warmup": True}).fit(X, client=client)
     assert same_draws(here, away)
     assert np.array_equal(here.posterior_.labels_warmup, away.posterior_.labels_warmup)
     for name in ("mean", "df"):

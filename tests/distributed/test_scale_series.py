@@ -100,7 +100,7 @@ def test_series_in_memory(alone):
         ({"season": 12}, "a season cannot be had"),
         ({"common_factor": True}, "common_factor=True cannot be had"),
         ({"hold": {"a": 0.5}}, "parameters to hold cannot be had"),
-        ({"keep_trends": True}, "keep_trends=True cannot be had"),
+        ({"options": {"keep_trends": True}}, "keep_trends.* cannot be had"),
         ({"init": np.zeros(1300, dtype=int)}, "labels to start from cannot be had"),
         ({"prior": "dp"}, "prior must be 'finite', 'dirichlet' or 'fixed'"),
         ({"collapse": "ep"}, "collapse='ep' is not supported for sharded data"),

@@ -89,8 +89,8 @@ def test_new_rows_beyond_all_numbers(kind, X):
 
 
 def test_fractions_that_need_too_many_nodes(X):
-    with pytest.raises(ValueError, match=r"collapse_options\['fraction'\] .* at least 0.01"):
-        StudentTMixture(2, collapse="ep", collapse_options={"fraction": 1e-3}, **SHORT).fit(X)
+    with pytest.raises(ValueError, match=r"options\['fraction'\] .* at least 0.01"):
+        StudentTMixture(2, collapse="ep", options={"fraction": 1e-3}, **SHORT).fit(X)
 
 
 # ------------------------------------------------------------------ series

@@ -223,7 +223,7 @@ def test_every_prior_runs(kind, prior, data):
     ],
 )
 def test_every_collapse_runs(kind, collapse, data):
-    m = kind(3, collapse=collapse, keep_warmup=True, **SMALL).fit(data[0])
+    m = kind(3, collapse=collapse, options={"keep_warmup": True}, **SMALL).fit(data[0])
     assert np.isfinite(m.posterior_.log_joint).all()
     assert m.posterior_.agreement(data[1].labels)["ari"] > 0.8
     assert m.posterior_.labels_warmup.shape == (2, 20, 60)
@@ -557,7 +557,7 @@ def test_moves_are_tried_counted_and_left_out_on_request(data):
     assert 0 < moves["time_share"].sum() < 1
     assert "split and merge" in str(m.diagnostics())
     assert not any("exchange" in name for name in m.diagnostics().events.index)
-    plain = StudentTMixture(3, collapse="collapsed", moves=False, **SMALL).fit(data[0])
+    plain = StudentTMixture(3, collapse="collapsed", options={"moves": False}, **SMALL).fit(data[0])
     assert "exchange_tries" not in plain.posterior_.events
     again = StudentTMixture(3, collapse="collapsed", n_jobs=1, **SMALL).fit(data[0])
     np.testing.assert_array_equal(again.posterior_.labels, m.posterior_.labels)

@@ -213,15 +213,15 @@ def test_degrees_of_freedom_that_are_refused(X, df):
 @pytest.mark.parametrize(("name", "least"), [("fraction", 0.01), ("damping", 0.001)])
 @pytest.mark.parametrize("value", [0.0, 1e-9, 1.5, "half"])
 def test_ep_options_that_are_refused(X, name, least, value):
-    sentence = rf"collapse_options\['{name}'\] must be a number at least {least} and at most 1"
+    sentence = rf"options\['{name}'\] must be a number at least {least} and at most 1"
     with pytest.raises(ValueError, match=sentence):
-        StudentTMixture(2, collapse="ep", **SMALL, collapse_options={name: value}).fit(X)
+        StudentTMixture(2, collapse="ep", **SMALL, options={name: value}).fit(X)
 
 
 def test_options_of_another_collapse(kind, X):
     collapse = "blocked" if kind is StudentTMixture else "collapsed"
-    with pytest.raises(ValueError, match=f"is no option of collapse='{collapse}'; there are: none"):
-        kind(2, **SMALL, collapse=collapse, collapse_options={"damping": 0.5}).fit(X)
+    with pytest.raises(ValueError, match=f"is not an option of collapse='{collapse}'"):
+        kind(2, **SMALL, collapse=collapse, options={"damping": 0.5}).fit(X)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_stuck_chains_are_set_aside_and_told(monkeypatch):
         return wrong if chain == 3 else truth
 
     monkeypatch.setattr("cavity.mixture.initial_labels", planted)
-    settings = {**QUICK, **HELD, "moves": False}
+    settings = {**QUICK, **HELD, "options": {"moves": False}}
     model = GaussianMixture(5, **settings).fit(X)
     record = model.posterior_.record
     assert [facts["chain"] for facts in record.set_aside] == [3]
@@ -116,7 +116,7 @@ def test_stuck_chains_are_set_aside_and_told(monkeypatch):
 def test_series_and_their_running_moments(tmp_path):
     """Trends are those of the draws that were kept, also after a stop on the way."""
     Y, _ = make_series(12, 20, n_clusters=2, missing=0.1, random_state=1)
-    settings = {**QUICK, "n_chains": 2, "keep_trends": True}
+    settings = {**QUICK, "n_chains": 2, "options": {"keep_trends": True}}
     with pytest.warns(NotConvergedWarning):
         whole = SeriesMixture(2, max_sweeps=400, **settings).fit(Y)
     with pytest.warns(NotConvergedWarning):

@@ -77,7 +77,13 @@ def test_no_chain_stays_where_a_bad_start_led(monkeypatch):
         return wrong if start % 2 == 1 else truth.labels
 
     monkeypatch.setattr("cavity.mixture.initial_labels", planted)
-    settings = {"moves": False, "n_warmup": 120, "progress": False, "random_state": 0, **HELD}
+    settings = {
+        "options": {"moves": False},
+        "n_warmup": 120,
+        "progress": False,
+        "random_state": 0,
+        **HELD,
+    }
     model = GaussianMixture(5, max_sweeps=360, **settings).fit(X)
     assert not model.posterior_.record.set_aside
     assert len(model.diagnostics().modes) == 1

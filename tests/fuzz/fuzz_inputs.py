@@ -183,7 +183,6 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
         "n_jobs": 1,
         "random_state": int(dice.rng.integers(2**31)),
         "progress": False,
-        "keep_warmup": dice.often(0.2),
         **_prior(dice, n_clusters),
     }
     if dice.often(0.2):
@@ -191,7 +190,7 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
     elif dice.often(0.4):
         out["init"] = dice.one("random", "k-means++") if kind != "series" else "random"
     if dice.often(0.2):
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"keep_warmup": dice.often(0.5), "moves": dice.often(0.5)}
         if out["collapse"] == "ep":
             options["fraction"] = dice.one(1.0, 0.5, 1e-2, dice.power(-2.2, 0))
             options["damping"] = dice.one(1.0, 0.1, 1e-3, dice.power(-3, 0))
@@ -200,7 +199,7 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
             options["draw"] = dice.one("auto", "joint", "alternate")
             if out["collapse"] == "collapsed":
                 options["route"] = dice.one("auto", "information", "filter")
-        out["collapse_options"] = options
+        out["options"] = options
     return out
 
 
@@ -296,7 +295,7 @@ def _series_case(kind: str, seed: int, dice: Dice) -> Case:
         Y[int(rng.integers(n))] = np.nan
     settings = _run(dice, kind, n)
     settings["intercept"] = dice.often(0.7)
-    settings["keep_trends"] = dice.often(0.3)
+    settings["options"] = {**settings.get("options", {}), "keep_trends": dice.often(0.3)}
     scale = float(np.abs(Y[np.isfinite(Y)]).max(initial=0.0)) or 1.0
     scale = scale if 1e-100 < scale < 1e100 else 1.0
     hold: dict[str, Any] = {}

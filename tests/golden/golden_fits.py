@@ -77,7 +77,7 @@ FITS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "student-t weights": _fit(student_t(), rows(), sample_weight=weights()),
     "student-t known labels": _fit(student_t(), rows(), known_labels=some_labels()),
     "student-t noise": _fit(student_t(noise=True), rows()),
-    "student-t without moves": _fit(student_t(moves=False, init="random"), rows()),
+    "student-t without moves": _fit(student_t(options={"moves": False}, init="random"), rows()),
     "student-t tied": _fit(student_t(covariance_type="tied"), rows(dim=3)),
     "student-t diag": _fit(student_t(covariance_type="diag"), rows(dim=3)),
     "student-t factor": _fit(student_t(covariance_type="factor", n_factors=1), rows(dim=4)),

@@ -115,7 +115,7 @@ def test_scales_that_are_refused(wide):
     with pytest.raises(ValueError, match="var_x is shared by all series"):
         SeriesMixture(3, scales="each", hold={"var_x": 0.1}).check(wide[0])
     with pytest.raises(ValueError, match="refresh_every'] must be 1"):
-        SeriesMixture(3, collapse="ep", collapse_options={"refresh_every": 2}).check(wide[0])
+        SeriesMixture(3, collapse="ep", options={"refresh_every": 2}).check(wide[0])
 
 
 def test_loud_series_do_not_decide():
@@ -255,7 +255,7 @@ def test_held_parameters_are_held(wide):
 
 def test_all_states_on_request(wide, fitted):
     Y, _ = wide
-    s = SeriesMixture(3, keep_trends=True, **SHORT).fit(Y)
+    s = SeriesMixture(3, options={"keep_trends": True}, **SHORT).fit(Y)
     trend = s.posterior_.parameters["trend"]
     assert trend.shape == (2, 40, *Y.shape)
     spread = trend.reshape(-1, *Y.shape)
@@ -291,7 +291,7 @@ def test_priors_on_the_number_of_clusters_under_every_collapse(wide, collapse, p
 def test_moves_are_counted_and_can_be_left_out(fitted, wide):
     assert fitted.posterior_.events["reshuffle_tries"].sum() > 0
     assert len(fitted.diagnostics().moves) == 3
-    without = SeriesMixture(3, moves=False, **SHORT).fit(wide[0])
+    without = SeriesMixture(3, options={"moves": False}, **SHORT).fit(wide[0])
     assert len(without.diagnostics().moves) == 0
     assert without.posterior_.record.details["collapse"] == "corrected"
 
@@ -306,7 +306,7 @@ def test_fixed_weights_and_given_start(wide):
 @pytest.mark.slow
 def test_alternation_is_offered(wide):
     Y, truth = wide
-    s = SeriesMixture(3, collapse_options={"draw": "alternate"}, **SHORT).fit(Y)
+    s = SeriesMixture(3, options={"draw": "alternate"}, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
 
 
@@ -371,13 +371,13 @@ def test_long_gap_and_near_unit_root():
     [
         ({"n_clusters": 0}, "n_clusters must be an integer"),
         ({"collapse": "blocked"}, "one of 'auto', 'ep', 'corrected', 'collapsed', 'naive'"),
-        ({"collapse_options": {"draw": "both"}}, "draw'. must be one of"),
-        ({"collapse_options": {"route": "scenic"}}, "route'. must be one of"),
-        ({"collapse_options": {"route": "filter"}}, "collapse='collapsed' alone"),
-        ({"collapse_options": {"speed": 1}}, "is no option of collapse='auto'"),
-        ({"collapse_options": "fast"}, "must be a dictionary"),
+        ({"options": {"draw": "both"}}, "draw'. must be one of"),
+        ({"options": {"route": "scenic"}}, "route'. must be one of"),
+        ({"options": {"route": "filter"}}, "collapse='collapsed' alone"),
+        ({"options": {"speed": 1}}, "is not an option of collapse='auto'"),
+        ({"options": "fast"}, "must be a dictionary"),
         (
-            {"collapse": "collapsed", "collapse_options": {"draw": "alternate"}},
+            {"collapse": "collapsed", "options": {"draw": "alternate"}},
             "Use 'auto'",
         ),
         ({"prior": "flat"}, "prior must be one of"),
@@ -393,7 +393,7 @@ def test_long_gap_and_near_unit_root():
         ({"priors": (0.5, 0.1)}, "priors must be a cavity.priors.SeriesPrior"),
         ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),
         ({"prior": PitmanYor(1.0), "concentration": 2.0}, "given twice"),
-        ({"collapse": "ep", "collapse_options": {"fraction": 0.0}}, "fraction'. must be"),
+        ({"collapse": "ep", "options": {"fraction": 0.0}}, "fraction'. must be"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"random_state": "a"}, "random_state must be"),
         ({"n_draws": 0}, "n_draws must be"),
@@ -423,7 +423,7 @@ def test_calls_that_are_refused(wide, fitted):
 
 
 def test_the_estimator_is_scikit_learns(wide):
-    s = SeriesMixture(4, hold={"a": 0.5}, collapse_options={"draw": "joint"})
+    s = SeriesMixture(4, hold={"a": 0.5}, options={"draw": "joint"})
     assert clone(s).get_params() == s.get_params()
     # Its predict gives values, not labels: it does not pose as one of scikit-learn's clusterers.
     assert not isinstance(s, ClusterMixin)
@@ -432,7 +432,7 @@ def test_the_estimator_is_scikit_learns(wide):
 def test_power_ep_and_passes(wide):
     Y, truth = wide
     options = {"fraction": 0.5, "damping": 0.8, "pass_every": 10}
-    s = SeriesMixture(3, collapse="ep", collapse_options=options, **SHORT).fit(Y)
+    s = SeriesMixture(3, collapse="ep", options=options, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
     assert s.posterior_.events["invalid_cavities"].sum() == 0
 

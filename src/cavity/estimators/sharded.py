@@ -392,7 +392,12 @@ def fit_estimator(
     `functions` are ``points`` and ``describe`` of `ShardProblem`.
     """
     problem = ShardProblem(
-        build, estimator._specification(), estimator.n_clusters, init, estimator.moves, **functions
+        build,
+        estimator._specification(),
+        estimator.n_clusters,
+        init,
+        estimator._option("moves"),
+        **functions,
     )
     run = run_of(estimator, source, client)
     recorded = {"settings": estimator._settings(), **(recorded or {})}

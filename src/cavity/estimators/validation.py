@@ -36,6 +36,13 @@ def check_number(
     return float(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {value!r}.")
+    return bool(value)
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:

@@ -86,13 +86,10 @@ class SeriesMixture(Estimator):
         independent, so that threads or workers share every sweep. It is exact and follows a
         sample of 1,000 series; see docs/scaling.md.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
-progress, checkpoint, keep_warmup
+progress, checkpoint
         As for `StudentTMixture`.
     concentration : float, "learn" or None
         Of the prior over partitions, as for `StudentTMixture`.
-    moves : bool
-        Try moves of whole groups of series after each sweep (split, merge, exchange), confirmed
-        by exact evidence; for ``"corrected"``.
     init : "random" or array of labels
         Where chains start.
     intercept : bool
@@ -121,10 +118,10 @@ progress, checkpoint, keep_warmup
         Parameters that are known rather than drawn, in the data's units: ``a``, ``loading``,
         ``common`` and ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number),
         ``beta`` (p numbers, or a row per series, the intercept first).
-    keep_trends : bool
-        Keep every draw of every state (``posterior_.parameters["trend"]``), rather than their
-        means and variances only.
-    collapse_options : dict, optional
+    options : dict, optional
+        ``moves`` and ``keep_warmup`` as for `StudentTMixture`; moves need
+        ``"corrected"``. ``keep_trends``: keep every draw of every state
+        (``posterior_.parameters["trend"]``), rather than their means and variances only.
         ``draw``: draw factors and states as one block, exactly (``"joint"``), or in turns
         (``"alternate"``); ``"auto"`` takes the block for series of at most 500 times, and the exact
         collapses always do. For ``collapse="collapsed"``, ``route``: ``"information"``,
@@ -158,10 +155,10 @@ progress, checkpoint, keep_warmup
 
     _model: ClassVar[str] = "series"
     _starts: ClassVar[tuple[str, ...]] = ("random",)
-    _options: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
+    _defaults: ClassVar[dict[str, Any]] = {**Estimator._defaults, "keep_trends": False}
+    _words: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
 
     collapse: str = "auto"
-    moves: bool = True
     intercept: bool = True
     priors: SeriesPrior | None = None
     scales: str = "auto"
@@ -169,7 +166,6 @@ progress, checkpoint, keep_warmup
     common_factor: bool | str = "auto"
     season: int | None = None
     hold: Any = None
-    keep_trends: bool = False
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -187,17 +183,17 @@ progress, checkpoint, keep_warmup
             raise ValueError("hold: loadings 'common' are there with common_factor=True alone.")
         if self.collapse in ("corrected", "collapsed") and options.get("draw") == "alternate":
             raise ValueError(
-                "collapse_options['draw']='alternate' would not leave the posterior unchanged "
+                "options['draw']='alternate' would not leave the posterior unchanged "
                 f"under collapse={self.collapse!r}, whose label draws integrate factors and "
                 "states out. Use 'auto'."
             )
         if options.get("refresh_every", 1) != 1:
             raise ValueError(
-                "collapse_options['refresh_every'] must be 1 for series: their parameters are "
+                "options['refresh_every'] must be 1 for series: their parameters are "
                 "drawn after every sweep, and every site follows them."
             )
         if self.collapse != "collapsed" and "route" in options:
-            raise ValueError("collapse_options['route'] is one of collapse='collapsed' alone.")
+            raise ValueError("options['route'] is one of collapse='collapsed' alone.")
 
     def _collapses(self) -> tuple[str, ...]:
         return ("auto", *super()._collapses(), PARALLEL)
@@ -324,7 +320,7 @@ progress, checkpoint, keep_warmup
             df=self.df,
             common=common,
             draw=draw,
-            keep_trends=bool(self.keep_trends),
+            keep_trends=self._option("keep_trends"),
         )
 
         def labels(chain: int, rng: np.random.Generator) -> np.ndarray:
@@ -340,7 +336,7 @@ progress, checkpoint, keep_warmup
             n_start=n_start,
             anchors=(
                 (lambda: nearest_anchors(smoothed_paths(data.y, data.count), mirrored=True))
-                if self.moves and n > 1
+                if self._option("moves") and n > 1
                 else None
             ),
         )

@@ -47,7 +47,7 @@ def check_spread(estimator: Any, Y: Any, covariates: Sequence[str], offset: Any)
         (estimator.season is not None, "a season"),
         (estimator.common_factor is True, "common_factor=True"),
         (bool(estimator.hold), "parameters to hold"),
-        (bool(estimator.keep_trends), "keep_trends=True"),
+        (estimator._option("keep_trends"), "options={'keep_trends': True}"),
         (not isinstance(estimator.init, str), "labels to start from"),
     ):
         if given:
@@ -101,7 +101,7 @@ def fit_spread(
         source, client, estimator.n_jobs, axis_of=data, names=names, prior=prior,
         n_clusters=estimator.n_clusters, series_prior=check_priors(estimator.priors),
         intercept=bool(estimator.intercept), each=estimator.scales != "all", df=estimator.df,
-        moves=bool(estimator.moves),
+        moves=estimator._option("moves"),
     )  # fmt: skip
     with fit.executor:
         if estimator.common_factor == "auto" and move_together(fit.data, fit.units):
