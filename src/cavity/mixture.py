@@ -18,7 +18,7 @@ from cavity.base import Estimator
 from cavity.collapse.registry import collapses_of
 from cavity.collapse.tables import TableProblem, first_rows
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
-from cavity.estimators.dequantize import within_steps
+from cavity.estimators.dequantize import rounded_cells, within_steps
 from cavity.estimators.description import Describer
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
@@ -464,14 +464,16 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         noise: Noise | None,
         n_factors: int | None = None,
     ) -> ModelRows:
+        values = _recorded(standard)
         return ModelRows(
-            _recorded(standard),
+            values,
             cells,
             levels_of(self._columns),
             weight,
             noise,
             self._n_held,
             n_factors,
+            rounded_cells(standard, values) if standard.shape[1] else None,
         )
 
     def _check_uneven(self, weight: np.ndarray | None) -> None:

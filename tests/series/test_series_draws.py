@@ -10,6 +10,7 @@ import series_oracle as oracle
 from scipy import stats
 
 from cavity._numba.jit import jit
+from cavity._numba.numerics import truncated_normal
 from cavity.series import parameters
 from cavity.series.coefficients import draw_hyper
 
@@ -24,7 +25,7 @@ LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
 @jit
 def _truncated(rng, mean, sd, low, high, out):
     for s in range(out.shape[0]):
-        out[s] = parameters.truncated_normal(rng, mean, sd, low, high)
+        out[s] = truncated_normal(rng, mean, sd, low, high)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from builders import series_chain
 
 from cavity._numba.jit import compiled
+from cavity._numba.numerics import truncated_normal
 from cavity.collapse.ep import insert_members
 from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
 from cavity.moves.anchors import all_anchors
@@ -21,7 +22,7 @@ from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
 from cavity.series.corrected import rebuild_sites
 from cavity.series.exact import rebuild_clusters
-from cavity.series.parameters import Hyperprior, SeriesPriors, truncated_normal
+from cavity.series.parameters import Hyperprior, SeriesPriors
 from cavity.series.state_space import factor_series
 from cavity.series.student_t_noise import RATE, SHAPE
 

@@ -19,6 +19,7 @@ from cavity.conjugate.diagonal_normal import diagonal_normal, vector_parameters
 from cavity.conjugate.niw import gaussian_parameters, normal_inverse_wishart
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.likelihoods.gaussian import scaled_gaussian
+from cavity.likelihoods.latent_cells import LatentCells, LatentCellUpdate
 from cavity.likelihoods.missing import (
     NO_NOISE,
     NOISE_SLOT,
@@ -74,12 +75,15 @@ class GaussianProblem(_Rows):
     rows : RowTraits, optional
         Gaps, weights and noise, where not all rows are plain; gaps of `y` then hold where a chain
         may start.
+    latent : LatentCells, optional
+        Cells known up to an interval or an error; `y` then holds where a chain may start.
     """
 
     y: np.ndarray
     prior: NIWPrior
     updates: tuple[Update, ...] = ()
     rows: RowTraits | None = None
+    latent: LatentCells | None = None
 
     model: ClassVar[str] = "gaussian"
 
@@ -90,7 +94,7 @@ class StudentTProblem(_Rows):
 
     Attributes
     ----------
-    y, prior, updates, rows
+    y, prior, updates, rows, latent
         As in `GaussianProblem`.
     df : float
         Degrees of freedom, or where learned ones start.
@@ -106,6 +110,7 @@ class StudentTProblem(_Rows):
     learn_df: str | None = None
     df_prior: tuple[float, float] = DF_PRIOR
     rows: RowTraits | None = None
+    latent: LatentCells | None = None
 
     model: ClassVar[str] = "student-t"
 
@@ -149,12 +154,18 @@ def _likelihood(
     problem: GaussianProblem | StudentTProblem, make: Callable[..., Any], alpha: np.ndarray
 ) -> Any:
     """The likelihood, in its wrapper where not all rows are plain."""
+    # Values that are drawn are a chain's own, and so are the rows then.
+    gappy = problem.rows is not None and problem.kinds.gaps.size
+    y = problem.y.copy() if gappy or problem.latent is not None else problem.y
     if problem.rows is None:
-        return make(problem.y, alpha)
+        return make(y, alpha)
     noise = NO_NOISE if problem.rows.box is None else NOISE_SLOT
-    # Values that fill gaps are a chain's own, and so are the rows then.
-    y = problem.y.copy() if problem.kinds.gaps.size else problem.y
     return missing_or_weighted_rows(make(y, alpha), problem.kinds, noise)
+
+
+def latent_update(model: Any, latent: LatentCells | None) -> tuple[Update, ...]:
+    """Return the update that draws latent cells, if there are any. It comes last."""
+    return () if latent is None else (LatentCellUpdate(model, latent),)
 
 
 def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:
@@ -171,11 +182,11 @@ def _gaussian(
     model = _likelihood(problem, scaled_gaussian, np.full(n_slots, np.inf))
     driver: Any = collapse
     built, updates = driver(model, *_niw(problem, n_slots)), _updates(problem)
+    latent = latent_update(model, problem.latent)
     if collapse is ConjugateCollapse:
-        return AssembledModel(
-            built, (*_gaps(model), *with_collapsed_df(updates)), movable="exactly"
-        )
-    return AssembledModel(built, (*_gaps(model, given_parameters=True), *updates))
+        updates = (*_gaps(model), *with_collapsed_df(updates), *latent)
+        return AssembledModel(built, updates, movable="exactly")
+    return AssembledModel(built, (*_gaps(model, given_parameters=True), *updates, *latent))
 
 
 @supports("gaussian", "collapsed")
@@ -201,8 +212,9 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, sampled_student_t, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    updates = with_collapsed_df(_updates(problem))
-    return AssembledModel(driver, (*_gaps(model), _tails(problem), *updates), movable="exactly")
+    updates = (*_gaps(model), _tails(problem), *with_collapsed_df(_updates(problem)))
+    latent = latent_update(model, problem.latent)
+    return AssembledModel(driver, (*updates, *latent), movable="exactly")
 
 
 def refuse_uneven(collapse: str) -> None:
@@ -232,8 +244,8 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, scaled_gaussian, _alpha(problem, n_slots))
     driver = ConjugateCollapse(model, *_niw(problem, n_slots))
-    updates = with_collapsed_df(_updates(problem))
-    return AssembledModel(driver, (*_gaps(model), _tails(problem), *updates))
+    updates = (*_gaps(model), _tails(problem), *with_collapsed_df(_updates(problem)))
+    return AssembledModel(driver, (*updates, *latent_update(model, problem.latent)))
 
 
 @supports("student-t", "naive")
@@ -243,7 +255,8 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
     driver = NaiveCollapse(model, *_niw(problem, n_slots))
     # Labels were drawn with gaps and scales integrated out: these come before the parameters.
     gaps = _gaps(model, given_parameters=True)
-    return AssembledModel(driver, (*gaps, _tails(problem, first=True), *_updates(problem)))
+    updates = (*gaps, _tails(problem, first=True), *_updates(problem))
+    return AssembledModel(driver, (*updates, *latent_update(model, problem.latent)))
 
 
 def _normal(problem: ScaleMixtureProblem, n_slots: int) -> tuple[Any, Any]:

@@ -15,11 +15,13 @@ import cavity.likelihoods.mean_rows  # noqa: F401
 from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import AssembledModel
+from cavity.collapse.mixtures import latent_update
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, ScaleMixtureTailUpdate
 from cavity.likelihoods.factor_loadings import FactorUpdate
+from cavity.likelihoods.latent_cells import LatentCells
 from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate, RowTraits
 from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
@@ -49,6 +51,8 @@ class StructuredProblem:
         Gaps, weights and noise, where not all rows are plain.
     n_factors : int
         Of factor covariances.
+    latent : LatentCells, optional
+        Cells known up to an interval or an error.
     """
 
     y: np.ndarray
@@ -59,6 +63,7 @@ class StructuredProblem:
     df_prior: tuple[float, float] = DF_PRIOR
     rows: RowTraits | None = None
     n_factors: int = 0
+    latent: LatentCells | None = None
 
     model: ClassVar[str] = "structured"
 
@@ -124,8 +129,8 @@ def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> A
     gappy = bool((marks.n_there < problem.y.shape[1]).any())
     noisy = problem.rows is not None and problem.rows.box is not None
     model = scale_mixture_rows(
-        # Values that fill gaps are a chain's own, and so are the rows then.
-        problem.y.copy() if gappy else problem.y,
+        # Values that are drawn are a chain's own, and so are the rows then.
+        problem.y.copy() if gappy or problem.latent is not None else problem.y,
         np.full(n_slots, half),
         marks,
         NOISE_SLOT if noisy else NO_NOISE,
@@ -136,4 +141,5 @@ def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> A
         updates = (ScaleMixtureTailUpdate(problem.learn_df, *problem.df_prior), *updates)
     if gappy:
         updates = (GapUpdate(model, False), *updates)
+    updates = (*updates, *latent_update(model, problem.latent))
     return AssembledModel(ConjugateCollapse(model, family, parameters), updates, movable="exactly")

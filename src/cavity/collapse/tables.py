@@ -199,6 +199,8 @@ def first_rows(part: Any, n: int) -> Any:
     """A part with its first rows alone, to compile with."""
     name = "codes" if isinstance(part, CategoricalProblem) else "y"
     few = replace(part, **{name: np.ascontiguousarray(getattr(part, name)[:n])})
+    if getattr(part, "latent", None) is not None:
+        few = replace(few, latent=part.latent.first(n))
     return few if part.rows is None else replace(few, rows=part.rows.first(n))
 
 
@@ -314,6 +316,9 @@ def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
 
     Its rows are a copy, whose gaps an update fills in after every sweep.
     """
+    if getattr(part, "latent", None) is not None:
+        # Expectation propagation keeps the values that chains start with.
+        part = replace(part, latent=None)
     rows = getattr(part, "rows", None)
     if rows is None:
         return part, None

@@ -2,12 +2,16 @@
 
 A density is unbounded where values are tied, or where columns add up exactly: a cluster of equal
 values would be as narrow as the prior lets it, and beat every other. So the model is given each
-value somewhere within the step that it was recorded with, drawn uniformly, once and for all.
+value somewhere within the step that it was recorded with. Where a step is more than a trace of the
+column's spread, the chains draw that place in every sweep (`cavity.likelihoods.latent_cells`), so
+that what is not known of it is part of the posterior; otherwise it is drawn once.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+from cavity.likelihoods.latent_cells import LatentCells, latent_cells
 
 # The least step, in units of a column's spread: nothing finer than this is told apart.
 LEAST_STEP = 0.003
@@ -50,3 +54,21 @@ def within_steps(X: np.ndarray) -> np.ndarray:
     constant = np.flatnonzero(np.nanmin(X, axis=0) == np.nanmax(X, axis=0))
     seen[:, constant] = X[:, constant] + 0.1 * rng.standard_normal((len(X), constant.size))
     return seen
+
+
+def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
+    """Return the cells of the standardized X that are drawn within their steps.
+
+    Columns recorded to finer steps than `LEAST_STEP`, and those of one value, have none.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        As recorded.
+    values : array of shape (n, d)
+        Where chains start: `within_steps` of X.
+    """
+    step = recording_steps(X)
+    drawn = (step > LEAST_STEP) & (np.nanmin(X, axis=0) < np.nanmax(X, axis=0))
+    half = np.where(drawn, 0.5 * step, np.inf)
+    return latent_cells(X - half, X + half, values, np.zeros(X.shape))

@@ -14,6 +14,7 @@ from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProbl
 from cavity.estimators.gaps import filled
 from cavity.estimators.validation import check_choice, check_count
 from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
+from cavity.likelihoods.latent_cells import LatentCells
 from cavity.likelihoods.missing import CellTraits, RowTraits
 from cavity.predict.covariances import FULL
 from cavity.predict.noise import Noise
@@ -43,6 +44,8 @@ class ModelRows:
         Sweeps at the beginning in which nothing is learned of the clusters' prior.
     n_factors : int or None
         Factors of each cluster, where a fit has settled it.
+    latent : LatentCells or None
+        Continuous cells that are known up to an interval or an error.
     """
 
     continuous: np.ndarray
@@ -52,6 +55,7 @@ class ModelRows:
     noise: Noise | None = None
     n_held: int = 0
     n_factors: int | None = None
+    latent: LatentCells | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -95,8 +99,8 @@ def continuous_part(
     if covariance_type == FULL:
         niw, updates = prior.full(d, n_clusters, rows.n_held)
         if start is None:
-            return GaussianProblem(y, niw, updates, traits)
-        return StudentTProblem(y, niw, updates, start, learn, rows=traits)
+            return GaussianProblem(y, niw, updates, traits, rows.latent)
+        return StudentTProblem(y, niw, updates, start, learn, rows=traits, latent=rows.latent)
     count = 0
     if covariance_type == FACTOR:
         if rows.weight is not None:
@@ -114,7 +118,14 @@ def continuous_part(
             )
     structured = prior.structured(d, n_clusters, covariance_type, rows.n_held)
     return StructuredProblem(
-        y, covariance_type, structured, start, learn, rows=traits, n_factors=count
+        y,
+        covariance_type,
+        structured,
+        start,
+        learn,
+        rows=traits,
+        n_factors=count,
+        latent=rows.latent,
     )
 
 

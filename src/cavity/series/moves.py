@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity._numba.numerics import truncated_normal
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.series.kalman import (
     cell_precision,
@@ -32,7 +33,6 @@ from cavity.series.parameters import (
     LEAST_VARIANCE,
     MOST_VARIANCE,
     log_mass_inside,
-    truncated_normal,
 )
 from cavity.series.state_space import A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import Kernels, jit
+from cavity._numba.numerics import truncated_normal
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.series.kalman import cell_precision, residual, within_scatter
 from cavity.series.state_space import (
@@ -76,53 +77,6 @@ class Moving(NamedTuple):
 
 EVERYTHING = Moving(*[True] * len(Moving._fields))
 NOTHING = Moving(*[False] * len(Moving._fields))
-
-
-# Each proposal below is taken with a probability of a third at least; so many refusals mean
-# numbers that are none, and a kernel must come back from those too.
-_MOST_TRIES = 1000
-
-
-@jit(internal=True)
-def _tail(rng, low, high):
-    """Standard normal given low < Z < high, low > 0: an exponential proposal (Robert 1995)."""
-    rate = 0.5 * (low + math.sqrt(low * low + 4.0))
-    width = -math.expm1(-rate * (high - low))
-    for _ in range(_MOST_TRIES):
-        z = low - math.log1p(-rng.random() * width) / rate
-        if rng.random() <= math.exp(-0.5 * (z - rate) * (z - rate)):
-            return z
-    return low
-
-
-@jit
-def truncated_normal(rng, mean, sd, low, high):
-    """Draw from N(mean, sd^2) given low < value < high; exact however far out the interval is."""
-    alpha = (low - mean) / sd
-    beta = (high - mean) / sd
-    if alpha > 0.3 and beta - alpha > 1.0 / alpha:
-        z = _tail(rng, alpha, beta)
-    elif beta < -0.3 and beta - alpha > -1.0 / beta:
-        z = -_tail(rng, -beta, -alpha)
-    elif beta - alpha < 1.5 or alpha > 0.3 or beta < -0.3:
-        # The density varies little over the interval: a uniform proposal.
-        nearest = alpha if alpha > 0.0 else (beta if beta < 0.0 else 0.0)
-        z = nearest
-        for _ in range(_MOST_TRIES):
-            proposal = alpha + (beta - alpha) * rng.random()
-            if rng.random() <= math.exp(0.5 * (nearest * nearest - proposal * proposal)):
-                z = proposal
-                break
-    else:
-        z = 0.5 * (alpha + beta)
-        for _ in range(_MOST_TRIES):
-            proposal = rng.standard_normal()
-            if alpha < proposal < beta:
-                z = proposal
-                break
-    value = mean + sd * z
-    # A sum may round onto the end of the interval, where a unit root would divide by zero.
-    return min(max(value, np.nextafter(low, high)), np.nextafter(high, low))
 
 
 # Variances in units of the data's: beyond, filters and sums of squares lose all their digits.
