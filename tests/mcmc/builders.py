@@ -21,19 +21,19 @@ def diagonal_collapse(y, niw, n_slots, df=None, rows=None):
     return assemble(StructuredProblem(y, "diag", prior, df, rows=rows), "collapsed", n_slots)
 
 
-def gaussian_collapse(y, niw, n_slots, collapse, updates=(), rows=None):
+def gaussian_collapse(y, niw, n_slots, collapse, updates=(), rows=None, latent=None):
     if collapse == "diag":
         return diagonal_collapse(y, niw, n_slots, rows=rows)
-    return assemble(GaussianProblem(y, niw, tuple(updates), rows), collapse, n_slots)
+    return assemble(GaussianProblem(y, niw, tuple(updates), rows, latent), collapse, n_slots)
 
 
 def student_t_collapse(
     y, niw, n_slots, collapse, df, learn_df=None, df_prior=(2.0, 0.1), updates=(), rows=None,
-    **options,
+    latent=None, **options,
 ):  # fmt: skip
     if collapse == "diag":
         return diagonal_collapse(y, niw, n_slots, df, rows)
-    problem = StudentTProblem(y, niw, tuple(updates), df, learn_df, df_prior, rows)
+    problem = StudentTProblem(y, niw, tuple(updates), df, learn_df, df_prior, rows, latent)
     return assemble(problem, collapse, n_slots, options)
 
 
