@@ -18,7 +18,8 @@ from cavity import GaussianMixture
 from cavity.estimators.dequantize import within_steps
 from cavity.priors import ClusterPrior
 
-X = np.array([[0.1, 0.3], [0.9, np.nan], [1.3, 1.1], [4.8, 3.1], [np.nan, 4.4], [6.2, 3.9]])
+# Two values of each column are close, so that none is known to have been rounded.
+X = np.array([[0.1, 0.3], [0.9, np.nan], [0.905, 1.1], [4.8, 3.1], [np.nan, 3.905], [6.2, 3.9]])
 CELLS = [(1, 1), (4, 0)]
 CONCENTRATION = 2.0
 LEVEL = 0.9

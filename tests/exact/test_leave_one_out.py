@@ -19,7 +19,8 @@ from cavity.predict.densities import predict_rows
 from cavity.predict.draws import Rows, _spreads
 from cavity.priors import ClusterPrior, PitmanYor
 
-X = np.array([[-1.6], [-1.1], [-0.9], [-0.2], [0.3], [0.8], [1.1], [9.0]])
+# Two values are close, so that none is known to have been rounded.
+X = np.array([[-1.6], [-1.1], [-1.0985], [-0.2], [0.3], [0.8], [1.1], [9.0]])
 DF = 4.0
 KAPPA, NU, SCALE = 0.1, 4.0, 0.5
 FIXED = {
