@@ -22,8 +22,10 @@ from cavity.estimators.validation import (
     check_labels,
     check_number,
 )
+from cavity.mcmc.checkpoint import KeptChains
 from cavity.mcmc.runner import check_seed, count_jobs
 from cavity.mcmc.schedule import AUTO, never_stop
+from cavity.posterior.convergence import PRECISIONS
 from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss
 from cavity.posterior.posterior import Posterior
@@ -64,11 +66,13 @@ class Estimator(BaseEstimator):
     thin: int = 1
     max_sweeps: int = 20_000
     max_seconds: float | None = None
+    precision: str = "report"
     init: Any = "random"
     n_jobs: int | None = None
     random_state: Any = None
     progress: bool | None = None
     checkpoint: Any = None
+    warm_start: bool = False
     options: Any = None
     loss: Any = DEFAULT
 
@@ -104,6 +108,16 @@ class Estimator(BaseEstimator):
         check_count("max_sweeps", self.max_sweeps, 1)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, 0.0)
+        check_choice("precision", self.precision, tuple(PRECISIONS))
+        if not isinstance(self.warm_start, bool | np.bool_):
+            raise ValueError(f"warm_start must be True or False, not {self.warm_start!r}.")
+        if self.warm_start and hasattr(self, "posterior_") and not hasattr(self, "_chains"):
+            warnings.warn(
+                "The previous fit did not keep its chains, so this fit starts over. Set "
+                "warm_start=True before the first fit.",
+                UserWarning,
+                stacklevel=4,
+            )
         check_choice("collapse", self.collapse, self._collapses())
         self._collapse_options()
         self._run_settings().length(never_stop, 0)
@@ -164,12 +178,13 @@ class Estimator(BaseEstimator):
         return out
 
     def _run_settings(self) -> RunSettings:
-        return RunSettings(
-            **{
-                name: self._option(name) if name in self._defaults else getattr(self, name)
-                for name in RunSettings.__dataclass_fields__
-            }
-        )
+        settings = {
+            name: self._option(name) if name in self._defaults else getattr(self, name)
+            for name in RunSettings.__dataclass_fields__
+        }
+        if self.warm_start and self.checkpoint is None:
+            settings["checkpoint"] = self.__dict__.setdefault("_chains", KeptChains())
+        return RunSettings(**settings)
 
     def _planned(
         self,
@@ -212,6 +227,8 @@ class Estimator(BaseEstimator):
 
     def _finish(self, posterior: Posterior) -> None:
         """Keep the draws, find the estimate, say whether the chains agree."""
+        if not self.warm_start:
+            self.__dict__.pop("_chains", None)
         self.posterior_ = posterior
         try:
             partition = posterior.partition()
@@ -229,8 +246,14 @@ class Estimator(BaseEstimator):
         found = self.diagnostics()
         posterior.summaries[CONVERGED] = np.array([int(found.converged)])
         if not found.converged:
-            limited = posterior.record.stopped == "max_sweeps" and self.checkpoint is None
-            anew = " A fit without checkpoint= begins anew." if limited else ""
+            limited = posterior.record.stopped == "max_sweeps" and not (
+                self.checkpoint or self.warm_start
+            )
+            anew = (
+                " Without warm_start=True or checkpoint= the next fit starts over."
+                if limited
+                else ""
+            )
             warnings.warn(
                 f"{found.sentences[0]} {found.problems[0]} {found.advice}{anew} "
                 "Filter cavity.NotConvergedWarning to silence this.",

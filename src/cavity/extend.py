@@ -58,6 +58,7 @@ from cavity.likelihoods.selection import draw_by_bounds
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.schedule import AUTO
 from cavity.mixture import table_parts
+from cavity.posterior.convergence import PRECISIONS
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import CLUSTER_PRIOR
 from cavity.priors.specifications import specification
@@ -82,6 +83,7 @@ def sample(
     thin: int = 1,
     max_sweeps: int = 20_000,
     max_seconds: float | None = None,
+    precision: str = "report",
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: bool | None = None,
@@ -112,8 +114,8 @@ def sample(
         How cluster parameters are integrated out.
     init : array of int, optional
         First labels; random ones by default.
-    n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, progress, \
-checkpoint
+    n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, precision, n_jobs, random_state, \
+progress, checkpoint
         As in the estimators.
     names : sequence, optional
         Names of the observations.
@@ -133,6 +135,7 @@ checkpoint
         that no partition changes.
     """
     _check(model, n, n_clusters, collapse, ep_options)
+    check_choice("precision", precision, tuple(PRECISIONS))
     specified = specification(prior, concentration)
     labels = None if init is None else _labels(init, n, n_clusters)
 
@@ -152,6 +155,7 @@ checkpoint
         "prior": prior,
         "concentration": concentration,
         "collapse": collapse,
+        "precision": precision,
         **ep_options,
     }
     plan = Plan(
@@ -184,6 +188,7 @@ checkpoint
             thin=thin,
             max_sweeps=max_sweeps,
             max_seconds=max_seconds,
+            precision=precision,
             n_jobs=n_jobs,
             random_state=random_state,
             progress=progress,

@@ -1123,6 +1123,9 @@ class StudentTMixture(Mixture):
     max_seconds : float, optional
         Stop sampling after so many seconds, with the draws there are by then. How many these are
         depends on the machine, so that the same seed need not give the same draws.
+    precision : {"draft", "report"}
+        What ``n_draws="auto"`` waits for: 100 effective draws and R-hat below 1.05, for
+        probabilities accurate to about ±0.05 (``"draft"``), or 400 and 1.01, for ±0.025.
     random_state : int, Generator or None
         Seed.
     n_jobs : int or None
@@ -1131,6 +1134,10 @@ class StudentTMixture(Mixture):
         Progress bars: None shows them on a terminal.
     checkpoint : path, optional
         File to continue from if it exists and to write to; see the guide on long runs.
+    warm_start : bool
+        Keep the chains in memory and continue those of the previous fit, with the same draws as
+        one long run: from a draft to a report, or to a larger `max_sweeps` or `n_draws`. Data and
+        all other settings must be those of the previous fit.
     collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
         How cluster parameters are dealt with: integrated out, exactly, given the scale variables
         of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
@@ -1226,8 +1233,8 @@ class GaussianMixture(Mixture):
         Integrate cluster parameters out, condition on draws of them, or that with all labels
         drawn side by side, with splits and merges.
     covariance_type, prior, cluster_prior, noise, loss, n_chains, n_warmup, n_draws, max_sweeps, \
-max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, n_factors, \
-thin, options
+max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
+concentration, n_factors, thin, options
         As for `StudentTMixture`.
 
     Attributes
@@ -1285,8 +1292,8 @@ class TableMixture(Mixture):
         by side given drawn parameters, with splits and merges: exact, for 100,000 rows and more,
         shared by `n_jobs` threads or a cluster.
     covariance_type, prior, cluster_prior, loss, n_chains, n_warmup, n_draws, max_sweeps, \
-max_seconds, init, n_jobs, random_state, progress, checkpoint, concentration, n_factors, \
-thin, options
+max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
+concentration, n_factors, thin, options
         As for `StudentTMixture`.
     noise : bool or "auto"
         Whether rows may be outside every cluster. Each cell of such a row is uniform over its

@@ -111,6 +111,21 @@ def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     same_draws(folder, tmp_path / "straight")
 
 
+def test_a_draft_goes_on_to_a_report(cavity, table, tmp_path):
+    options = ["--model", "gaussian", "--chains", 2, "--warmup", 40, "--seed", 0]
+    ran = cavity(*FIT, *options, "--precision", "draft")
+    assert ran.code == 0, ran.err
+    assert "Draft: the chains agree roughly" in ran.out
+    assert "'cavity fit --out run --resume --precision report' continues" in ran.out
+    folder = tmp_path / "run"
+    assert status(folder) == "limited"
+    ran = cavity("fit", "--out", "run", "--resume", "--precision", "report")
+    assert ran.code == 0, ran.err
+    assert "Converged: the chains agree" in ran.out
+    assert status(folder) == "finished"
+    assert names(folder) == WHOLE
+
+
 @pytest.mark.slow
 def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 20, "--seed", 4]

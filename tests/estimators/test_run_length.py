@@ -24,8 +24,66 @@ def blobs(separation, seed=1, n=120, n_clusters=3):
     return make_student_t(n, n_clusters, 2, normal, separation, random_state=seed)
 
 
+def same_draws(one, other):
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.log_joint, other.log_joint)
+    for name, values in one.parameters.items():
+        np.testing.assert_array_equal(values, other.parameters[name], err_msg=name)
+
+
+def test_a_draft_becomes_a_report_without_starting_over():
+    X, _ = blobs(4)
+    model = GaussianMixture(3, precision="draft", warm_start=True, **QUICK, **HELD).fit(X)
+    draft = model.posterior_
+    assert model.converged_
+    assert draft.diagnostics().sentences[0].startswith("Draft: the chains agree roughly")
+    assert not draft.diagnostics(precision="report").converged
+    report = model.set_params(precision="report").fit(X).posterior_
+    assert report.diagnostics().sentences[0].startswith("Converged")
+    assert draft.record.n_sweeps < report.record.n_sweeps
+    same_draws(report, GaussianMixture(3, **QUICK, **HELD).fit(X).posterior_)
+    with pytest.raises(ValueError, match="the data are not the same"):
+        model.fit(X + 1.0)
+    cold = GaussianMixture(3, n_draws=20, **QUICK, **HELD).fit(X)
+    assert not hasattr(cold, "_chains")
+    with pytest.warns(UserWarning, match="did not keep its chains"):
+        cold.set_params(warm_start=True).fit(X)
+    longer = cold.set_params(n_draws=40).fit(X)
+    same_draws(longer.posterior_, GaussianMixture(3, n_draws=40, **QUICK, **HELD).fit(X).posterior_)
+
+
+def test_series_continue_in_memory():
+    Y = make_series(20, 30, 2, random_state=0)[0]
+    settings = {"n_chains": 2, "n_warmup": 5, "random_state": 0, "progress": False}
+    model = SeriesMixture(2, n_draws=5, warm_start=True, **settings).fit(Y)
+    longer = model.set_params(n_draws=15).fit(Y)
+    whole = SeriesMixture(2, n_draws=15, **settings).fit(Y)
+    same_draws(longer.posterior_, whole.posterior_)
+
+
+def test_max_seconds_keeps_what_there_is():
+    """The warm-up is far from its end when the time is over."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((569, 30))
+    X[:, 1:] += X[:, :1]
+    model = StudentTMixture(
+        10, n_warmup=5000, max_seconds=3.0, init="random", random_state=0, progress=False
+    )
+    with pytest.warns(NotConvergedWarning):
+        model.fit(X)
+    record = model.posterior_.record
+    assert record.stopped == "max_seconds"
+    assert model.labels_.shape == (569,)
+    assert model.posterior_.n_draws >= 1
+    assert not model.converged_
+
+
 @pytest.mark.parametrize("estimator", [StudentTMixture, GaussianMixture, SeriesMixture])
 def test_every_estimator_finds_its_own_length(estimator):
+    assert estimator().precision == "report"
+    assert estimator().warm_start is False
+    with pytest.raises(ValueError, match="precision must be"):
+        estimator(2, precision="rough").fit(np.zeros((20, 2)))
     assert estimator().n_draws == "auto"
     assert estimator().max_sweeps == 20_000
     assert estimator().max_seconds is None

@@ -11,7 +11,7 @@ import pytest
 from toy import RandomWalk, assert_same_draws, make_walk, run_chains, run_until
 
 from cavity.mcmc import schedule as module
-from cavity.mcmc.checkpoint import CheckpointError
+from cavity.mcmc.checkpoint import CheckpointError, KeptChains
 from cavity.mcmc.schedule import Assessment, AutomaticSchedule, FixedSchedule, Stage, never_stop
 
 QUIET = {"progress": False, "fingerprint": {}}
@@ -199,13 +199,72 @@ def test_a_limit_of_seconds_keeps_the_draws_so_far():
     assert fixed.stopped == "max_seconds"
 
 
-def test_seconds_that_are_too_few_for_any_draw(tmp_path):
-    settings = {**SHORT, "n_warmup": 10**5, "max_sweeps": 10**6, "max_seconds": 0.2}
-    with pytest.raises(
-        ValueError, match=r"max_seconds=0.2 had passed after \d+ sweeps, before any"
-    ):
-        run_until(never_stop, make_slow, checkpoint=tmp_path / "a", **settings)
-    assert (tmp_path / "a").exists()
+@pytest.mark.parametrize("run", [run_chains, lambda *a, **k: run_until(never_stop, *a, **k)])
+def test_time_that_ends_within_the_warmup_leaves_the_last_two_thirds(run):
+    settings = {**SHORT, "n_warmup": 10**5, "early": True, "max_seconds": 0.4}
+    limit = {"n_draws": 10**5} if run is run_chains else {"max_sweeps": 10**6}
+    part = run(make_slow, **settings, **limit)
+    assert part.stopped == "max_seconds"
+    last = part.sweep_seconds.shape[1]
+    assert last > 20
+    assert part.labels.shape[:2] == (3, last - part.n_warmup)
+    assert last / 5 < part.n_warmup < last / 2
+    every = run_chains(make_slow, **{**SHORT, "n_warmup": 0, "n_draws": last})
+    np.testing.assert_array_equal(part.labels, every.labels[:, part.n_warmup :])
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_no_time_at_all_leaves_the_state(early):
+    settings = {**SHORT, "n_warmup": 10**5, "max_sweeps": 10**6, "max_seconds": 0.0}
+    run = run_until(never_stop, make_slow, early=early, **settings)
+    assert run.stopped == "max_seconds"
+    assert run.labels.shape[1] >= 1
+
+
+@pytest.mark.parametrize("n_warmup", [20, 137])
+def test_draws_within_the_warmup_change_no_later_one(n_warmup, tmp_path):
+    settings = {**SHORT, "n_warmup": n_warmup}
+    plain = run_until(after(400), make_walk(), **settings)
+    assert_same_draws(run_until(after(400), make_walk(), early=True, **settings), plain)
+    fixed = run_chains(make_walk(), n_draws=50, **settings)
+    assert_same_draws(run_chains(make_walk(), n_draws=50, early=True, **settings), fixed)
+
+
+def test_early_draws_are_few_and_end_with_the_warmup():
+    rule = AutomaticSchedule(never_stop, 5000, 10**6, early=True)
+    stage = rule.first()
+    while stage.end < 5000:
+        assert stage.n_draws() <= module.EARLY_DRAWS
+        assert stage.keeps(stage.n_warmup + stage.thin - stage.n_warmup % stage.thin)
+        stage = rule.following(stage, 0.0)
+    later = rule.following(stage, 0.0)
+    assert (later.n_warmup, later.end, later.thin) == (5000, rule.boundary(1), 1)
+
+
+# Continued in memory
+
+
+def test_chains_in_memory_continue_as_one_long_run():
+    kept = KeptChains()
+    settings = {**SHORT, "n_jobs": 2}
+    first = run_until(after(100), make_walk(), checkpoint=kept, **settings)
+    whole = run_until(after(400), make_walk(), **settings)
+    assert first.labels.shape[1] < whole.labels.shape[1]
+    assert_same_draws(run_until(after(400), make_walk(), checkpoint=kept, **settings), whole)
+    with pytest.raises(CheckpointError, match="this fit differs: random_state"):
+        run_until(after(400), make_walk(), checkpoint=kept, **{**settings, "random_state": 2})
+    with pytest.raises(CheckpointError, match=r"previous fit has already come to sweep \d+"):
+        run_until(after(400), make_walk(), max_sweeps=100, checkpoint=kept, **settings)
+
+
+def test_a_chain_that_continues_does_not_choose_a_start_again():
+    kept = KeptChains()
+    run_until(after(100), make_walk(), checkpoint=kept, **SHORT)
+
+    def refuse(chain, rng):
+        raise AssertionError("a start was chosen again")
+
+    run_until(after(400), refuse, checkpoint=kept, make_restored=make_walk(), **SHORT)
 
 
 def test_what_is_expected_grows_with_what_is_missing():

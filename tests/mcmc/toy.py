@@ -75,15 +75,19 @@ class RandomWalk:
         self.n_kept, self.n_moves = (int(v) for v in state["counts"])
 
 
-def run_chains(make_sampler, *, n_warmup=200, n_draws=300, thin=1, **settings) -> ChainRun:
+def run_chains(
+    make_sampler, *, n_warmup=200, n_draws=300, thin=1, early=False, **settings
+) -> ChainRun:
     """A run of so many draws."""
-    length = FixedSchedule(n_warmup, n_draws, thin)
+    length = FixedSchedule(n_warmup, n_draws, thin, early)
     return chains.run_chains(make_sampler, length, **settings)
 
 
-def run_until(judge, make_sampler, *, n_warmup=20, max_sweeps=2000, thin=1, **settings):
+def run_until(
+    judge, make_sampler, *, n_warmup=20, max_sweeps=2000, thin=1, early=False, **settings
+):
     """An automatic run."""
-    length = AutomaticSchedule(judge, n_warmup, max_sweeps, thin)
+    length = AutomaticSchedule(judge, n_warmup, max_sweeps, thin, early)
     return chains.run_chains(make_sampler, length, **settings)
 
 

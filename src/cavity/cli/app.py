@@ -144,7 +144,7 @@ Scheduler = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 # May differ when a run is resumed.
-LIMITS = ("--max-sweeps", "--max-seconds")
+LIMITS = ("--max-sweeps", "--max-seconds", "--precision")
 PLACES = ("--jobs", "--workers", "--scheduler")
 
 

@@ -29,7 +29,7 @@ ESTIMATORS = {
 }
 AUTO = "auto"
 # Set by other options, or of no use outside Python.
-_NOT_OPTIONS = ("n_jobs", "progress", "checkpoint", "feature_types")
+_NOT_OPTIONS = ("n_jobs", "progress", "checkpoint", "warm_start", "feature_types")
 # Settings of a run that the tables written need, and not the estimator.
 TABLE_SETTINGS = ("freq", "forecast")
 _RENAMED = {"random_state": "seed", "feature_types": "types", "covariance_type": "covariance"}
@@ -38,8 +38,8 @@ _NONE_WORDS = {"df": "For series also gaussian."}
 # Groups of `cavity fit --help`; parameters that are not listed here are about the model.
 _GROUPS = {
     "Sampling": (
-        "n_chains", "n_warmup", "n_draws", "thin", "max_sweeps", "max_seconds", "random_state",
-        "init", "collapse",
+        "n_chains", "n_warmup", "n_draws", "thin", "max_sweeps", "max_seconds", "precision",
+        "random_state",        "init", "collapse",
     ),
     "Priors": ("prior", "concentration"),
 }  # fmt: skip

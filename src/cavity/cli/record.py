@@ -24,7 +24,7 @@ RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "limited",
     "finished",
 )
-LIMITS = ("max_sweeps", "max_seconds")
+LIMITS = ("max_sweeps", "max_seconds", "precision")
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,8 @@ def _finish(
 
 def _complete(out: Path, run: RunFile, stopped: str) -> RunFile:
     """Note that all is written; a run that came to a limit keeps what it can go on from."""
-    limited = stopped in records.LIMITS and (out / files.CHECKPOINT).exists()
+    draft = run.settings.get("precision") == "draft" and stopped == "converged"
+    limited = (draft or stopped in records.LIMITS) and (out / files.CHECKPOINT).exists()
     run = run.at(records.LIMITED if limited else records.FINISHED)
     run.write(out)
     if not limited:
@@ -326,6 +327,11 @@ def _farewell(out: Path, run: RunFile, in_shards: bool) -> str:
     lines = [f"Written to {out}:", *(f"  {name:14} {words}" for name, words in there), ""]
     if run.status == records.INTERRUPTED:
         lines.append(f"The run was stopped early. {_again(out)}")
+    elif run.status == records.LIMITED and run.settings.get("precision") == "draft":
+        lines.append(
+            f"This is a draft: 'cavity fit --out {out} --resume --precision report' continues it "
+            "to a report."
+        )
     elif run.status == records.LIMITED:
         lines.append(
             f"It came to a limit: 'cavity fit --out {out} --resume' with a larger --max-sweeps or "

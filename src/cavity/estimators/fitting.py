@@ -36,7 +36,7 @@ from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
-from cavity.posterior.convergence import LOG_MARGINAL, stopping_rule
+from cavity.posterior.convergence import LOG_MARGINAL, PRECISIONS, REPORT, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
@@ -58,6 +58,7 @@ class RunSettings:
     thin: int = 1
     max_sweeps: int = 20_000
     max_seconds: float | None = None
+    precision: str = REPORT.name
     n_jobs: int | None = None
     random_state: Any = None
     progress: bool | None = None
@@ -78,9 +79,10 @@ class RunSettings:
 
     def length(self, judge: StoppingRule, n: int) -> Schedule:
         """How long the chains run, given what looks at draws whose number is not given."""
+        early = self.max_seconds is not None
         if self.n_draws == AUTO:
-            return AutomaticSchedule(judge, self.least_warmup(n), self.max_sweeps, self.thin)
-        return FixedSchedule(self.n_warmup, int(self.n_draws), self.thin)
+            return AutomaticSchedule(judge, self.least_warmup(n), self.max_sweeps, self.thin, early)
+        return FixedSchedule(self.n_warmup, int(self.n_draws), self.thin, early)
 
 
 @dataclass(frozen=True)
@@ -315,7 +317,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         compile_kernels(plan)
         if plan.anchors is not None:
             anchors = plan.anchors()
-        judge = stopping_rule(plan.max_clusters, plan.marginal)
+        judge = stopping_rule(plan.max_clusters, plan.marginal, PRECISIONS[settings.precision])
         with on_workers(client, make_sampler) as away:
             return run_chains(
                 make_sampler,
@@ -330,6 +332,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
                 fingerprint=plan.fingerprint,
                 label=plan.name,
                 run_chunk=away,
+                make_restored=begun,
             )
 
 

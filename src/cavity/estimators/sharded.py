@@ -31,7 +31,7 @@ from cavity.estimators.validation import check_labels, robust_standardiser
 from cavity.likelihoods.gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
 from cavity.mcmc.runner import run_chains
-from cavity.posterior.convergence import stopping_rule
+from cavity.posterior.convergence import PRECISIONS, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
@@ -143,11 +143,12 @@ class ShardRun:
         from sklearn.exceptions import ConvergenceWarning
         from threadpoolctl import threadpool_limits
 
+        precision = PRECISIONS[self.settings.precision]
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return run_chains(
                 make_sampler,
-                self.settings.length(stopping_rule(most, False), 0),
+                self.settings.length(stopping_rule(most, False, precision), 0),
                 n_chains=self.settings.n_chains,
                 max_seconds=self.settings.max_seconds,
                 n_jobs=1 if self.client is None and self.n_jobs == 1 else self.settings.n_chains,

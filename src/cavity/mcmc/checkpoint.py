@@ -88,6 +88,60 @@ def checkpoint_seconds(every: float | None) -> float:
     return float(every)
 
 
+class KeptChains:
+    """Chains of a fit in memory, from which the next fit continues (``warm_start=True``).
+
+    Attributes
+    ----------
+    stage : Stage or None
+        Stage of the chains; None before the first fit.
+    entropy : int or None
+        Entropy of the first fit's seed.
+    """
+
+    stage: Stage | None = None
+    entropy: int | None = None
+    again = " With warm_start=True the next fit continues."
+
+    def __init__(self) -> None:
+        self.fingerprint: dict[str, Any] = {}
+        self._snapshots: list[Snapshot | None] = []
+
+    def __str__(self) -> str:
+        return "previous fit"
+
+    def begin(
+        self, fingerprint: Mapping[str, Any], settings: Mapping[str, Any], entropy: int | None
+    ) -> None:
+        """Take the identity of a run, which must be that of the chains kept so far."""
+        asked = flatten_fingerprint({**fingerprint, **settings})
+        if any(self._snapshots):
+            found = differences(self.fingerprint, asked)
+            if entropy is not None and entropy != self.entropy:
+                found.append("random_state is another seed")
+            if found:
+                raise CheckpointError(
+                    "warm_start=True continues the chains of the previous fit, and this fit "
+                    f"differs: {'; '.join(found[:3])}. Pass warm_start=False to start over."
+                )
+        else:
+            self.fingerprint, self._snapshots = asked, [None] * int(settings["n_chains"])
+            self.entropy = fresh_entropy() if entropy is None else entropy
+
+    def open(self) -> list[Snapshot | None]:
+        """Return the last snapshot of every chain; None where there is none."""
+        return list(self._snapshots)
+
+    def due(self) -> bool:
+        """Nothing is written during a run."""
+        return False
+
+    def write(self, snapshots: Sequence[Snapshot | None]) -> bool:
+        """Keep the chains."""
+        self._snapshots = list(snapshots)
+        return True
+
+
 class Checkpoint:
     """The file of one run: opened (and checked) before any work, then written now and then.
 
@@ -130,6 +184,14 @@ class Checkpoint:
         self._due = 0.0
         self._failing = False
         self.entropy = entropy
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.path}"
+
+    @property
+    def again(self) -> str:
+        """How a run that was stopped continues."""
+        return f" The {self} holds its state: run it again to continue."
 
     def open(self) -> list[Snapshot | None]:
         """Load what is there, or begin the file; also finds out whether it can be written.

@@ -22,6 +22,8 @@ _FREE = frozenset(
         "checkpoint",
         "checkpoint_every",
         "loss",
+        "precision",
+        "warm_start",
     }
 )
 # The seed is compared through the entropy that it gave, since a seed may be a generator.

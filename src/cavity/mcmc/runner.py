@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cavity._numba.arrays import StateError
-from cavity.mcmc.checkpoint import Checkpoint, CheckpointError, Snapshot, fresh_entropy
+from cavity.mcmc.checkpoint import Checkpoint, CheckpointError, KeptChains, Snapshot, fresh_entropy
 from cavity.mcmc.draws import ChainRun, assemble
 from cavity.mcmc.memory import MemoryCheck
 from cavity.mcmc.remote import RemoteChain, RunChunk
@@ -95,7 +95,7 @@ class Run:
         How many sweeps there are, and which of them are draws.
     stage : Stage
         The one that the chains are in.
-    file : Checkpoint or None
+    file : Checkpoint, KeptChains or None
     reporter : Silent
         Of progress.
     deadline : float
@@ -106,7 +106,7 @@ class Run:
     n_threads: int
     schedule: Schedule
     stage: Stage
-    file: Checkpoint | None
+    file: Checkpoint | KeptChains | None
     reporter: Silent
     deadline: float
     stopped: str = ""
@@ -163,9 +163,8 @@ class Run:
     def _raise(self, index: int, n_sweeps: int, error: BaseException) -> None:
         if self.file is not None and isinstance(error, StateError):
             raise CheckpointError(
-                f"The checkpoint {self.file.path} cannot be continued: the state of chain "
-                f"{index + 1} does not fit this run ({error}). Delete it, or give another path, to "
-                "start afresh."
+                f"The {self.file} cannot be continued: the state of chain {index + 1} does not fit "
+                f"this run ({error}). Delete it, or give another path, to start afresh."
             ) from error
         error.add_note(f"In chain {index + 1} of {len(self.chains)}, after {n_sweeps} sweeps.")
         raise error
@@ -215,23 +214,18 @@ class Run:
             note = ", ".join(part for part in (stage, chain.news) if part)
             self.reporter.update(task, chain.n_sweeps, f"({note})" if note else "")
 
-    def collected(self, entropy: int, max_seconds: float | None) -> ChainRun:
+    def collected(self, entropy: int) -> ChainRun:
         """The draws that all chains have, without those set aside."""
         begun = [chain for chain in self.chains if chain.n_draws > 0]
         early = self.stopped in (INTERRUPTED, MAX_SECONDS)
-        again = ""
-        if self.file is not None:
-            again = f" The checkpoint {self.file.path} holds its state: run it again to continue."
-        if not begun:
+        again = "" if self.file is None else self.file.again
+        if not begun and self.stopped == INTERRUPTED:
             n_sweeps = max(chain.n_sweeps for chain in self.chains)
-            if self.stopped == INTERRUPTED:
-                raise KeyboardInterrupt(
-                    f"stopped after {n_sweeps} sweeps, before any chain had a draw to give.{again}"
-                )
-            raise ValueError(
-                f"max_seconds={max_seconds:g} had passed after {n_sweeps} sweeps, before any chain "
-                f"had a draw to give: give it more time.{again}"
+            raise KeyboardInterrupt(
+                f"stopped after {n_sweeps} sweeps, before any chain had a draw to give.{again}"
             )
+        if not begun:
+            begun = self._as_they_stand()
         n_draws = min(chain.n_draws for chain in begun)
         if self.stopped == INTERRUPTED:
             self._warn(len(begun), n_draws, again)
@@ -256,6 +250,17 @@ class Run:
             thin=self.stage.thin,
             aside=dict(self.aside),
         )
+
+    def _as_they_stand(self) -> list[Chain]:
+        """Make the state of every chain that has begun its only draw."""
+        if all(chain.sampler is None for chain in self.chains):
+            self.chains[0].begin()
+        begun = [chain for chain in self.chains if chain.sampler is not None]
+        if any(chain.n_sweeps for chain in begun):
+            begun = [chain for chain in begun if chain.n_sweeps]
+        for chain in begun:
+            chain.keep()
+        return begun
 
     def _warn(self, n_chains: int, n_draws: int, again: str) -> None:
         left_out = len(self.chains) - n_chains
@@ -357,6 +362,7 @@ def run_chains(
     fingerprint: Mapping[str, Any],
     label: str = "sampling",
     run_chunk: RunChunk | None = None,
+    make_restored: Callable[[int, np.random.Generator], Sampler] | None = None,
 ) -> ChainRun:
     """Run several chains to their end, a limit, an interrupt or an error.
 
@@ -377,9 +383,10 @@ def run_chains(
         Seed; see `seed_entropy`.
     progress : bool or None
         True, False, or None: a bar on a terminal and nothing elsewhere.
-    checkpoint : path-like, optional
-        File to continue from if it exists, and to write to. Only the number of draws or the limit
-        (upwards), `max_seconds`, `n_jobs` and `progress` may differ from the run that wrote it.
+    checkpoint : path-like or KeptChains, optional
+        Chains in memory, or file, to continue from if it exists, and to write to. Only the number
+        of draws or the limit (upwards), `max_seconds`, the rule's precision, `n_jobs` and
+        `progress` may differ from the run that wrote it.
     checkpoint_every : float, optional
         Seconds between checkpoints; by default ``CAVITY_CHECKPOINT_EVERY`` or 30.
     keep_warmup : bool
@@ -390,6 +397,8 @@ def run_chains(
         What the progress is called.
     run_chunk : callable, optional
         Runs sweeps remotely, of all chains at once; see `cavity.mcmc.remote`.
+    make_restored : callable, optional
+        Same as `make_sampler`, for a chain whose state is restored and needs no start of its own.
 
     Returns
     -------
@@ -409,7 +418,7 @@ def run_chains(
     deadline = np.inf if max_seconds is None else time.monotonic() + max_seconds
     stage = schedule.first()
 
-    file: Checkpoint | None = None
+    file: Checkpoint | KeptChains | None = None
     saved: list[Snapshot | None] = [None] * n_chains
     if checkpoint is not None:
         settings = {
@@ -417,13 +426,18 @@ def run_chains(
             "keep_warmup": bool(keep_warmup),
             **schedule.settings(),
         }
-        file = Checkpoint(
-            checkpoint,
-            fingerprint=fingerprint,
-            settings=settings,
-            entropy=entropy,
-            every=checkpoint_every,
-        )
+        if isinstance(checkpoint, KeptChains):
+            file = checkpoint
+            # A generator gives another seed each time it is asked.
+            file.begin(fingerprint, settings, entropy if isinstance(random_state, int) else None)
+        else:
+            file = Checkpoint(
+                checkpoint,
+                fingerprint=fingerprint,
+                settings=settings,
+                entropy=entropy,
+                every=checkpoint_every,
+            )
         saved = file.open()
         entropy = file.entropy
         _refuse_shorter(file, saved, schedule)
@@ -439,7 +453,7 @@ def run_chains(
         make_chain(
             i,
             np.random.Generator(np.random.PCG64(seed)),
-            make_sampler,
+            make_sampler if saved[i] is None else make_restored or make_sampler,
             stage,
             schedule.limit,
             n_warmup,
@@ -457,14 +471,16 @@ def run_chains(
         run = Run(chains, n_threads, schedule, stage, file, reporter, deadline)
         run.through()
         reporter.finish()
-    return run.collected(entropy, max_seconds)
+    return run.collected(entropy)
 
 
-def _refuse_shorter(file: Checkpoint, saved: Sequence[Snapshot | None], schedule: Schedule) -> None:
+def _refuse_shorter(
+    file: Checkpoint | KeptChains, saved: Sequence[Snapshot | None], schedule: Schedule
+) -> None:
     most = max((s.n_sweeps for s in saved if s is not None), default=0)
     if most > schedule.limit:
         least = schedule.least(most)
         raise CheckpointError(
-            f"The checkpoint {file.path} has already come to sweep {most} and this run asks for "
-            f"{schedule.words()}. Ask for at least {least}, or give another path."
+            f"The {file} has already come to sweep {most} and this run asks for "
+            f"{schedule.words()}. Ask for at least {least}, or start afresh."
         )

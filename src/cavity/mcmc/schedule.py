@@ -23,6 +23,8 @@ INTERRUPTED = "interrupted"
 
 AUTO = "auto"
 LEAST_WARMUP = 20
+# Draws per chain that a run with a limit of time keeps during the warm-up, should it end there.
+EARLY_DRAWS = 200
 # More draws than this say little more, and make everything that follows slower.
 MOST_DRAWS = 2000
 # Draws of all chains beyond this many bytes are thinned, but never below so many per chain.
@@ -94,6 +96,15 @@ def never_stop(chains: Any, cluster_parameters: Any) -> Assessment:
     return Assessment(False)
 
 
+def _early_stage(begin: int, n_warmup: int) -> Stage:
+    """Stage within the warm-up whose draws are used only if the time ends before the warm-up."""
+    end = min(max(2, begin + begin // 2), n_warmup)
+    thin = 1
+    while (found := Stage(begin, end, end // 3, thin)).n_draws() > EARLY_DRAWS:
+        thin *= 2
+    return found
+
+
 @dataclass(frozen=True)
 class FixedSchedule:
     """So many draws, in one stage.
@@ -102,11 +113,14 @@ class FixedSchedule:
     ----------
     n_warmup, n_draws, thin : int
         Sweeps before the first draw; draws per chain; sweeps per draw.
+    early : bool
+        Whether stages within the warm-up keep draws too, for a run with a limit of time.
     """
 
     n_warmup: int
     n_draws: int
     thin: int = 1
+    early: bool = False
     rule: StoppingRule | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +132,13 @@ class FixedSchedule:
         return self.n_warmup + self.n_draws * self.thin
 
     def first(self) -> Stage:
-        """The only stage."""
+        """The only stage, or the first within the warm-up."""
+        return _early_stage(0, self.n_warmup) if self._is_early(0) else self._whole()
+
+    def _is_early(self, n_sweeps: int) -> bool:
+        return self.early and n_sweeps < self.n_warmup
+
+    def _whole(self) -> Stage:
         return Stage(0, self.limit, self.n_warmup, self.thin, self.n_warmup)
 
     def is_checked(self, stage: Stage) -> bool:
@@ -126,12 +146,14 @@ class FixedSchedule:
         return False
 
     def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
-        """There is but one."""
-        return stage
+        """The next stage within the warm-up, or the only one after it."""
+        return (
+            _early_stage(stage.end, self.n_warmup) if self._is_early(stage.end) else self._whole()
+        )
 
     def resumed(self, saved: Stage) -> Stage:
-        """The only stage, which may have become longer."""
-        return self.first()
+        """The only stage, which may have become longer, or one within the warm-up."""
+        return saved if saved.end <= self.n_warmup else self._whole()
 
     def stored(self, n_warmup: int) -> StoredDraws:
         """All draws."""
@@ -174,12 +196,15 @@ class AutomaticSchedule:
         The most sweeps of one chain.
     thin : int
         Sweeps per draw at first.
+    early : bool
+        Whether stages within the warm-up keep draws too, for a run with a limit of time.
     """
 
     rule: StoppingRule
     n_warmup: int = 200
     max_sweeps: int = 20_000
     thin: int = 1
+    early: bool = False
 
     def __post_init__(self) -> None:
         _check(self, n_warmup=LEAST_WARMUP, max_sweeps=1, thin=1)
@@ -211,7 +236,9 @@ class AutomaticSchedule:
         return self.boundary(max(step - len(_STEPS), 0))
 
     def first(self) -> Stage:
-        """The least warm-up and a little more."""
+        """The least warm-up and a little more, or the first within the warm-up."""
+        if self.early:
+            return _early_stage(0, self.n_warmup)
         return Stage(0, self.boundary(1), self.n_warmup, self.thin)
 
     def is_checked(self, stage: Stage) -> bool:
@@ -220,6 +247,10 @@ class AutomaticSchedule:
 
     def following(self, stage: Stage, bytes_per_draw: float) -> Stage:
         """Up to the next boundary, thinned if its draws would be too many or too large."""
+        if stage.end < self.n_warmup:
+            return _early_stage(stage.end, self.n_warmup)
+        if stage.end == self.n_warmup:
+            return Stage(stage.end, self.boundary(1), self.n_warmup, self.thin)
         # The first third of the sweeps at its end is warm-up; stopped between, a little more.
         step = self._step(stage.end)
         warmup, thin = self._warmup(step + 1), stage.thin

@@ -135,8 +135,15 @@ class Chain:
         self.n_sweeps += 1
         draws.add_warmup(sampler.labels())
         if self._stage.keeps(self.n_sweeps):
-            draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
-            sampler.keep()
+            self.keep()
+
+    def keep(self) -> None:
+        """Make the present state a draw."""
+        assert self.sampler is not None
+        assert self.draws is not None
+        sampler = self.sampler
+        self.draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
+        sampler.keep()
 
     def summaries(self) -> list[dict[str, np.ndarray]]:
         """Running summaries of its draws, in stretches."""

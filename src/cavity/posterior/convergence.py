@@ -306,18 +306,39 @@ def _log_names(n_names: int, n_clusters: int) -> float:
     return math.lgamma(n_names + 1.0) - math.lgamma(n_names - n_clusters + 1.0)
 
 
-RHAT_MAX = 1.01
-PAIR_RHAT_MAX = 1.05
-# Effective draws: in all, and for each chain if there are many.
-ESS_MIN, ESS_PER_CHAIN = 400, 100
+@dataclass(frozen=True)
+class Precision:
+    """Limits that draws must keep to be called converged.
+
+    Attributes
+    ----------
+    name : {"draft", "report"}
+    error : float
+        Approximate standard error of a probability.
+    rhat_max, pair_rhat_max : float
+        R-hat allowed of quantities, and of pairs of observations being together.
+    ess_min, ess_per_chain : int
+        Effective draws needed: in all, and for each chain if there are many.
+    """
+
+    name: str
+    error: float
+    rhat_max: float
+    pair_rhat_max: float
+    ess_min: int
+    ess_per_chain: int
+
+    def ess_needed(self, n_chains: int) -> int:
+        """Effective draws that are enough, over all chains."""
+        return max(self.ess_min, self.ess_per_chain * n_chains)
+
+
+DRAFT = Precision("draft", 0.05, 1.05, 1.1, 100, 25)
+REPORT = Precision("report", 0.025, 1.01, 1.05, 400, 100)
+PRECISIONS = {precision.name: precision for precision in (DRAFT, REPORT)}
 # R-hat of a chain's own halves beyond which it has not come to rest.
 OWN_RHAT_MAX = 1.1
 PAIRS = "pairs together (worst)"
-
-
-def ess_needed(n_chains: int) -> int:
-    """Effective draws that are enough, over all chains."""
-    return max(ESS_MIN, ESS_PER_CHAIN * n_chains)
 
 
 def choose_pairs(labels: Sequence[np.ndarray], n_pairs: int, random_state: int = 0) -> np.ndarray:
@@ -473,9 +494,7 @@ def _table(quantities: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(columns, found, strict=True)), index=index)
 
 
-def problems_of(
-    checks: Checks, *, noun: str = "row", rhat_max: float = RHAT_MAX, ess_min: float | None = None
-) -> list[str]:
+def problems_of(checks: Checks, *, noun: str = "row", precision: Precision = REPORT) -> list[str]:
     """What keeps the chains from being called converged, one sentence each; empty if nothing."""
     problems = [
         f"The {name} is not finite in {number} draw(s): the sampler broke down there; do not use "
@@ -486,15 +505,15 @@ def problems_of(
         few = f"{checks.n_draws} draw(s) per chain are too few to judge anything."
         return [*problems, few]
     problems += _apart(checks)
-    problems += _differing(checks, rhat_max)
-    needed = ess_needed(checks.n_chains) if ess_min is None else ess_min
+    problems += _differing(checks, precision.rhat_max)
+    needed = precision.ess_needed(checks.n_chains)
     name, fewest = checks.effective
     if fewest < needed:
         problems.append(
-            f"Only {fewest:.0f} effective draws of the {_spoken(name)} are there, {needed:.0f} "
+            f"Only {fewest:.0f} effective draws of the {_spoken(name)} are there, {needed} "
             "are needed."
         )
-    bad = checks.pairs["rhat"] > PAIR_RHAT_MAX
+    bad = checks.pairs["rhat"] > precision.pair_rhat_max
     # One pair in twenty may exceed the bound by chance alone.
     if len(bad) and bad.mean() > 0.05:
         problems.append(
@@ -568,7 +587,9 @@ def _apart(checks: Checks) -> list[str]:
 Chains = Sequence[Mapping[str, np.ndarray]]
 
 
-def stopping_rule(max_clusters: int | None, log_joint_is_marginal: bool) -> StoppingRule:
+def stopping_rule(
+    max_clusters: int | None, log_joint_is_marginal: bool, precision: Precision = REPORT
+) -> StoppingRule:
     """What looks at the draws of an automatic run.
 
     The run may end once the diagnostics would call it converged. Chains in modes of negligible
@@ -580,6 +601,8 @@ def stopping_rule(max_clusters: int | None, log_joint_is_marginal: bool) -> Stop
         Names that clusters may have, where the prior is over labels.
     log_joint_is_marginal : bool
         Whether the log joint density itself has no cluster parameters in it.
+    precision : Precision
+        Limits to keep.
     """
     marginal = "log joint" if log_joint_is_marginal else LOG_MARGINAL
 
@@ -602,8 +625,10 @@ def stopping_rule(max_clusters: int | None, log_joint_is_marginal: bool) -> Stop
             checks = check(kept, cluster_parameters)
         # One chain is judged by its halves, as well as that goes; the last of several is not.
         alone = bool(aside) and checks.n_chains == 1
-        share = checks.effective[1] / ess_needed(checks.n_chains)
-        return Assessment(not (problems_of(checks) or waiting or alone), share, aside)
+        share = checks.effective[1] / precision.ess_needed(checks.n_chains)
+        return Assessment(
+            not (problems_of(checks, precision=precision) or waiting or alone), share, aside
+        )
 
     return judge
 

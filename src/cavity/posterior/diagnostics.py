@@ -12,7 +12,7 @@ import numpy as np
 from cavity.posterior.convergence import (
     Checks,
     Mode,
-    ess_needed,
+    Precision,
     label_free,
     measure,
     problems_of,
@@ -33,6 +33,8 @@ class Diagnostics:
 
     Attributes
     ----------
+    precision : Precision
+        Limits that the checks were compared with.
     converged : bool
         True only if every check that decides passed; a run that cannot be checked (one chain, a
         handful of draws) is not called converged.
@@ -62,6 +64,7 @@ class Diagnostics:
         `moves_table`.
     """
 
+    precision: Precision
     converged: bool
     problems: tuple[str, ...]
     advice: str
@@ -78,7 +81,12 @@ class Diagnostics:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The verdict, sentence by sentence."""
-        if self.converged:
+        if self.converged and self.precision.name == "draft":
+            first = (
+                "Draft: the chains agree roughly, and probabilities are accurate to about "
+                f"±{self.precision.error}. precision='report' is more accurate."
+            )
+        elif self.converged:
             first = "Converged: the chains agree and there are enough effective draws."
         else:
             first = "Not shown to have converged."
@@ -113,8 +121,7 @@ def diagnose(
     p: Posterior,
     n_pairs: int,
     n_rows: int,
-    rhat_max: float,
-    ess_min: float | None,
+    precision: Precision,
     random_state: int,
 ) -> Diagnostics:
     """Check the draws; see `Posterior.diagnostics`."""
@@ -128,7 +135,7 @@ def diagnose(
         random_state=random_state,
         max_clusters=p.record.max_clusters,
     )
-    problems = problems_of(checks, noun=p.noun, rhat_max=rhat_max, ess_min=ess_min)
+    problems = problems_of(checks, noun=p.noun, precision=precision)
     if p.n_chains == 1:
         problems.append("There is one chain, so agreement between chains cannot be checked.")
     events = pd.DataFrame(
@@ -141,9 +148,10 @@ def diagnose(
     ).T
     events.index.name = "event"
     return Diagnostics(
+        precision=precision,
         converged=not problems,
         problems=tuple(problems),
-        advice=_advice(p, checks, ess_min) + column_advice(p) if problems else "",
+        advice=_advice(p, checks, precision) + column_advice(p) if problems else "",
         meanwhile=_meanwhile(p, checks) if problems else "",
         notes=tuple(run_notes(p) + event_notes(p)),
         table=checks.table,
@@ -156,7 +164,7 @@ def diagnose(
     )
 
 
-def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
+def _advice(p: Posterior, checks: Checks, precision: Precision) -> str:
     """The one thing to do about problems."""
     if checks.broken:
         return "Check the data for values far out of scale, and fit again."
@@ -172,8 +180,7 @@ def _advice(p: Posterior, checks: Checks, ess_min: float | None) -> str:
             f"More sweeps will not mend it: fit again with n_chains={2 * asked} to see which modes "
             "other starts end in, or with another n_clusters."
         )
-    needed = ess_needed(checks.n_chains) if ess_min is None else ess_min
-    share = checks.effective[1] / needed
+    share = checks.effective[1] / precision.ess_needed(checks.n_chains)
     factor = min(max(1.0 / share if share > 0 else 10.0, 2.0), 10.0)
     stopped = p.record.stopped
     if stopped == "max_sweeps":

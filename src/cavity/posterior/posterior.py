@@ -584,8 +584,7 @@ class Posterior:
         *,
         n_pairs: int = 100,
         n_rows: int = 200,
-        rhat_max: float = 1.01,
-        ess_min: float | None = None,
+        precision: str | None = None,
         random_state: int = 0,
     ) -> Diagnostics:
         """Whether the draws can be trusted, on quantities that relabelling cannot change.
@@ -596,11 +595,9 @@ class Posterior:
             Pairs of observations, fixed and random, whose co-clustering is checked.
         n_rows : int
             Observations, fixed and random, on which the chains' similarities are compared.
-        rhat_max : float
-            Rank-normalised R-hat allowed.
-        ess_min : float, optional
-            Effective draws needed over all chains; by default 400, or 100 per chain if that is
-            more.
+        precision : {"draft", "report"}, optional
+            Precision to compare with; by default that of the run. A report needs R-hat below 1.01
+            and 400 effective draws (100 per chain if that is more), a draft 1.05 and 100 (25).
         random_state : int
             Seed of the fixed random sets.
 
@@ -609,9 +606,13 @@ class Posterior:
         Diagnostics
             ``converged``, ``verdict`` in plain words, ``table``, ``events`` and more; print it.
         """
+        from cavity.posterior.convergence import PRECISIONS
         from cavity.posterior.diagnostics import diagnose
 
-        return diagnose(self, n_pairs, n_rows, rhat_max, ess_min, random_state)
+        wanted = self.record.precision if precision is None else precision
+        if wanted not in PRECISIONS:
+            raise ValueError(f"precision must be 'draft' or 'report', not {wanted!r}.")
+        return diagnose(self, n_pairs, n_rows, PRECISIONS[wanted], random_state)
 
     def loo(self, **options: Any) -> Any:
         """PSIS-LOO of the observations through ArviZ, from `point_log_lik`.

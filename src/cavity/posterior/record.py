@@ -90,6 +90,11 @@ class RunRecord:
         """Whether Ctrl-C stopped it before its end."""
         return self.stopped == "interrupted"
 
+    @property
+    def precision(self) -> str:
+        """Precision that was asked for."""
+        return str(self.settings.get("precision", "report"))
+
     def to_json(self) -> str:
         """As text; what `from_json` takes."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

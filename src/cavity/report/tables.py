@@ -289,14 +289,12 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
 
 def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> Table:
     """R-hat and effective draws of each label-free quantity, each with its own verdict."""
-    from cavity.posterior.convergence import PAIR_RHAT_MAX, RHAT_MAX, ess_needed
-
-    frame = diagnostics.table
-    needed = ess_needed(n_chains)
+    frame, precision = diagnostics.table, diagnostics.precision
+    needed = precision.ess_needed(n_chains)
     tags = []
     for name, row in frame.iterrows():
         pairs = str(name).startswith("pairs")
-        high = row["rhat"] > (PAIR_RHAT_MAX if pairs else RHAT_MAX)
+        high = row["rhat"] > (precision.pair_rhat_max if pairs else precision.rhat_max)
         few = not pairs and min(row["ess_bulk"], row["ess_tail"]) < needed
         unknown = math.isnan(row["rhat"])
         tags.append("not known" if unknown else "look" if high or few else "good")
@@ -311,10 +309,10 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> Table:
         Column("verdict", tags, tags=True),
     ]
     caption = (
-        f"Quantities that do not depend on labels. R-hat should be below {RHAT_MAX}; "
+        f"Quantities that do not depend on labels. R-hat should be below {precision.rhat_max}; "
         f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set, "
-        f"whose R-hat should be below {PAIR_RHAT_MAX} (a few may exceed it by chance); of a single "
-        "pair no number of effective draws is asked."
+        f"whose R-hat should be below {precision.pair_rhat_max} (a few may exceed it by chance); "
+        "of a single pair no number of effective draws is asked."
     )
     return Table("diagnostics-table", caption, columns)
 

@@ -165,14 +165,16 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
 
 
 def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
-    from cavity.posterior.convergence import PAIRS, RHAT_MAX
+    from cavity.posterior.convergence import PAIRS
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
     if chains == 1:
         return f"All this rests on {source}: agreement of chains cannot be checked."
     if draws < 4:
         return f"All this rests on {source}, too few to tell whether the chains agree."
-    settled = not (diagnostics.table["rhat"].drop(PAIRS, errors="ignore") > RHAT_MAX).any()
+    settled = not (
+        diagnostics.table["rhat"].drop(PAIRS, errors="ignore") > diagnostics.precision.rhat_max
+    ).any()
     if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
         return f"The draws ({source}) are too few to rely on: see the diagnostics."
     return (
@@ -182,10 +184,10 @@ def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
 
 
 def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
-    from cavity.posterior.convergence import PAIRS, ess_needed
+    from cavity.posterior.convergence import PAIRS
 
     effective = diagnostics.table[["ess_bulk", "ess_tail"]].drop(PAIRS, errors="ignore")
-    return bool(effective.to_numpy().min() < ess_needed(n_chains))
+    return bool(effective.to_numpy().min() < diagnostics.precision.ess_needed(n_chains))
 
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:

@@ -85,8 +85,8 @@ class SeriesMixture(Estimator):
         ``"parallel"`` is for many series, in memory or in files: given drawn factors series are
         independent, so that threads or workers share every sweep. It is exact and follows a
         sample of 1,000 series; see docs/scaling.md.
-    prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, n_jobs, random_state, \
-progress, checkpoint
+    prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, precision, n_jobs, \
+random_state, progress, checkpoint, warm_start
         As for `StudentTMixture`.
     concentration : float, "learn" or None
         Of the prior over partitions, as for `StudentTMixture`.
