@@ -266,7 +266,7 @@ def test_many_draws_are_screened_and_thinned(monkeypatch):
     draws = twins.noisy_draws(np.random.default_rng(0), 60, 4, 80, 0.2)
     whole = Posterior.from_labels(draws).partition()
     monkeypatch.setattr(search_module, "PAIR_COST", 1000)
-    monkeypatch.setattr(partition_module, "_SEARCH_CELLS", 60 * 40)
+    monkeypatch.setattr(partition_module, "_SEARCH_DRAWS", (40, 40))
     monkeypatch.setattr(partition_module, "_TREE_MAX", 10)
     lean = Posterior.from_labels(draws).partition()
     assert lean.expected_loss == pytest.approx(expected_loss(lean.labels, draws), abs=1e-12)
@@ -310,3 +310,29 @@ def test_a_limit_of_clusters_holds_where_all_draws_are_the_same():
     assert find_partition(draws, Loss("vi")).n_clusters == 3
     found = find_partition(draws, Loss("vi"), max_clusters=2)
     assert found.labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("loss", ["omari", "vi"])
+def test_a_few_hundred_draws_find_the_estimate_of_all(monkeypatch, loss):
+    """Two groups are one in a third of the draws, and some observations have no certain place."""
+    from cavity.posterior import estimate as module
+
+    works = []
+    prepare = Problem.prepare
+    monkeypatch.setattr(
+        Problem, "prepare", lambda self, starts: works.append(self) or prepare(self, starts)
+    )
+    for seed in range(3):
+        rng = np.random.default_rng(5001 + seed)
+        truth, wavers = rng.integers(0, 4, 60), rng.random(60) ** 3 / 2
+        draws = np.repeat(truth[None], 4000, axis=0)
+        draws = np.where(rng.random(draws.shape) < wavers, (draws + 1) % 4, draws)
+        draws[::3][draws[::3] == 3] = 2
+        works.clear()
+        lean = find_partition(draws, Loss(loss))
+        assert sum(problem.work for problem in works) < 1e8
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_SEARCH_CELLS", 10**9)
+            patch.setattr(module, "_SEARCH_DRAWS", (4000, 4000))
+            whole = find_partition(draws, Loss(loss), n_restarts=4)
+        assert lean.expected_loss <= whole.expected_loss * (1.0 + 1e-3)

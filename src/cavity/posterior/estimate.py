@@ -15,12 +15,17 @@ from cavity.utils.text import count, enumerate_words, plural
 if TYPE_CHECKING:
     from cavity.posterior.view import View
 
-_SEARCH_CELLS = 100_000_000
+# Labels of the draws that the search looks at, and how many draws these are.
+_SEARCH_CELLS = 90_000
+_SEARCH_DRAWS = (200, 500)
+# (observation, draw, cluster) steps of a scan when the best partitions are improved once more.
+_POLISH_WORK = 8e6
+_POLISHED = 3
 _TREE_MAX = 4_000
 _RESTARTS = 16
 _START_CELLS = 200_000
-_START_WORK = 3e8
-_TOTAL_WORK = 5e8
+_START_WORK = 2e7
+_TOTAL_WORK = 4e7
 
 
 def largest_first(labels: np.ndarray) -> np.ndarray:
@@ -127,8 +132,8 @@ def find_partition(
         Fixed by default: the same draws give the same answer.
     n_restarts : int, optional
         Random-order restarts, and kicks (two clusters dissolved together) from the best found.
-        By default 16, fewer where they would take more than 5e8 (observation, draw, cluster)
-        steps, a second or two.
+        By default 16, fewer where they would take more than 4e7 (observation, draw, cluster)
+        steps, a tenth of a second.
     max_clusters : int, optional
         Most clusters that the estimate may have; by default a quarter more than any draw or cut
         it starts from has, plus 8.
@@ -136,14 +141,16 @@ def find_partition(
     Returns
     -------
     Partition
-        Never worse than the best draw, nor (to 4,000 observations) than any cut of the trees.
+        Never worse over the draws searched than the best of them, nor (to 4,000 observations) than
+        any cut of the trees.
 
     Notes
     -----
-    Large problems are handled leaner. Above 4,000 observations no tree is built. Where comparing
-    every draw with every other costs more than 3e8 steps, draws are screened against an even
-    subset first. With more than 1e8 labels in all, the search uses an even subset of the draws;
-    the expected loss returned is over all of them. Where the counts would take more than 0.8 GB
+    The search uses 200 to 500 draws, evenly spaced. The best partitions are then compared, and the
+    best of them searched from once more, over as many draws as a scan of 8e6 steps can have. The
+    expected loss returned is over all draws. Above 4,000 observations no tree is built. Where
+    comparing every draw with every other costs more than 2e7 steps, draws are screened against an
+    even subset first. Where the counts would take more than 0.8 GB
     (thousands of clusters in each of many draws) the best draw or tree cut is returned as it is.
     """
     rng = np.random.default_rng(random_state)
@@ -151,28 +158,56 @@ def find_partition(
         raise ValueError(f"max_clusters must be at least 1; got {max_clusters}")
     if n_restarts is not None and n_restarts < 0:
         raise ValueError(f"n_restarts must not be negative; got {n_restarts}")
-    draws = distinct(flat, _SEARCH_CELLS)
-    if len(draws.labels) == 1 and (max_clusters or len(flat[0])) >= int(draws.n_clusters[0]):
-        labels = largest_first(draws.labels[0])
+    n = flat.shape[1]
+    draws = distinct(evenly(flat, int(np.clip(_SEARCH_CELLS // n, *_SEARCH_DRAWS))))
+    if len(draws.labels) == 1 and (max_clusters or n) >= int(draws.n_clusters[0]):
+        labels = draws.labels[0]
     else:
-        labels = largest_first(_search_all(Problem(draws, loss, max_clusters), n_restarts, rng))
+        found = _search_all(Problem(draws, loss, max_clusters), n_restarts, rng)
+        labels = found[0]
+        steps = n * (int(labels.max()) + 2)
+        more = evenly(flat, max(len(draws.which), int(_POLISH_WORK / steps)))
+        if len(more) > len(draws.which):
+            labels = _polished(Problem(distinct(more), loss, max_clusters), found, rng)
+    labels = largest_first(labels)
     value = float(losses_to_draws(labels, flat, loss).mean())
     return Partition(labels, value, loss, flat)
 
 
-def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generator) -> np.ndarray:
+def _polished(
+    problem: Problem, candidates: list[np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """Return the best candidate over more draws, or what a search from it finds."""
+    values = [problem.expected(labels) for labels in candidates]
+    best = candidates[int(np.argmin(values))]
+    if problem.prepare([best]):
+        moved = problem.improve(best, rng)
+        if problem.expected(moved) < min(values):
+            return moved
+    return best
+
+
+def _search_all(
+    problem: Problem, n_restarts: int | None, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Return the best partition, and the best of other numbers of clusters."""
     draws = problem.draws.labels
     restarts = _RESTARTS if n_restarts is None else n_restarts
     most = problem.max_clusters or problem.n
     # One cluster is a partition that every limit allows.
     best = np.zeros(problem.n, np.int64)
     best_value = problem.expected(best)
+    # Over more draws a partition with another number of clusters may turn out to be better.
+    found = {1: (best_value, best)}
 
     def _consider(labels: np.ndarray) -> None:
         nonlocal best, best_value
-        if labels.max() >= most and len(np.unique(labels)) > most:
+        number = len(np.unique(labels))
+        if number > most:
             return
         value = problem.expected(labels)
+        if number not in found or value < found[number][0]:
+            found[number] = value, labels.astype(np.int64)
         if value < best_value - 1e-13 * (1.0 + best_value):
             best, best_value = labels.astype(np.int64), value
 
@@ -191,6 +226,7 @@ def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generat
                 break
             if start is None or problem.fits(start):
                 _consider(problem.improve(start, rng))
+                _consider(problem.before_merging)
     draw = problem.best_draw(best_value)
     if draw is not None:
         _consider(draw)
@@ -201,7 +237,8 @@ def _search_all(problem: Problem, n_restarts: int | None, rng: np.random.Generat
             if n_restarts is None and kick and problem.work > _TOTAL_WORK:
                 break
             _consider(problem.kick(best, rng))
-    return best
+    others = sorted(found.values(), key=lambda pair: pair[0])[:_POLISHED]
+    return [best, *(labels for _, labels in others if labels is not best)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from cavity.posterior.losses import Loss, loss_table, losses_to_rows
 
 MERGE_MAX = 400
 COUNT_BYTES = 800_000_000
-PAIR_COST = 300_000_000
+PAIR_COST = 20_000_000
 _MAX_ROUNDS = 20
 _MAX_SCANS = 20
 _N_ZEALOUS = 10
@@ -40,6 +40,7 @@ class Problem:
         self.value = loss_table(loss.name, self.n + 1)
         self.work = 0.0
         self.cap = 0
+        self.before_merging = np.zeros(self.n, np.int64)
 
     def prepare(self, starts: list[np.ndarray]) -> bool:
         """Make room for the counts of candidates like `starts`; False if they do not fit."""
@@ -191,7 +192,10 @@ class Problem:
     def _settle(self, rng: np.random.Generator, zealous: bool) -> np.ndarray:
         for _ in range(_MAX_ROUNDS):
             self._sweeten(rng)
-            if not self._merge() and not (zealous and self._zealous(rng)):
+            before = self.state.labels.copy()
+            if self._merge():
+                self.before_merging = before
+            elif not (zealous and self._zealous(rng)):
                 break
         return self.state.labels.copy()
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 _BLOCK_CELLS = 8_000_000
+# Rows of the matrix that are summed at once: their sums stay in the processor's cache.
+_TILE = 8
 _FALLBACK_BYTES = 4 * 2**30
 
 
@@ -32,19 +34,23 @@ def _rows_similarity(by_item, counts, total, rows, out):
             out[r, j] = together / total
 
 
-@jit(reassoc=True)
-def _all_similarity(by_item, counts, total, out):
-    """The whole symmetric matrix, each pair once."""
-    n, n_draws = by_item.shape
-    for i in range(n):
-        out[i, i] = 1.0
-        for j in range(i):
-            together = 0
-            for d in range(n_draws):
-                if by_item[i, d] == by_item[j, d]:
-                    together += counts[d]
-            out[i, j] = together / total
-            out[j, i] = out[i, j]
+@jit
+def _all_similarity(rows, counts, total, together, out):
+    """Write the whole symmetric matrix, as many rows at a time as `together` has room for."""
+    n_draws, n = rows.shape
+    for first in range(0, n, together.shape[0]):
+        last = min(first + together.shape[0], n)
+        together[:] = 0
+        for d in range(n_draws):
+            row, count = rows[d], counts[d]
+            for i in range(first, last):
+                label, sums = row[i], together[i - first]
+                for j in range(last):
+                    sums[j] += count if row[j] == label else np.int32(0)
+        for i in range(first, last):
+            for j in range(i + 1):
+                out[i, j] = together[i - first, j] / total
+                out[j, i] = out[i, j]
 
 
 def _check_rows(rows: Any, n: int) -> np.ndarray:
@@ -60,16 +66,15 @@ def _check_rows(rows: Any, n: int) -> np.ndarray:
     return (chosen.astype(np.int64) + n) % n
 
 
-def _prepare(draws: Draws) -> tuple[np.ndarray, np.ndarray, int]:
-    counts = np.bincount(draws.which, minlength=len(draws.labels)).astype(np.int32)
-    return np.ascontiguousarray(draws.labels.T), counts, len(draws.which)
+def _counts(draws: Draws) -> tuple[np.ndarray, int]:
+    return np.bincount(draws.which, minlength=len(draws.labels)).astype(np.int32), len(draws.which)
 
 
 def similarity_of_distinct(draws: Draws) -> np.ndarray:
     """Dense similarity of draws whose repeats are already merged."""
-    by_item, counts, total = _prepare(draws)
-    out = np.empty((len(by_item), len(by_item)), np.float32)
-    _all_similarity(by_item, counts, total, out)
+    n = draws.labels.shape[1]
+    out = np.empty((n, n), np.float32)
+    _all_similarity(draws.labels, *_counts(draws), np.empty((_TILE, n), np.int32), out)
     return out
 
 
@@ -101,14 +106,14 @@ def similarity(
             "rows with similarity(rows=[...]), or for its large entries only with "
             "similarity(sparse=True, threshold=0.05)"
         )
-    by_item, counts, total = _prepare(distinct(flat))
+    draws = distinct(flat)
+    if rows is None and not sparse:
+        return similarity_of_distinct(draws)
+    by_item = np.ascontiguousarray(draws.labels.T)
     if sparse:
-        return _sparse_similarity(by_item, counts, total, chosen, threshold)
+        return _sparse_similarity(by_item, *_counts(draws), chosen, threshold)
     out = np.empty((len(chosen), n), np.float32)
-    if rows is None:
-        _all_similarity(by_item, counts, total, out)
-    else:
-        _rows_similarity(by_item, counts, total, chosen, out)
+    _rows_similarity(by_item, *_counts(draws), chosen, out)
     return out
 
 
