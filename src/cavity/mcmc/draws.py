@@ -161,7 +161,7 @@ class Draws:
         self, n: int, stage: Stage, *, n_warmup: int | None, cluster_parameters: Iterable[str]
     ) -> None:
         self._cluster_parameters = frozenset(cluster_parameters)
-        self._n_rows = stage.n_draws()
+        self._n_rows = max(stage.n_draws(), 1)
         self._labels = LabelRows(self._n_rows, n)
         self._warmup = None if n_warmup is None else LabelRows(n_warmup, n)
         self._log_joint = np.empty(self._n_rows)
@@ -179,7 +179,7 @@ class Draws:
     def enter(self, stage: Stage) -> None:
         """Let go of what a new stage does not keep, and make room for what it adds."""
         rows = np.flatnonzero(stage.keeps(self._sweeps[: self.n_draws]))
-        self._n_rows = max(stage.n_draws(), len(rows))
+        self._n_rows = max(stage.n_draws(), len(rows), 1)
         self._log_joint = _chosen(self._log_joint, rows, self._n_rows)
         self._sweeps = _chosen(self._sweeps, rows, self._n_rows)
         self._seconds = _chosen(self._seconds, np.arange(self.n_sweeps), stage.end)
@@ -365,9 +365,11 @@ def assemble(
     }
     warmup = None
     if "labels_warmup" in arrays[0]:
-        warmup = stack_labels([part.pop("labels_warmup") for part in arrays])
+        least = min(len(part["labels_warmup"]) for part in arrays)
+        warmup = stack_labels([part.pop("labels_warmup")[:least] for part in arrays])
     events = [sampler.events() for sampler in samplers]
-    n_sweeps = int(arrays[0]["sweeps"][n_draws - 1])
+    # Chains stopped before their first draw may stand at different sweeps.
+    n_sweeps = min(int(part["sweeps"][n_draws - 1]) for part in arrays)
     return ChainRun(
         labels=stack_labels([part.pop("labels")[:n_draws] for part in arrays]),
         log_joint=np.stack([part["log_joint"][:n_draws] for part in arrays]),
