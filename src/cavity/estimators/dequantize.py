@@ -15,6 +15,8 @@ from cavity.likelihoods.latent_cells import LatentCells, latent_cells
 
 # The least step, in units of a column's spread: nothing finer than this is told apart.
 LEAST_STEP = 0.003
+# From this step on the place of a value within it is drawn in every sweep.
+LEAST_DRAWN = 0.02
 _SEED = 20_180_719
 
 
@@ -59,7 +61,7 @@ def within_steps(X: np.ndarray) -> np.ndarray:
 def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
     """Return the cells of the standardized X that are drawn within their steps.
 
-    Columns recorded to finer steps than `LEAST_STEP`, and those of one value, have none.
+    Columns recorded to finer steps than `LEAST_DRAWN`, and those of one value, have none.
 
     Parameters
     ----------
@@ -69,6 +71,6 @@ def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
         Where chains start: `within_steps` of X.
     """
     step = recording_steps(X)
-    drawn = (step > LEAST_STEP) & (np.nanmin(X, axis=0) < np.nanmax(X, axis=0))
+    drawn = (step > LEAST_DRAWN) & (np.nanmin(X, axis=0) < np.nanmax(X, axis=0))
     half = np.where(drawn, 0.5 * step, np.inf)
     return latent_cells(X - half, X + half, values, np.zeros(X.shape))
