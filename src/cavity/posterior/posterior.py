@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cavity.posterior.comparison import Comparison
     from cavity.posterior.diagnostics import Diagnostics
     from cavity.posterior.estimate import Alternative
+    from cavity.posterior.regression import Regression
     from cavity.posterior.relabel import Relabelling
 
 
@@ -572,6 +573,70 @@ class Posterior:
         from cavity.posterior.comparison import agreement
 
         return agreement(self, labels, self._estimate(partition))
+
+    def regress(self, covariates: Any, partition: Any = None, **options: Any) -> Regression:
+        """Regress cluster membership on covariates that were not used for clustering.
+
+        A multinomial logistic regression in which membership stays latent, so that uncertain rows
+        do not pull its slopes towards zero. Intervals are those of a Bayesian bootstrap.
+
+        Parameters
+        ----------
+        covariates : DataFrame or array, shape (n, q)
+            Numbers, or categories as text, booleans or pandas categoricals. Rows with a missing
+            value are left out, and counted.
+        partition : Partition or labels, optional
+            Clusters to compare; the point estimate by default.
+        **options
+            `reference` (0), the cluster that log odds compare with; `level` (0.9) of the
+            intervals; `n_draws` (400); `random_state` (0).
+
+        Returns
+        -------
+        Regression
+            ``table``, ``differences``, ``draws`` and ``plot()``; print it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> age = np.arange(40.0)
+        >>> p = Posterior.from_labels([(age + shift > 20).astype(int) for shift in (0, 1, 2)])
+        >>> bool(p.regress(age).table.loc[("1", "covariates"), "p_positive"] > 0.9)
+        True
+        """
+        from cavity.posterior.regression import regress
+
+        return regress(self, covariates, partition, **options)
+
+    def outcome(self, y: Any, partition: Any = None, **options: Any) -> Regression:
+        """Compare an outcome that was not used for clustering between clusters.
+
+        Means of numbers, shares of categories, corrected for uncertain membership without any
+        assumption on their distribution. Intervals are those of a Bayesian bootstrap.
+
+        Parameters
+        ----------
+        y : Series or array, shape (n,)
+            Numbers, or categories. Rows without a value are left out, and counted.
+        partition : Partition or labels, optional
+            Clusters to compare; the point estimate by default.
+        **options
+            `level` (0.9) of the intervals; `n_draws` (1000); `random_state` (0).
+
+        Returns
+        -------
+        Regression
+            ``table``, ``differences``, ``draws`` and ``plot()``; print it.
+
+        Examples
+        --------
+        >>> p = Posterior.from_labels([[0] * 5 + [1] * 5] * 2)
+        >>> p.outcome([1.0] * 5 + [3.0] * 5).table["mean"].round(1).tolist()
+        [1.0, 3.0]
+        """
+        from cavity.posterior.regression import outcome
+
+        return outcome(self, y, partition, **options)
 
     def compare(self, other: Posterior) -> Comparison:
         """Compare with another fit of the same observations."""
