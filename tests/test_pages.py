@@ -23,6 +23,7 @@ PAGES = {
     "docs/guide.md": 5,
     "docs/series.md": 6,
     "docs/tables.md": 1,
+    "docs/covariates.md": 1,
     "docs/extending.md": 2,
     "docs/scaling.md": 1,
     "docs/long-runs.md": 1,

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ import pytest
 from cli_runs import QUICK, make_table, start
 
 from cavity.cli import models, options, runs
+from cavity.cli.errors import UserError
+from cavity.cli.regress import regress
 from cavity.posterior import Posterior
 
 FIT = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
@@ -28,6 +31,33 @@ def run(finished, tmp_path):
     shutil.copytree(finished[0] / "run", tmp_path / "run")
     make_table().to_csv(tmp_path / "data.csv", index=False)
     return tmp_path / "run"
+
+
+def test_regress_matches_rows_by_identifier(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = make_table()
+    rng = np.random.default_rng(0)
+    covariates = pd.DataFrame(
+        {"name": table["name"], "age": rng.normal(40, 9, 40).round(1), "grade": ["a", "b"] * 20}
+    )
+    covariates["gain"] = np.where(table["height"] > 6, 3.0, 1.0) + rng.normal(0, 0.2, 40).round(2)
+    covariates.sample(frac=1.0, random_state=1).iloc[1:].to_csv("c.csv", index=False)
+    choice = {"exclude": ("gain",), "id_column": None}
+    assert regress(run, Path("c.csv"), choice, None, 0, 0.9) == 0
+    printed = capsys.readouterr()
+    assert "39 rows (1 left out: a value is missing)" in printed.out
+    assert "lacks 1 row of the run" in printed.err
+    terms = pd.read_csv(run / "regression.csv")["term"].tolist()
+    assert terms == ["intercept", "age", "grade=b"]
+    assert (run / "regression.png").stat().st_size > 1000
+    assert regress(run, Path("c.csv"), {}, "gain", 0, 0.9) == 0
+    means = sorted(pd.read_csv(run / "regression.csv")["mean"])
+    np.testing.assert_allclose(means, [1.0, 3.0], atol=0.2)
+    with pytest.raises(UserError, match="has no column 'weight'"):
+        regress(run, Path("c.csv"), {}, "weight", 0, 0.9)
+    covariates.assign(name="none").to_csv("c.csv", index=False)
+    with pytest.raises(UserError, match=r"has 'none' twice"):
+        regress(run, Path("c.csv"), {"exclude": ("gain",)}, None, 0, 0.9)
 
 
 @pytest.fixture

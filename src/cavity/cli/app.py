@@ -313,6 +313,34 @@ def compare(
     raise typer.Exit(runs.compare(first, second))
 
 
+@app.command(cls=GroupedCommand)
+@with_options(
+    ["id_column", "exclude", "separator", "encoding", "decimal", "thousands"],
+)
+def regress(
+    run: Run,
+    data: Annotated[Path, typer.Argument(help="Table with a row for each row of the run.")],
+    outcome: Annotated[
+        str | None,
+        typer.Option(help="Column to compare between clusters, instead of regressing on all."),
+    ] = None,
+    reference: Annotated[
+        int, typer.Option(help="Cluster that log odds compare with.", metavar="CLUSTER")
+    ] = 0,
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.9,
+    **options: Any,
+) -> None:
+    """Say which covariates predict the cluster of a row, or how an outcome differs by cluster.
+
+    Rows are matched by the run's identifiers if the table has them (--id-column), otherwise by
+    their order. Writes regression.csv and regression.png to the folder of the run.
+    """
+    from cavity.cli.regress import regress as run_regression
+
+    _show_messages(False)
+    raise typer.Exit(run_regression(run, data, choice_values(options), outcome, reference, level))
+
+
 @app.command(help=PREDICT_HELP, cls=GroupedCommand)
 @with_options(
     [

@@ -28,13 +28,15 @@ CLUSTERS = "clusters.csv"
 COLUMNS = "columns.csv"
 IMPUTED = "imputed.csv"
 PICTURE = "clusters.png"
+REGRESSION = "regression.csv"
+FOREST = "regression.png"
 REPORT = "report.html"
 CHECKPOINT = "checkpoint.cavity"
 LOCK = ".cavity-lock"
 # Of any model: a run that replaces another leaves nothing of it.
 RESULTS = (
     POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, SEASONS, PARAMETERS, CLUSTERS, COLUMNS, IMPUTED,
-    PICTURE, REPORT,
+    PICTURE, REGRESSION, FOREST, REPORT,
 )  # fmt: skip
 _PROBE = ".write-test-"
 

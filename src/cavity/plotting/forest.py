@@ -36,8 +36,9 @@ def draw_forest(regression: Any, ax: Any = None) -> Axes:
         )  # fmt: skip
     ax.set_yticks(np.arange(len(shown)) * (n_clusters + 1.0) + 0.5 * (n_clusters - 1))
     ax.set_yticklabels([regression.terms[t] for t in shown])
-    ax.invert_yaxis()
+    ax.set_ylim(len(shown) * (n_clusters + 1.0) - 1.2, -0.8)
     style.dress(ax)
+    ax.tick_params(left=False)
     if regression.reference is None:
         ax.set_xlabel(f"mean and {regression.level:.0%} interval")
     else:
