@@ -66,7 +66,7 @@ def test_the_summary_tells_what_a_person_asks(finished):
 
 def test_progress_is_plain_lines_away_from_a_terminal(finished):
     err = finished[2]
-    assert "60 of 60 sweeps of all chains (100%)" in err
+    assert "30 of 30 sweeps per chain (100%)" in err
     assert "\x1b" not in err
     assert "\r" not in err
 

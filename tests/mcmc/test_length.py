@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import re
 import threading
 import time
 
@@ -275,12 +276,38 @@ def test_a_chain_that_continues_does_not_choose_a_start_again():
 def test_what_is_expected_grows_with_what_is_missing():
     rule = AutomaticSchedule(never_stop, 200, 20_000)
     stage = rule.first()
-    assert rule.expected(stage, 1.0) == 600
+    assert rule.expected(stage, 1.0) == 1800
     while stage.end < 600:
         stage = rule.following(stage, 0.0)
     found = [rule.expected(stage, share) for share in (2.0, 1.0, 0.7, 0.3, 0.01, 0.0)]
-    assert found == [866, 866, 866, 2600, 20_000, 20_000]
+    assert found == [866, 866, 866, 1480, 5400, 5400]
     assert FixedSchedule(5, 7, 3).expected(stage, 0.1) == 26
+
+
+def lines_of(capsys):
+    return [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_a_slow_run_estimates_its_time_and_says_when_a_draft_is_ready(monkeypatch, capsys):
+    monkeypatch.setattr("cavity.mcmc.runner.LONG_SECONDS", 0.1)
+
+    def judge(chains, cluster_parameters):
+        n = int(chains[0]["sweeps"][-1])
+        return Assessment(n >= 180, 0.5, draft=n >= 86)
+
+    settings = {**SHORT, "progress": True, "label": "walk"}
+    run_until(judge, make_slow, **settings)
+    lines = lines_of(capsys)
+    told = [line for line in lines if "to a draft" in line]
+    assert len(told) == 1
+    assert re.fullmatch(r"about \S+ s to a draft, \S+ s to a report on this machine", told[0])
+    ready = "a draft is ready (probabilities to about ±0.05); Ctrl-C stops with it"
+    assert lines.count(ready) == 1
+    assert re.fullmatch(r"180 sweeps per chain, .* s", lines[-1])
+    assert not [line for line in lines if "to go" in line or "look" in line]
+    monkeypatch.setattr("cavity.mcmc.runner.LONG_SECONDS", 1e9)
+    run_until(judge, make_slow, **settings)
+    assert not [line for line in lines_of(capsys) if "to a draft" in line]
 
 
 # Stopped and continued

@@ -11,8 +11,6 @@ import pytest
 
 from cavity.utils import progress as bars
 
-TOGETHER = "sweeps of all chains"
-
 
 class Clock:
     def __init__(self):
@@ -46,95 +44,83 @@ def attach_terminal(monkeypatch):
 
 
 def test_lines_every_ten_seconds_or_tenth(clock, capsys):
-    with bars.reporting(True, "fit", ["a", "b"], [100, 100], together=TOGETHER) as reporter:
+    with bars.reporting(True, "fit", 100, "sweeps per chain") as reporter:
         for step in range(1, 101):
             clock.now += 0.5
-            reporter.update(0, step)
-            reporter.update(1, step)
+            reporter.update(step)
     lines = capsys.readouterr().err.splitlines()
     assert 9 <= len(lines) <= 12
-    assert lines[-1] == "fit: 200 of 200 sweeps of all chains (100%), 50 s"
+    assert lines[-1] == "fit: 100 of 100 sweeps per chain (100%), 50 s"
     assert "left" in lines[0]
 
 
 def test_slow_work_still_speaks(clock, capsys):
-    with bars.reporting(True, "fit", [""], [1000]) as reporter:
+    with bars.reporting(True, "fit", 1000) as reporter:
         for step in range(5):
-            reporter.update(0, step)
+            reporter.update(step)
             clock.now += 11.0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("fit: 1 of 1,000 sweeps (0%), 3 h")
     assert len(lines) == 4
 
 
-def test_what_comes_before_the_first_sweep_is_told(clock, capsys):
-    with bars.reporting(True, "fit", [""], [1000]) as reporter:
+def test_what_comes_before_the_first_sweep_is_told_and_is_not_slow_work(clock, capsys):
+    with bars.reporting(True, "fit", 1000) as reporter:
         for second in (10, 20):
             clock.now = second
-            reporter.update(0, 0 if second == 10 else 100, "(choosing where to start)")
+            reporter.update(0 if second == 10 else 100, "(choosing where to start)")
     assert capsys.readouterr().err.splitlines() == [
         "fit: 0 of 1,000 sweeps (0%) (choosing where to start)",
-        "fit: 100 of 1,000 sweeps (10%), 3 min 00 s left",
+        "fit: 100 of 1,000 sweeps (10%), 1 min 30 s left",
     ]
 
 
 def test_work_of_an_earlier_run_does_not_count_as_speed(clock, capsys):
-    with bars.reporting(
-        True, "fit", ["a", "b"], [1000, 1000], done=[900, 980], together=TOGETHER
-    ) as reporter:
-        reporter.update(0, 900)
+    with bars.reporting(True, "fit", 1000, done=900) as reporter:
+        reporter.update(900)
         clock.now += 10.0
-        reporter.update(0, 910)
-        reporter.update(1, 990)
+        reporter.update(910)
         clock.now += 10.0
-        reporter.update(0, 920)
+        reporter.update(920)
     assert capsys.readouterr().err.splitlines() == [
-        "fit: 1,890 of 2,000 sweeps of all chains (94%), 1 min 50 s left",
-        "fit: 1,910 of 2,000 sweeps of all chains (96%), 1 min 00 s left",
+        "fit: 910 of 1,000 sweeps (91%), 1 min 30 s left",
+        "fit: 920 of 1,000 sweeps (92%), 1 min 20 s left",
     ]
 
 
-def test_work_whose_amount_is_guessed(clock, capsys):
-    with bars.reporting(True, "fit", ["a", "b"], [600, 600], together=TOGETHER) as reporter:
-        reporter.expect(0, 600)
+def test_work_whose_amount_is_estimated_shows_one_time_left(clock, capsys):
+    with bars.reporting(True, "fit", 600) as reporter:
+        reporter.expect(1800)
         clock.now += 12.0
-        reporter.update(0, 600)
-        reporter.update(1, 600)
-        reporter.expect(0, 2133)
-        reporter.expect(1, 2133)
+        reporter.update(600)
+        reporter.expect(2400)
         clock.now += 12.0
-        reporter.update(0, 700)
+        reporter.update(1200)
         reporter.finish()
     assert capsys.readouterr().err.splitlines() == [
-        "fit: 600 sweeps of all chains, about 600 to go, 12 s to the next look",
-        "fit: 1,300 sweeps of all chains, about 3,000 to go, 55 s to the next look",
-        "fit: 1,300 of 1,300 sweeps of all chains (100%), 24 s",
+        "fit: 600 sweeps, about 20 s left",
+        "fit: 1,200 sweeps, about 20 s left",
+        "fit: 1,200 sweeps, 24 s",
     ]
 
 
-def test_a_bar_grows_with_what_is_expected(monkeypatch):
+def test_the_same_line_on_a_terminal(monkeypatch):
     terminal = attach_terminal(monkeypatch)
-    with bars.reporting(None, "fit", [""], [600]) as reporter:
-        reporter.update(0, 600)
-        reporter.expect(0, 2000)
-        reporter.update(0, 900)
-        assert reporter._rich.tasks[0].total == 2000
+    with bars.reporting(None, "fit", 600, "sweeps per chain", done=100) as reporter:
+        task = reporter._rich.tasks[0]
+        assert task.completed == 100
+        clock = Clock()
+        monkeypatch.setattr(bars.time, "monotonic", clock)
+        reporter.update(100)
+        reporter.expect(2000)
+        clock.now = 10.0
+        reporter.update(200, "(compiling)")
+        assert (task.total, task.completed) == (2000, 200)
+        assert task.fields["line"] == "200 sweeps per chain, about 3 min left"
+        assert task.description == "fit (compiling)"
         reporter.finish()
-    assert "900/900" in terminal.getvalue()
-
-
-def test_a_bar_starts_where_an_earlier_run_ended(monkeypatch):
-    terminal = attach_terminal(monkeypatch)
-    with bars.reporting(None, "fit", ["a", "b"], [1000, 1000], done=[900, 950]) as reporter:
-        (a, b), rich = reporter._tasks, reporter._rich
-        assert [rich.tasks[t].completed for t in (a, b)] == [900, 950]
-        now = [100.0]
-        monkeypatch.setattr(rich, "get_time", lambda: now[0])
-        for step in range(1, 4):
-            now[0] += 1.0
-            reporter.update(0, 900 + 10 * step)
-        assert rich.tasks[a].speed == pytest.approx(10.0)
-    assert "900/1000" in terminal.getvalue() or "930/1000" in terminal.getvalue()
+        assert task.description == "fit"
+    assert "200 sweeps per chain" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("progress", [None, False])
@@ -144,16 +130,13 @@ def test_silent_where_there_is_no_terminal(progress, capsys):
     assert captured.err == captured.out == ""
 
 
-def test_bars_on_a_terminal(monkeypatch):
+def test_lines_above_a_bar(monkeypatch):
     terminal = attach_terminal(monkeypatch)
-    with bars.reporting(None, "fit", ["chain 1", "chain 2"], [10, 10]) as reporter:
-        reporter.update(0, 10)
-        reporter.update(1, 4, "(warm-up)")
+    with bars.reporting(None, "fit", 10) as reporter:
+        reporter.update(10)
         bars.say("compiling [kernels]")
     text = terminal.getvalue()
-    assert "fit: chain 1" in text
-    assert "fit: chain 2 (warm-up)" in text
-    assert "10/10" in text
+    assert "10 of 10 sweeps (100%)" in text
     assert "compiling [kernels]" in text
 
 
@@ -173,8 +156,8 @@ def test_dumb_terminals_get_no_bar(monkeypatch):
 def test_bars_inside_bars(monkeypatch):
     terminal = attach_terminal(monkeypatch)
     for _ in bars.track([1, 2], "study"):
-        with bars.reporting(None, "fit", [""], [3]) as reporter:
-            reporter.update(0, 3)
+        with bars.reporting(None, "fit", 3) as reporter:
+            reporter.update(3)
     assert "study" in terminal.getvalue()
     assert "fit" in terminal.getvalue()
     assert "steps" in terminal.getvalue()
@@ -188,7 +171,7 @@ def test_say_without_progress(caplog, monkeypatch):
     assert terminal.getvalue() == "on a terminal\n"
     with (
         caplog.at_level(logging.INFO, logger="cavity"),
-        bars.reporting(False, "", [""], [1]),
+        bars.reporting(False, "", 1),
     ):
         bars.say("to the logger")
     assert caplog.messages == ["to the logger"]
@@ -202,7 +185,7 @@ def test_items_without_a_length(capsys):
 
 def test_an_error_closes_the_progress(monkeypatch):
     attach_terminal(monkeypatch)
-    with pytest.raises(ZeroDivisionError), bars.reporting(None, "fit", [""], [3]):
+    with pytest.raises(ZeroDivisionError), bars.reporting(None, "fit", 3):
         raise ZeroDivisionError
     assert not bars._open
 

@@ -27,6 +27,8 @@ from cavity.mcmc.runner import run_chains
 from cavity.mcmc.schedule import (
     AUTO,
     LEAST_WARMUP,
+    TO_A_DRAFT,
+    TO_A_REPORT,
     AutomaticSchedule,
     FixedSchedule,
     Schedule,
@@ -36,7 +38,7 @@ from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
-from cavity.posterior.convergence import LOG_MARGINAL, PRECISIONS, REPORT, stopping_rule
+from cavity.posterior.convergence import DRAFT, LOG_MARGINAL, PRECISIONS, REPORT, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
@@ -81,7 +83,10 @@ class RunSettings:
         """How long the chains run, given what looks at draws whose number is not given."""
         early = self.max_seconds is not None
         if self.n_draws == AUTO:
-            return AutomaticSchedule(judge, self.least_warmup(n), self.max_sweeps, self.thin, early)
+            typical = TO_A_DRAFT if self.precision == DRAFT.name else TO_A_REPORT
+            return AutomaticSchedule(
+                judge, self.least_warmup(n), self.max_sweeps, self.thin, early, typical
+            )
         return FixedSchedule(self.n_warmup, int(self.n_draws), self.thin, early)
 
 

@@ -29,12 +29,19 @@ from cavity.mcmc.schedule import (
     INTERRUPTED,
     MAX_SECONDS,
     MAX_SWEEPS,
+    TO_A_DRAFT,
+    TO_A_REPORT,
     Assessment,
+    AutomaticSchedule,
     Schedule,
     Stage,
 )
 from cavity.mcmc.thread_runner import TICK_SECONDS, Chain, ThreadRunner, uninterrupted
-from cavity.utils.progress import Silent, reporting
+from cavity.utils.progress import Silent, reporting, roughly
+
+# Sweeps of a chain that the estimate of the time is made from; shorter runs need none.
+TIMED_SWEEPS = 5
+LONG_SECONDS = 30.0
 
 
 class Sampler(Protocol):
@@ -109,6 +116,8 @@ class Run:
     file: Checkpoint | KeptChains | None
     reporter: Silent
     deadline: float
+    drafted: bool = False  # whether a look has found a draft
+    forecast: bool = False  # whether to estimate the time from the first sweeps
     stopped: str = ""
     aside: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -180,6 +189,11 @@ class Run:
                 share, self.aside = found.share, found.aside
                 if found.settled:
                     return CONVERGED
+                if found.draft and not self.drafted:
+                    self.drafted = True
+                    self.reporter.say(
+                        "a draft is ready (probabilities to about ±0.05); Ctrl-C stops with it"
+                    )
         except KeyboardInterrupt:
             return INTERRUPTED
         if at_limit:
@@ -188,9 +202,7 @@ class Run:
         return INTERRUPTED if uninterrupted(self._enter) else ""
 
     def _expect(self, share: float) -> None:
-        expected = self.schedule.expected(self.stage, share)
-        for task in range(len(self.chains)):
-            self.reporter.expect(task, expected)
+        self.reporter.expect(self.schedule.expected(self.stage, share))
 
     def _assess(self, chains: Sequence[Chain], n_draws: int | None = None) -> Assessment:
         rule, sampler = self.schedule.rule, chains[0].sampler
@@ -209,10 +221,29 @@ class Run:
             self.file.stage = self.stage
 
     def _report(self) -> None:
-        for task, chain in enumerate(self.chains):
-            stage = "warm-up" if chain.n_sweeps < self.stage.n_warmup else ""
-            note = ", ".join(part for part in (stage, chain.news) if part)
-            self.reporter.update(task, chain.n_sweeps, f"({note})" if note else "")
+        done = float(np.mean([chain.n_sweeps for chain in self.chains]))
+        news = next((news for chain in self.chains if (news := chain.news)), "")
+        self.reporter.update(done, f"({news})" if news else "")
+        if self.forecast:
+            self._tell_time()
+
+    def _tell_time(self) -> None:
+        """Estimate from the first sweeps how long a draft and a report take, where that is long."""
+        seconds = [
+            chain.draws.arrays()["sweep_seconds"][1:]
+            for chain in self.chains
+            if chain.draws is not None and chain.draws.n_sweeps >= TIMED_SWEEPS
+        ]
+        if len(seconds) < self.n_threads:
+            return
+        self.forecast = False
+        assert isinstance(self.schedule, AutomaticSchedule)
+        each = float(np.concatenate(seconds).mean()) * len(self.chains) / self.n_threads
+        draft, report = (each * self.schedule.boundary(k) for k in (TO_A_DRAFT, TO_A_REPORT))
+        if report >= LONG_SECONDS:
+            self.reporter.say(
+                f"about {roughly(draft)} to a draft, {roughly(report)} to a report on this machine"
+            )
 
     def collected(self, entropy: int) -> ChainRun:
         """The draws that all chains have, without those set aside."""
@@ -462,13 +493,12 @@ def run_chains(
         )
         for i, seed in enumerate(np.random.SeedSequence(entropy).spawn(n_chains))
     ]
-    names = [f"chain {i + 1}" if n_chains > 1 else "" for i in range(n_chains)]
-    totals = [schedule.expected(stage, 1.0)] * n_chains
-    done = [chain.n_sweeps for chain in chains]
-    # A limit of sweeps is of each chain.
-    of_all = "sweeps of all chains"
-    with reporting(progress, label, names, totals, done=done, together=of_all) as reporter:
+    total = schedule.expected(stage, 1.0)
+    done = float(np.mean([chain.n_sweeps for chain in chains]))
+    unit = "sweeps per chain" if n_chains > 1 else "sweeps"
+    with reporting(progress, label, total, unit, done) as reporter:
         run = Run(chains, n_threads, schedule, stage, file, reporter, deadline)
+        run.forecast = schedule.rule is not None and done == 0
         run.through()
         reporter.finish()
     return run.collected(entropy)

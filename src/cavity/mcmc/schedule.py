@@ -30,6 +30,11 @@ MOST_DRAWS = 2000
 # Draws of all chains beyond this many bytes are thinned, but never below so many per chain.
 MOST_BYTES = 10**9
 LEAST_DRAWS = 250
+# Stages after which runs to a draft and to a report typically end: for estimates of the time alone.
+TO_A_DRAFT, TO_A_REPORT = 4, 6
+# An estimate grows with the effective draws that are missing to this power, and by so much at most:
+# chains that have not found each other yet have few, and many soon after.
+_GROWTH, _MOST_GROWTH = 0.75, 9.0
 # Of a tripling, in three steps about equal in proportion, as whole-number ratios.
 _STEPS = ((1, 1), (13, 9), (25, 12))
 
@@ -79,11 +84,14 @@ class Assessment:
         Effective draws there are, as a share of those needed.
     aside : mapping of int to mapping
         Chains that the draws are better without, and what is to be said of each.
+    draft : bool
+        Whether the draws will do as a draft.
     """
 
     settled: bool
     share: float = 0.0
     aside: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    draft: bool = False
 
 
 # Says how draws look, given what each chain has drawn (arrays by name, as `Draws.arrays` has them)
@@ -168,7 +176,7 @@ class FixedSchedule:
         return f"n_draws={-(-(n_sweeps - self.n_warmup) // self.thin)}"
 
     def expected(self, stage: Stage, share: float) -> int:
-        """All of them."""
+        """Return all of them."""
         return self.limit
 
     def settings(self) -> dict[str, int | str]:
@@ -198,6 +206,8 @@ class AutomaticSchedule:
         Sweeps per draw at first.
     early : bool
         Whether stages within the warm-up keep draws too, for a run with a limit of time.
+    typical : int
+        Stage after which such a run typically ends, for estimates of the time alone.
     """
 
     rule: StoppingRule
@@ -205,6 +215,7 @@ class AutomaticSchedule:
     max_sweeps: int = 20_000
     thin: int = 1
     early: bool = False
+    typical: int = TO_A_REPORT
 
     def __post_init__(self) -> None:
         _check(self, n_warmup=LEAST_WARMUP, max_sweeps=1, thin=1)
@@ -281,14 +292,12 @@ class AutomaticSchedule:
         return f"max_sweeps={n_sweeps}"
 
     def expected(self, stage: Stage, share: float) -> int:
-        """The first check at which draws as effective as these would be enough."""
-        kept = stage.end - stage.n_warmup
-        step = max(self._step(stage.end) + 1, len(_STEPS))
-        while self.boundary(step) < self.max_sweeps and (
-            share * (self.boundary(step) - self._warmup(step)) < kept
-        ):
-            step += 1
-        return min(self.boundary(step), self.max_sweeps)
+        """Return the sweeps after which the run probably ends, given a look at the draws."""
+        if not self.is_checked(stage):
+            return min(self.boundary(self.typical), self.max_sweeps)
+        missing = min(max(1.0 / max(share, 1e-3), 1.0) ** _GROWTH, _MOST_GROWTH)
+        following = self.boundary(self._step(stage.end) + 1)
+        return min(max(following, int(missing * stage.end)), self.max_sweeps)
 
     def settings(self) -> dict[str, int | str]:
         """Warm-up and thinning; the limit may be another later."""

@@ -626,9 +626,11 @@ def stopping_rule(
         # One chain is judged by its halves, as well as that goes; the last of several is not.
         alone = bool(aside) and checks.n_chains == 1
         share = checks.effective[1] / precision.ess_needed(checks.n_chains)
-        return Assessment(
-            not (problems_of(checks, precision=precision) or waiting or alone), share, aside
+        settled, draft = (
+            not (waiting or alone or problems_of(checks, precision=wanted))
+            for wanted in (precision, DRAFT)
         )
+        return Assessment(settled, share, aside, draft)
 
     return judge
 

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -26,14 +26,14 @@ _PLAIN_PAUSE = 1.0
 class Silent:
     """Shows nothing."""
 
-    def update(self, task: int, done: float, note: str = "") -> None:
-        """Set how much of a task is done."""
+    def update(self, done: float, note: str = "") -> None:
+        """Set how much is done."""
 
-    def expect(self, task: int, total: float) -> None:
-        """Set how much a task is thought to be in all, now that more is known of it."""
+    def expect(self, total: float) -> None:
+        """Set how much there probably is in all; the time left is then an estimate."""
 
     def finish(self) -> None:
-        """Say that what is done is all there was, where that was not known before."""
+        """End work whose amount was estimated."""
 
     def say(self, message: str) -> None:
         """Show one line."""
@@ -46,101 +46,88 @@ class Silent:
 class Plain(Silent):
     """One line now and then: every 10 s or every tenth of the work, whichever is sooner."""
 
-    def __init__(
-        self, label: str, totals: Sequence[float], unit: str, done: Sequence[float]
-    ) -> None:
-        self._label, self._unit = label, unit
-        self._totals = list(totals)
+    def __init__(self, label: str, total: float, unit: str, done: float) -> None:
+        self._label, self._unit, self._total = label, unit, total
         self._about = False
-        self._done = list(done)
-        self._start = self._last_time = time.monotonic()
-        # Work that an earlier run did must not make this one look fast.
-        self._first = self._last_done = float(sum(done))
+        # Work of an earlier run, and time before this one moves, say nothing about its speed.
+        self._done = self._first = self._last_done = done
+        self._start = self._moving = self._last_time = time.monotonic()
 
-    @property
-    def _total(self) -> float:
-        return float(sum(self._totals))
-
-    def expect(self, task: int, total: float) -> None:
-        """Set how much a task is thought to be; lines then say that they do not know."""
-        self._totals[task] = total
-        self._about = True
+    def expect(self, total: float) -> None:
+        """Set how much there probably is in all."""
+        self._total, self._about = total, True
 
     def finish(self) -> None:
         """Print the last line."""
         if self._about:
-            self._about = False
-            self._totals = list(self._done)
-            self.say(self._line(sum(self._done), time.monotonic() - self._start))
+            self._total = self._done
+            self.say(self._line())
 
-    def update(self, task: int, done: float, note: str = "") -> None:
-        """Set how much of a task is done, and print a line if it is time for one."""
-        self._done[task] = done
-        total_done, now = sum(self._done), time.monotonic()
-        step = total_done - self._last_done
-        finished = total_done >= self._total and step > 0 and not self._about
+    def update(self, done: float, note: str = "") -> None:
+        """Set how much is done, and print a line if it is time for one."""
+        self._advance(done)
+        now = time.monotonic()
+        step = done - self._last_done
+        finished = done >= self._total and step > 0 and not self._about
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
         if finished or due or now - self._last_time >= _PLAIN_SECONDS:
-            self._last_time, self._last_done = now, total_done
-            line = self._line(total_done, now - self._start)
-            # Nothing is done yet: what is being done tells that something is.
-            self.say(f"{line} {note}" if note and total_done == self._first else line)
+            self._last_time, self._last_done = now, done
+            self.say(f"{self._line()} {note}" if note and done == self._first else self._line())
 
-    def _line(self, done: float, seconds: float) -> str:
-        left, new = self._total - done, done - self._first
+    def _advance(self, done: float) -> None:
+        self._done = done
+        if done <= self._first:
+            self._moving = time.monotonic()
+
+    def _line(self) -> str:
+        now, left, new = time.monotonic(), self._total - self._done, self._done - self._first
         if self._about:
-            line = f"{done:,.0f} {self._unit}, about {_round(max(left, 0.0)):,} to go"
+            line = f"{self._done:,.0f} {self._unit}"
         else:
-            share = done / self._total if self._total else 1.0
-            line = f"{done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
-        if left <= 0 and not self._about:
-            return f"{line}, {_duration(seconds)}"
-        if new > 0 and left > 0:
-            # A run that ends when its chains agree is looked at then, and may go on.
-            line += f", {_duration(seconds * left / new)} "
-            line += "to the next look" if self._about else "left"
-        return line
+            share = self._done / self._total if self._total else 1.0
+            line = f"{self._done:,.0f} of {self._total:,.0f} {self._unit} ({share:.0%})"
+        if left <= 0:
+            return f"{line}, {_duration(now - self._start)}"
+        if new <= 0:
+            return line
+        seconds = (now - self._moving) * left / new
+        return (
+            f"{line}, about {roughly(seconds)} left"
+            if self._about
+            else (f"{line}, {_duration(seconds)} left")
+        )
 
     def say(self, message: str) -> None:
         """Print one line."""
         print(f"{self._label}: {message}" if self._label else message, file=sys.stderr, flush=True)
 
 
-class Bar(Silent):
-    """One bar per task with the time left, drawn by rich."""
+class Bar(Plain):
+    """A bar with the same line after it, drawn by rich."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        totals: Sequence[float],
-        unit: str,
-        done: Sequence[float],
-        inside: Bar | None,
+        self, label: str, total: float, unit: str, done: float, inside: Bar | None
     ) -> None:
-        # A terminal has one live region: work inside work adds its bars to the one that is there.
+        super().__init__(label, total, unit, done)
+        # A terminal has one live region: work inside work adds its bar to the one that is there.
         self._inside = inside
         self._rich: Any = inside._rich if inside is not None else _rich_progress()
-        self._names = list(names)
-        self._tasks = [
-            self._rich.add_task(name, total=total, completed=before, unit=unit)
-            for name, total, before in zip(names, totals, done, strict=True)
-        ]
+        self._task = self._rich.add_task(label, total=total, completed=done, line=self._line())
         if inside is None:
             self._rich.start()
 
-    def update(self, task: int, done: float, note: str = "") -> None:
-        """Set how much of a task is done."""
-        name = f"{self._names[task]} {note}" if note else self._names[task]
-        self._rich.update(self._tasks[task], completed=done, description=name)
-
-    def expect(self, task: int, total: float) -> None:
-        """Set how long the bar is thought to be."""
-        self._rich.update(self._tasks[task], total=total)
+    def update(self, done: float, note: str = "") -> None:
+        """Set how much is done."""
+        self._advance(done)
+        name = f"{self._label} {note}" if note else self._label
+        self._rich.update(
+            self._task, completed=done, total=self._total, description=name, line=self._line()
+        )
 
     def finish(self) -> None:
-        """Leave full bars."""
-        for task in self._tasks:
-            self._rich.update(task, total=self._rich.tasks[task].completed)
+        """Leave a full bar."""
+        self._total = self._done
+        self.update(self._done)
 
     def say(self, message: str) -> None:
         """Show one line above the bars."""
@@ -151,8 +138,7 @@ class Bar(Silent):
         if self._inside is None:
             self._rich.stop()
         else:
-            for task in self._tasks:
-                self._rich.remove_task(task)
+            self._rich.remove_task(self._task)
 
 
 def _rich_progress() -> Any:
@@ -162,25 +148,26 @@ def _rich_progress() -> Any:
     return progress.Progress(
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[unit]}"),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[line]}"),
         console=Console(stderr=True),
     )
 
 
-def _round(number: float) -> int:
-    """To two digits, as an estimate deserves.
+def roughly(seconds: float) -> str:
+    """Return a time in words that are no more exact than an estimate.
 
     Examples
     --------
-    >>> _round(3127.0), _round(8.0)
-    (3100, 8)
+    >>> [roughly(seconds) for seconds in (3, 42, 85, 200, 4000, 9000)]
+    ['5 s', '40 s', '1 min', '3 min', '1 h', '3 h']
     """
-    step = 10 ** max(len(str(int(number))) - 2, 0)
-    return round(number / step) * step
+    if seconds < 10:
+        return "5 s"
+    if seconds < 55:
+        return f"{round(seconds / 10) * 10} s"
+    if seconds < 55 * 60:
+        return f"{max(round(seconds / 60), 1)} min"
+    return f"{max(int(seconds / 3600 + 0.5), 1)} h"
 
 
 def _duration(seconds: float) -> str:
@@ -206,32 +193,23 @@ def _draws_bars() -> bool:
 
 @contextmanager
 def reporting(
-    progress: bool | None,
-    label: str,
-    names: Sequence[str],
-    totals: Sequence[float],
-    unit: str = "sweeps",
-    done: Sequence[float] | None = None,
-    together: str | None = None,
+    progress: bool | None, label: str, total: float, unit: str = "sweeps", done: float = 0.0
 ) -> Iterator[Silent]:
-    """Report on several tasks at once while the block runs.
+    """Report on work while the block runs.
 
     Parameters
     ----------
     progress : bool or None
         As described in the module's head.
     label : str
-        What the work is.
-    names, totals : sequences
-        One name and one amount of work per task.
+        Name of the work.
+    total : float
+        Amount of work.
     unit : str
-        What the amounts count.
-    done : sequence, optional
-        What an earlier run did of each task; it does not count as speed. None of it by default.
-    together : str, optional
-        What the sum over several tasks counts, for lines that are of all of them.
+        What the amount counts.
+    done : float
+        Work that an earlier run did; it does not count as speed.
     """
-    done = [0.0] * len(totals) if done is None else list(done)
     reporter: Silent
     with _open_lock:
         inside = next((r for r in reversed(_open) if isinstance(r, Bar)), None)
@@ -239,11 +217,9 @@ def reporting(
             reporter = Silent()
         # While bars are drawn, standard error is rich's, which before 15 said it was no terminal.
         elif inside is not None or _draws_bars():
-            full = [f"{label}: {name}" if label and name else label or name for name in names]
-            reporter = Bar(full, totals, unit, done, inside)
+            reporter = Bar(label, total, unit, done, inside)
         elif progress:
-            of_all = together if together and len(totals) > 1 else unit
-            reporter = Plain(label, totals, of_all, done)
+            reporter = Plain(label, total, unit, done)
         else:
             reporter = Silent()
         _open.append(reporter)
@@ -307,8 +283,8 @@ def track(
     """
     if total is None:
         total = len(items) if isinstance(items, Sized) else 0
-    with reporting(progress, label, [""], [total], unit) as reporter:
-        reporter.update(0, 0)
+    with reporting(progress, label, total, unit) as reporter:
+        reporter.update(0)
         for done, item in enumerate(items, start=1):
             yield item
-            reporter.update(0, done)
+            reporter.update(done)
