@@ -1,8 +1,10 @@
-"""One thread per test process, working Ctrl-C, and markers of single variants of a test."""
+"""One thread per test process, working Ctrl-C, markers of single variants, what tests share."""
 
 import fnmatch
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files that take longest, in the order in which test processes take them: no process is left with a
+# long one at the end, and rows, series and tables are first compiled by different processes.
+LONGEST_FIRST = (
+    "series/test_series_mixture.py",
+    "estimators/test_mixtures.py",
+    "series/test_series_model.py",
+    "test_docstrings.py",
+    "estimators/test_table_mixture.py",
+    "estimators/test_mixtures_sklearn.py",
+    "cli/test_cli_runs.py",
+    "distributed/test_scale_dask.py",
+    "series/test_series_corrected.py",
+    "exact/test_moves.py",
+    "geweke/test_geweke.py",
+    "exact/test_hyperpriors.py",
+    "cli/test_cli_fit.py",
+    "estimators/test_mixtures_bad_input.py",
+    "report/test_report_html.py",
+    "fuzz/test_fuzz.py",
+    "_numba/test_cache.py",
+)
+HERE = Path(__file__).parent
+
+
+def long_files_first(items):
+    order = {HERE / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    gone = [str(path) for path in order if not path.exists()]
+    if gone:
+        raise pytest.UsageError(f"LONGEST_FIRST names files that are not there: {', '.join(gone)}")
+    items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Apply ``variants(marker, *patterns)``: mark the variants of a test whose ids match.
@@ -21,6 +55,7 @@ def pytest_collection_modifyitems(items):
     A pattern that matches no variant is an error, so that a renamed one does not quietly return to
     the default run. Tests marked slow or exact take minutes on a busy machine: they have two hours.
     """
+    long_files_first(items)
     matched = {}
     for item in items:
         for mark in item.iter_markers("variants"):
@@ -38,3 +73,49 @@ def pytest_collection_modifyitems(items):
     # Where single variants are asked for, the others are not collected.
     if stale and len(items) > 1000:
         raise pytest.UsageError(f"variants() matches nothing: {', '.join(stale)}")
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Folders that are made once per run, by whichever test process needs them first.
+
+    ``made_once(name, make)`` returns the folder `name`, which ``make(folder)`` has filled.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # of all processes
+
+    def folder(name, make):
+        path, done, being_made = (root / f"{name}{end}" for end in ("", ".done", ".being-made"))
+        while not done.exists():
+            try:
+                being_made.mkdir()
+            except FileExistsError:
+                time.sleep(0.1)
+                continue
+            try:
+                if not done.exists():
+                    path.mkdir()
+                    make(path)
+                    done.touch()
+            finally:
+                being_made.rmdir()
+        return path
+
+    return folder
+
+
+# One white dot.
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Pages whose pictures are dots, for tests of their words: pictures take most of the time.
+
+    They have tests of their own, in `tests/plotting` and `tests/report`.
+    """
+    from cavity.report import markup
+
+    dot = markup.Image(f"data:image/png;base64,{DOT}", 1, 1)
+    monkeypatch.setattr(markup, "_png", lambda figure: dot)

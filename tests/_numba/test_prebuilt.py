@@ -72,16 +72,19 @@ def test_a_shipped_kernel_is_loaded_and_nothing_is_compiled_or_written(made, tmp
     assert use(made, tmp_path) == (True, 1, "0")
 
 
+@pytest.mark.slow
 def test_without_shipped_kernels_it_is_compiled(made, tmp_path):
     """Negative control."""
     assert use(tmp_path / "none", tmp_path) == (False, 0, "2")
 
 
+@pytest.mark.slow
 def test_it_needs_no_folder_of_the_user_s(made, tmp_path):
     (tmp_path / "cache").write_text("a file where a folder should be")
     assert use(made, tmp_path) == (True, 1, "nowhere")
 
 
+@pytest.mark.variants("slow", "other machine", "other Python")
 @pytest.mark.parametrize(
     "before",
     [
@@ -95,6 +98,7 @@ def test_of_anything_else_it_is_compiled(made, tmp_path, before):
     assert use(made, tmp_path, before) == (False, 0, "2")
 
 
+@pytest.mark.slow
 def test_a_wish_for_a_processor_is_granted(made, tmp_path):
     assert use(made, tmp_path, NUMBA_CPU_NAME="generic") == (False, 0, "2")
 
@@ -108,6 +112,7 @@ def test_a_damaged_kernel_is_compiled(made, tmp_path):
     assert use(copy, tmp_path) == (True, 0, "2")
 
 
+@pytest.mark.slow
 def test_files_of_whoever_installed_the_package_are_read(made, tmp_path):
     """A folder of programs is often its group's, unlike the user's own cache."""
     copy = copy_of(made, tmp_path)

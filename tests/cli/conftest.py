@@ -1,27 +1,20 @@
-from pathlib import Path
+import json
 
 import pytest
 from cli_runs import QUICK, Ran, make_table, start
 
-# One white dot, for pages whose pictures nobody looks at.
-DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
-
 
 @pytest.fixture
-def cavity(capsys, monkeypatch, tmp_path):
+def cavity(capsys, monkeypatch, tmp_path, without_pictures):
     """Run the command in this process, in a folder of its own, with pages that draw nothing.
 
-    Pictures of a page take most of a short run. They have tests of their own, in `tests/report`,
-    and are drawn by every run in a process of its own, such as those of `finished` and the demos.
+    Runs in processes of their own draw their pictures, such as that of `finished`.
     """
     import warnings
 
     from cavity.cli import main
-    from cavity.report import markup
 
     monkeypatch.chdir(tmp_path)
-    dot = markup.Image(f"data:image/png;base64,{DOT}", 1, 1)
-    monkeypatch.setattr(markup, "_png", lambda figure: dot)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def run(*arguments):
@@ -43,22 +36,16 @@ def table(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A finished run, not to be changed."""
-    folder = tmp_path_factory.mktemp("finished")
-    make_table().to_csv(folder / "data.csv", index=False)
-    process = start(
-        "fit",
-        "data.csv",
-        "--id-column",
-        "name",
-        "--clusters",
-        3,
-        "--out",
-        "run",
-        *QUICK,
-        cwd=folder,
-    )
-    out, err = process.communicate(timeout=500)
-    assert process.returncode == 0, err
-    return Path(folder), out, err
+def finished(made_once):
+    """A finished run, not to be changed: its folder and what it printed."""
+
+    def make(folder):
+        make_table().to_csv(folder / "data.csv", index=False)
+        command = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
+        process = start(*command, *QUICK, cwd=folder)
+        printed = process.communicate(timeout=500)
+        assert process.returncode == 0, printed[1]
+        (folder / "printed.json").write_text(json.dumps(printed), encoding="utf-8")
+
+    folder = made_once("finished-run", make)
+    return folder, *json.loads((folder / "printed.json").read_text(encoding="utf-8"))

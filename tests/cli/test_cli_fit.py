@@ -260,7 +260,7 @@ def test_predict_to_a_reader_that_leaves(run, tmp_path):
     import subprocess
     import sys
 
-    table = pd.concat([make_table()] * 2000)
+    table = pd.concat([make_table()] * 200)
     table["name"] = [f"row {i}" for i in range(len(table))]
     table.to_csv(tmp_path / "new.csv", index=False)
     line = f"{sys.executable} -m cavity predict run new.csv | head -1; exit ${{PIPESTATUS[0]}}"

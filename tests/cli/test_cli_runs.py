@@ -180,6 +180,7 @@ def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
     same_draws(folder, tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_a_whole_run(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 10, "--draws", 1000, "--thin", 400, "--seed", 0]
     process = start(*FIT, *options, cwd=tmp_path)
@@ -272,6 +273,7 @@ def test_one_folder_has_one_writer(cavity, table, tmp_path):
 # ------------------------------------------------------------------ seeds
 
 
+@pytest.mark.slow
 def test_a_drawn_seed_repeats_the_run(cavity, table, tmp_path):
     options = ["--chains", 2, "--warmup", 5, "--draws", 8, "--quiet"]
     assert cavity(*FIT, *options).code == 0

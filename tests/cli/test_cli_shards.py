@@ -56,6 +56,7 @@ def test_what_is_refused(cavity, rows, monkeypatch):
     assert "needs Dask: pip install 'cavity[dask]'" in cavity(*fit, "--workers", 2).sentence
 
 
+@pytest.mark.slow
 def test_a_folder_with_text(cavity, tmp_path):
     """Categories and counts in files, some of them missing."""
     folder = tmp_path / "rows"

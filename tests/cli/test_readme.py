@@ -67,6 +67,7 @@ def written_output():
     return found.group(1)
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_is_written():
     assert disagreements(load_images().example_output(README), written_output()) == []
 

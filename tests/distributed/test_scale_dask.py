@@ -45,6 +45,7 @@ def test_a_cluster_draws_what_threads_draw(folder, alone, client):
     assert not same_draws(fit(folder, n_jobs=1, random_state=1), alone)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_no_trace(folder, alone, client):
     pids = client.run(os.getpid)
     timer = killed_later(next(iter(pids.values())), 0.7)

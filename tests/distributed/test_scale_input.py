@@ -88,6 +88,7 @@ def test_an_answer_from_files(folder, tmp_path):
         m.loo(X)
 
 
+@pytest.mark.slow
 def test_dask_is_not_imported_unasked():
     code = (
         "import sys, cavity; from cavity import StudentTMixture; import numpy as np\n"

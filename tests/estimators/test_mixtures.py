@@ -238,6 +238,7 @@ def test_degrees_of_freedom_are_drawn_when_asked(df, data):
     assert (drawn > 0).all()
 
 
+@pytest.mark.variants("slow", "inf-21.0-65.0")
 @pytest.mark.parametrize(("true", "lower", "upper"), [(3.0, 2.4, 4.3), (np.inf, 21.0, 65.0)])
 def test_learned_degrees_of_freedom_are_the_data_s(true, lower, upper):
     """However tight the clusters are; under the former fixed scale df = 3 came out as 5.5 here.
@@ -299,6 +300,7 @@ def test_a_saved_fit_gives_the_estimator_back(fitted, data, tmp_path):
         assert again.posterior_.record.seed == 4
 
 
+@pytest.mark.variants("slow", "1e+130")
 @pytest.mark.parametrize("scale", [1e-130, 1e130])
 def test_a_fit_of_values_whose_fourth_powers_are_no_numbers_is_saved_too(data, scale, tmp_path):
     X = data[0] * scale
@@ -470,6 +472,7 @@ print("draws", p.n_draws, flush=True)
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_draws_usable():
     import signal
     import time
@@ -563,6 +566,7 @@ def test_moves_are_tried_counted_and_left_out_on_request(data):
     np.testing.assert_array_equal(again.posterior_.labels, m.posterior_.labels)
 
 
+@pytest.mark.variants("slow", "GaussianMixture-*", "TableMixture-parallel")
 @pytest.mark.parametrize("collapse", ["collapsed", "parallel"])
 @pytest.mark.parametrize("kind", [StudentTMixture, GaussianMixture, TableMixture])
 def test_load_restores_every_fitted_attribute(kind, collapse, tmp_path, data):

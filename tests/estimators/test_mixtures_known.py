@@ -16,7 +16,7 @@ def make_rows(n=40, apart=6.0, seed=0):
     return rng.standard_normal((n, 2)) + apart * truth[:, None], truth
 
 
-@pytest.fixture(params=[pytest.param(StudentTMixture, marks=pytest.mark.slow), GaussianMixture])
+@pytest.fixture(params=[StudentTMixture, pytest.param(GaussianMixture, marks=pytest.mark.slow)])
 def kind(request):
     return request.param
 
@@ -74,7 +74,6 @@ def test_a_weight_for_a_row_with_gaps_is_refused():
         StudentTMixture(2, collapse="ep", **SMALL).check(X[:3], sample_weight=[1, 2, 3])
 
 
-@pytest.mark.variants("slow", "GaussianMixture")
 def test_known_labels_hold_in_every_draw(kind, tmp_path):
     """Labels against the grain: rows that lie together are known to be apart."""
     X, _truth = make_rows(apart=2.0)
@@ -89,9 +88,9 @@ def test_known_labels_hold_in_every_draw(kind, tmp_path):
         assert (draws[:, 1] == draws[:, 6]).all()
         assert (draws[:, 0] != draws[:, 1]).all()
         assert len(np.unique(draws[:, 10])) > 1
-        m.save(tmp_path / "run.nc")
-        again = cavity.load(tmp_path / "run.nc")
-        assert np.isfinite(again.loo(X)["elpd_loo" if "elpd_loo" in again.loo(X) else "elpd"])
+    m.save(tmp_path / "run.nc")
+    found = cavity.load(tmp_path / "run.nc").loo(X)
+    assert np.isfinite(getattr(found, "elpd_loo", getattr(found, "elpd", None)))
 
 
 @pytest.mark.slow
@@ -143,7 +142,7 @@ def test_unknown_labels_may_be_written_in_several_ways():
     text = [("elm", "oak")[k] if k >= 0 else None for k in numbers]
     floats = np.where(numbers < 0, np.nan, numbers)
     fits = [
-        GaussianMixture(2, **SMALL).fit(X, known_labels=known)
+        StudentTMixture(2, **SMALL).fit(X, known_labels=known)
         for known in (numbers, text, np.array(text, dtype=object), floats, list(floats))
     ]
     for other in fits[1:]:
@@ -152,5 +151,5 @@ def test_unknown_labels_may_be_written_in_several_ways():
 
 def test_all_labels_may_be_known():
     X, truth = make_rows(apart=2.0)
-    m = GaussianMixture(2, **SMALL).fit(X, known_labels=truth)
+    m = StudentTMixture(2, **SMALL).fit(X, known_labels=truth)
     assert adjusted_rand_score(truth, m.labels_) == 1.0

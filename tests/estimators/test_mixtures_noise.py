@@ -23,7 +23,7 @@ def make_rows():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return GaussianMixture(2, noise=True, **SMALL).fit(make_rows())
+    return StudentTMixture(2, noise=True, **SMALL).fit(make_rows())
 
 
 def test_scattered_rows_are_noise(fitted):
@@ -76,9 +76,9 @@ def test_rows_that_repeat_each_other_tell_nothing():
 
 def test_by_default_the_data_decide(fitted):
     X = make_rows()
-    m = GaussianMixture(2, **SMALL).fit(X)
+    m = StudentTMixture(2, **SMALL).fit(X)
     np.testing.assert_array_equal(m.labels_, fitted.labels_)
-    inside = GaussianMixture(2, **SMALL).fit(X[:80])
+    inside = StudentTMixture(2, **SMALL).fit(X[:80])
     assert not inside.posterior_.record.noise
     assert (inside.labels_ >= 0).all()
 
@@ -170,11 +170,11 @@ def test_files_page_and_leave_one_out(fitted, tmp_path):
 def test_with_gaps_and_weights():
     X = make_rows()
     X[[3, 50, 82], [0, 1, 0]] = np.nan
-    m = GaussianMixture(2, noise=True, **SMALL).fit(X)
+    m = StudentTMixture(2, noise=True, **SMALL).fit(X)
     assert (m.labels_[[80, 81, 83, 84, 85]] == -1).all()
     assert np.isfinite(m.impute(X).mean).all()
     whole = ~np.isnan(X).any(axis=1)
-    weighted = GaussianMixture(2, noise=True, **SMALL).fit(
+    weighted = StudentTMixture(2, noise=True, **SMALL).fit(
         X[whole], sample_weight=np.full(int(whole.sum()), 2.0)
     )
     assert (weighted.labels_[-5:] == -1).sum() >= 4
@@ -194,7 +194,7 @@ def test_the_column_that_a_suspected_row_is_suspected_for():
     X[40:, 0] += 12.0
     X[5, 2], X[50, 1], X[60] = 9.0, -7.0, np.nan
     X[60, 0] = 12.5
-    m = GaussianMixture(2, n_chains=2, n_warmup=30, n_draws=40, random_state=0).fit(X)
+    m = StudentTMixture(2, n_chains=2, n_warmup=30, n_draws=40, random_state=0).fit(X)
     told = m.furthest_columns(X)
     # The centre of a row's own cluster counts: the first column's value is usual in its group.
     assert told[5].split()[0] == "x2"

@@ -39,7 +39,16 @@ def checks():
                 yield pytest.param(estimator, check, id=f"{type(prototype).__name__}-{name}")
 
 
-@pytest.mark.variants("slow", "GaussianMixture-*", "TableMixture-check_sample_weight*")
+@pytest.mark.variants(
+    "slow",
+    "GaussianMixture-*",
+    "TableMixture-check_sample_weight*",
+    # Tables of text alone, which have kernels of their own.
+    "TableMixture-check_dtype_object",
+    "TableMixture-check_estimators_pickle*",
+    "TableMixture-check_fit_score_takes_y",
+    "TableMixture-check_pipeline_consistency",
+)
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_check(estimator, check):
     # A check that does not apply skips itself, and would count as passed.
@@ -82,6 +91,7 @@ print(done)
 """
 
 
+@pytest.mark.slow
 def test_scikit_learn_check_of_the_array_api():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     ran = subprocess.run(

@@ -276,6 +276,7 @@ def colours():
     return table, known, m
 
 
+@pytest.mark.slow
 def test_known_labels_hold_in_every_draw(colours, tmp_path):
     table, known, m = colours
     labels = m.posterior_.flat_labels
@@ -285,6 +286,7 @@ def test_known_labels_hold_in_every_draw(colours, tmp_path):
         TableMixture(2).check(table, known_labels=np.where(np.arange(40) < 3, np.arange(40), -1))
 
 
+@pytest.mark.slow
 def test_leave_one_out_by_hand(colours):
     """The normaliser of each row's Gibbs step, written out with counts."""
     table, known, m = colours
@@ -311,6 +313,7 @@ def test_leave_one_out_by_hand(colours):
         assert found[i] == pytest.approx(np.log(value / weight), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_leave_one_out_of_a_mixed_table(fitted, data):
     elpd = total_of(fitted.loo(data[0]))
     by_draws = fitted.score_samples(data[0]).sum()

@@ -50,6 +50,7 @@ def fitted():
     return mixture(noise=True).fit(table)
 
 
+@pytest.mark.slow
 def test_rows_that_fit_nowhere_are_noise(fitted):
     assert (fitted.labels_[FAR] == -1).all()
     assert (fitted.labels_[:80] >= 0).all()
@@ -62,6 +63,7 @@ def test_rows_that_fit_nowhere_are_noise(fitted):
     assert len(fitted.distinguishing_features()) == 2
 
 
+@pytest.mark.slow
 def test_new_rows_with_noise(fitted):
     table = make_table()
     new = table.iloc[[0, 79, 80, 83]].reset_index(drop=True)
@@ -77,6 +79,7 @@ def test_new_rows_with_noise(fitted):
     assert rows["visits"].max() <= 72
 
 
+@pytest.mark.slow
 def test_the_density_of_noise_by_hand(fitted):
     """Far from both clusters a row's density is the share of noise over what it is uniform over."""
     row = pd.DataFrame({"size": [0.0], "colour": ["blue"], "visits": [60]})

@@ -27,12 +27,15 @@ def exact(likelihood):
     weight = stats.gamma.logpdf(np.exp(grid), shape, scale=1.0 / rate) + grid
     states = enumeration.labellings(small.N, 3)
     log_p = np.empty((len(states), grid.size))
+    # The prior of a labelling depends on the sizes of its clusters alone.
+    sizes = [tuple(sorted(np.bincount(z, minlength=3))) for z in states]
+    first = dict(zip(sizes, states, strict=True))
+    evidence = enumeration.log_joint(states, small.marginals(likelihood), lambda z: 0.0)
     for j, concentration in enumerate(np.exp(grid)):
-        log_p[:, j] = weight[j] + enumeration.log_joint(
-            states,
-            small.marginals(likelihood),
-            lambda z, a=concentration: enumeration.log_finite(z, a, POWER, 3),
-        )
+        log_prior = {
+            size: enumeration.log_finite(z, concentration, POWER, 3) for size, z in first.items()
+        }
+        log_p[:, j] = weight[j] + evidence + [log_prior[size] for size in sizes]
     joint = special.softmax(log_p)
     return enumeration.Exact(states, joint.sum(axis=1), True), float(joint.sum(axis=0) @ grid)
 

@@ -193,7 +193,7 @@ def test_the_density_of_a_row_in_a_cluster_of_its_own(df, kappa):
         assert value == pytest.approx(wanted, rel=0.02)
 
 
-@pytest.mark.variants("exact", "dp")
+@pytest.mark.variants("exact", "fixed", "dp")
 @pytest.mark.parametrize(
     "prior",
     [

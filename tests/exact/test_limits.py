@@ -27,7 +27,7 @@ def scored(state, i):
 
 
 def started(name, z, **options):
-    counts = np.bincount(z, minlength=small.SLOTS)
+    counts = np.bincount(z, minlength=small.SLOTS).astype(float)
     collapse = small.collapse(name, **options).collapse
     collapse.start(np.asarray(z, dtype=np.int32), counts, np.random.default_rng(0))
     return collapse

@@ -65,6 +65,7 @@ LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark
     "reshuffle-student-t-collapsed-finite",
     "split-merge-gaussian-collapsed-dp",
     "split-merge-student-t-collapsed-finite*",
+    "*-student-t-collapsed-dp",
 )
 @pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -81,7 +82,9 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
     assert result.p_value > LEVEL
 
 
-@pytest.mark.variants("exact", "student-t*")
+@pytest.mark.variants(
+    "exact", "student-t-collapsed-dirichlet", "student-t-collapsed-finite", "gaussian-collapsed-d*"
+)
 @pytest.mark.parametrize(
     "prior", ["dirichlet", "dp", pytest.param("pitman-yor", marks=pytest.mark.exact), "finite"]
 )

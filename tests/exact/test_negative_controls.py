@@ -51,6 +51,7 @@ def test_a_wrong_weight_of_new_clusters_fails(monkeypatch):
     assert broken_p_value(monkeypatch, broken.wrong_new_weight) < FAILS
 
 
+@pytest.mark.exact
 def test_a_count_not_lowered_on_removal_fails(monkeypatch):
     assert broken_p_value(monkeypatch, broken.count_not_lowered) < FAILS
 

@@ -101,8 +101,8 @@ def test_mistakes_are_found(name, old, new):
         wrong = rewritten(noise.foundings, "WORK", "WORK", space)
     careless = with_mistake(noise, NoiseMoves, "foundings", wrong)
     rng = np.random.default_rng(42)
-    sampler = chain("gaussian-collapsed", prior, rng, careless)
-    result = compared(sampler, prior, rng, 20_000, exact_of("gaussian", prior), every=40)
+    sampler = chain("student-t-collapsed", prior, rng, careless)
+    result = compared(sampler, prior, rng, 20_000, exact_of("student-t", prior), every=40)
     print(f"{name}: {result}")
     assert result.p_value < LEVEL
 
@@ -110,7 +110,7 @@ def test_mistakes_are_found(name, old, new):
 def test_rows_that_are_held_stay_where_they_are():
     home = np.array([0, -1, 1, -1, -1, 1])
     rng = np.random.default_rng(43)
-    sampler = chain("gaussian-collapsed", "dp", rng, home=home)
+    sampler = chain("student-t-collapsed", "dp", rng, home=home)
     held = home >= 0
     for _ in range(300):
         sampler.sweep(rng)

@@ -117,6 +117,7 @@ def test_interrupted_then_continued(tmp_path, n_jobs, monkeypatch):
     assert_same_draws(run(tmp_path / "a", n_draws=drawn), whole)
 
 
+@pytest.mark.slow
 def test_an_early_interrupt_keeps_the_draws_of_chains_not_yet_begun(tmp_path):
     settings = {**BASE, "n_chains": 3, "n_jobs": 1}
     first = run_chains(make_walk(growth=0.3), checkpoint=tmp_path / "a", **settings)
@@ -518,6 +519,7 @@ def test_killed_at_random_times(tmp_path, function, seed):
     assert n_killed >= 2
 
 
+@pytest.mark.slow
 def test_killed_while_writing(tmp_path):
     moments = tmp_path / "killed.moments"
     for expected in range(1, 4):

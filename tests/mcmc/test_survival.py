@@ -91,7 +91,7 @@ def test_a_state_taken_anywhere_continues_bit_for_bit(likelihood, collapse, open
     assert first.events() == second.events()
 
 
-@pytest.mark.variants("slow", "dp-ep")
+@pytest.mark.variants("slow", "dp-ep", "dp-naive")
 @pytest.mark.parametrize("collapse", ["ep", "collapsed", "naive"])
 @pytest.mark.parametrize("prior", ["dp", pytest.param("pitman-yor", marks=pytest.mark.slow)])
 def test_series_whose_room_has_grown_resume_bit_for_bit(tmp_path, collapse, prior):

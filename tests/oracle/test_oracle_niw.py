@@ -156,7 +156,7 @@ def test_a_slot_that_was_held_is_put_back_to_the_last_bit(d):
 def test_covariances_of_whiteners(d):
     rng = np.random.default_rng(300 + d)
     whiten = np.tril(rng.standard_normal((4, d, d))) + 2.0 * np.eye(d)
-    counts = np.array([3, 0, 1, 2])
+    counts = np.array([3.0, 0.0, 1.0, 2.0])
     out = np.empty((4, d, d))
     covariances(np.ascontiguousarray(np.moveaxis(whiten, 0, 2)), counts, out)
     assert np.isnan(out[1]).all()

@@ -128,6 +128,7 @@ def test_diagnostics_and_run_are_told(page, full):
         assert fact in page.text
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_the_estimator_knows_is_told(full, tmp_path):
     X, p = full
     tail = np.full(60, 0.5)
@@ -159,6 +160,7 @@ def test_what_the_estimator_knows_is_told(full, tmp_path):
         write_report(tmp_path / "r.html", p, X, tail=[0.1, 0.2, 0.3])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_series_are_called_series(tmp_path):
     p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL, names=[f"shop {i}" for i in range(30)])
     p.record = RunRecord("SeriesMixture", noun="series")
@@ -172,6 +174,7 @@ def test_series_are_called_series(tmp_path):
     assert not words & {"row", "rows", "observation", "observations"}
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_rows_without_names_are_counted_as_asked(tmp_path):
     p = posterior(np.arange(30) % 3, doubtful=DOUBTFUL)
     for first in (0, 1):
@@ -182,6 +185,7 @@ def test_rows_without_names_are_counted_as_asked(tmp_path):
         assert page.tables["unusual"][1][0] == str(first)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_sizes_outside_their_interval_are_marked(tmp_path):
     apart = np.append(np.zeros(30, int), np.ones(10, int))
     p = Posterior.from_labels(np.tile(apart, (2, 10, 1)))
@@ -309,6 +313,7 @@ def test_many_observations_and_clusters_are_cut_with_a_word(tmp_path):
     assert path.stat().st_size < 5e6
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_kept_column_names_serve_an_array(full, tmp_path):
     X, shared = full
     p = copy(shared)

@@ -92,6 +92,7 @@ def test_processes_have_one_thread_each(log, tmp_path):
     assert os.environ.get("OMP_NUM_THREADS") == before
 
 
+@pytest.mark.slow
 def test_failure_in_a_process_is_raised(log, tmp_path, monkeypatch):
     broken = Experiment("toy", "A toy", "", 4, toy_units, run_broken, toy_judge, toy_report)
     with pytest.raises(ZeroDivisionError):

@@ -23,7 +23,8 @@ from cavity.series.likelihood import factor_paths
 from cavity.series.parameters import SeriesPriors
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
-Z, COUNTS = np.array([0, 1, 1, 0, 2]), np.array([2, 2, 1])
+# Of the types that chains have, so that kernels are shared with them.
+Z, COUNTS = np.array([0, 1, 1, 0, 2], dtype=np.int32), np.array([2.0, 2.0, 1.0])
 T, LONG = 12, 101  # the matrices of the longer ones are held by their columns
 
 
@@ -58,7 +59,7 @@ def evidence(m, c, equations=None, z=Z):
     (n, n_times), p = m.cells.y.shape, m.own.beta.shape[1]
     matrices, room = information_matrix(n_times, 3), series_batch(n, n_times, p)
     equations = module.mean_equations(0, n_times) if equations is None else equations
-    got = marginal_likelihood(m, z, np.bincount(z), c, equations, matrices, room)
+    got = marginal_likelihood(m, z, np.bincount(z).astype(float), c, equations, matrices, room)
     return got + all_constants(m), matrices
 
 
@@ -123,7 +124,7 @@ def test_so_they_are_where_matrices_are_held_by_their_columns(free):
 @pytest.mark.parametrize("n_times", [50, LONG])
 def test_more_than_eight_series_and_any_number_of_times(n_times):
     """Eleven in one cluster: a group of eight, and three; rows go four at a time."""
-    z = np.repeat([0, 1, 2], [11, 1, 2])
+    z = np.repeat(np.arange(3, dtype=np.int32), [11, 1, 2])
     m, rows, c = case(1, True, n_times=n_times, n=14, missing=0.5, most=1)
     matrices = check_against_dense(m, rows, c, z)
     assert (matrices[0, n_times, n_times + 1] > 0) == (n_times == LONG)

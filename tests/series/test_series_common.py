@@ -113,7 +113,7 @@ def test_the_common_factor_given_the_clusters_factors(small):
     m, rows = small
     n_times = m.cells.y.shape[1]
     rng = np.random.default_rng(2)
-    z = np.array([0, 1, 0, 1, 1])
+    z = np.array([0, 1, 0, 1, 1], dtype=np.int32)
     paths = factor_paths(n_times, 2)
     paths.value[:, :2] = rng.standard_normal((n_times, 2))
     mean, _, common, loads = dense(m, rows, z)
@@ -148,7 +148,7 @@ def test_the_common_factor_given_the_states():
         rng.standard_normal((n, n_times)), a=rng.uniform(0, 0.9, n),
         loading=rng.standard_normal(n), var_x=0.3, var_y=1.0, common=rng.standard_normal(n),
     )  # fmt: skip
-    z = np.array([0, 1, 2, 0, 1, 0])
+    z = np.array([0, 1, 2, 0, 1, 0], dtype=np.int32)
     x = rng.standard_normal((n, n_times + 1))
     member = (z[:, None] == z) * np.outer(m.own.loading, m.own.loading)
     total = np.linalg.inv(0.3 * np.eye(n) + member)

@@ -210,7 +210,7 @@ def test_scores_by_sites(loud):
     state = corrected_state(
         spectral_series(m), factor_family(n_times, n_slots), np.zeros(3, dtype=np.int64)
     )
-    z = np.array([0, 0, 1, 1, 1, 9])
+    z = np.array([0, 0, 1, 1, 1, 9], dtype=np.int32)
     rebuild_sites(state, z)
     sites = state.model.sites
     out = np.empty((2, n_slots))
@@ -239,7 +239,7 @@ def test_scores_by_sites(loud):
 # --------------------------------------------------------------------------- enumeration
 
 
-@pytest.mark.variants("exact", "moves-dirichlet")
+@pytest.mark.variants("exact", "moves-finite*", "moves-dirichlet")
 @pytest.mark.parametrize(
     ("kind", "n", "df"),
     [("dirichlet", 5, np.inf), ("dp", 5, 4.0), ("finite", 6, np.inf)],
@@ -321,6 +321,7 @@ def _(state, room, slots, labels, stop, rng):
     return True
 
 
+@pytest.mark.variants("exact", "scan")
 @pytest.mark.parametrize("moves", [False, True], ids=["scan", "moves"])
 def test_proposals_without_their_correction_are_found(moves):
     m, rows = model_of()

@@ -118,6 +118,7 @@ def test_scales_that_are_refused(wide):
         SeriesMixture(3, collapse="ep", options={"refresh_every": 2}).check(wide[0])
 
 
+@pytest.mark.slow
 def test_loud_series_do_not_decide():
     """Clusters are the same however loud some series are, but for the default scale."""
     Y, truth = make_series(36, 60, 3, random_state=4)
@@ -128,6 +129,7 @@ def test_loud_series_do_not_decide():
     assert adjusted_rand_score(truth.labels, other.labels_) < 0.9
 
 
+@pytest.mark.variants("slow", "1000000000.0")
 @pytest.mark.parametrize("factor", [1e-8, 1e9])
 def test_scale_and_level_do_not_matter(wide, fitted, factor):
     Y, _ = wide
@@ -322,6 +324,7 @@ def test_a_checkpoint_continues_to_the_same_draws(wide, tmp_path):
     np.testing.assert_array_equal(continued.trends_.mean.to_numpy(), whole.trends_.mean.to_numpy())
 
 
+@pytest.mark.variants("slow", "ep-shape[12]", "collapsed-shape[12]", "naive-shape[12]")
 @pytest.mark.parametrize("shape", [(3, 1), (1, 20), (2, 2)])
 @pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
 def test_very_little_data(shape, collapse):
@@ -526,7 +529,7 @@ def test_trends_keep_their_digits_far_from_zero(level):
     assert np.abs(ahead).max() < 1e-3
 
 
-@pytest.mark.variants("slow", "1e+50", "1e-60")
+@pytest.mark.variants("slow", "1e+50", "1e-60", "1e-120")
 @pytest.mark.parametrize("scale", [1e-120, 1e-60, 1e50, 1e120])
 def test_any_scale_that_is_promised_works(scale):
     rng = np.random.default_rng(0)
@@ -539,6 +542,7 @@ def test_any_scale_that_is_promised_works(scale):
     np.testing.assert_allclose(s.trends_.upper / scale, plain.trends_.upper, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_bands_of_trends_that_are_known_very_precisely():
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((4, 20)).cumsum(axis=1)

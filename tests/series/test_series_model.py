@@ -172,6 +172,7 @@ def seasonal():
     return pd.DataFrame(Y + size[:, None] * pattern, names, months), truth, size
 
 
+@pytest.mark.slow
 def test_seasons_are_apart_from_trends(seasonal, tmp_path):
     table, truth, size = seasonal
     s = SeriesMixture(3, season=12, **SHORT).fit(table.iloc[:, :72])
@@ -252,6 +253,7 @@ def test_appended_times_are_as_if_they_had_been_there():
     assert np.abs(s.trends_.mean.iloc[:, -1] - whole.trends_.mean.iloc[:, 39]).max() > 0.05
 
 
+@pytest.mark.slow
 def test_forecasts_go_on_from_appended_times(market, shared, tmp_path):
     Y, _ = market
     later = shared.append(Y[:36, 84:90])

@@ -85,6 +85,7 @@ def test_wild_values_make_no_clusters():
     assert agreement(1, df=None, collapse="ep")[0] < 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_new_series_with_wild_values_are_assigned():
     Y, truth = wild(2)

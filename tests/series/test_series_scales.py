@@ -18,7 +18,7 @@ from cavity.series.state_space import factor_series
 
 LEVEL = 1e-4  # of each of six Kolmogorov-Smirnov tests, at a fixed seed
 N, T, SLOTS, DRAWS = 5, 3, 8, 20_000
-Z = np.array([0, 0, 1, 1, 1])
+Z = np.array([0, 0, 1, 1, 1], dtype=np.int32)
 LEARNED = Hyperprior(True, 2.0, 4.0, 1.5)
 
 

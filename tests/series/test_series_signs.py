@@ -111,7 +111,7 @@ EXACT = {
 }
 
 
-@pytest.mark.variants("exact", "naive *")
+@pytest.mark.variants("exact", "naive *", "filter")
 @pytest.mark.parametrize("name", list(EXACT))
 def test_labels_and_signs_are_visited_with_their_probabilities(small, posterior, name):
     assert visits(small[0], posterior, **EXACT[name]) > LEVEL
@@ -126,6 +126,7 @@ def no_flips(sampler):
     sampler.model.own.loading[:] = np.abs(sampler.model.own.loading)
 
 
+@pytest.mark.variants("exact", "labels alone")
 @pytest.mark.parametrize(
     ("broken", "free"),
     [(wrong_odds, True), (no_flips, False)],
