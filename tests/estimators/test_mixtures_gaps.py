@@ -170,6 +170,7 @@ def test_a_run_goes_on_with_its_gaps(tmp_path):
     np.testing.assert_array_equal(resumed.posterior_.log_joint, whole.posterior_.log_joint)
 
 
+@pytest.mark.slow
 def test_leave_one_out_with_gaps(fitted):
     _, G, _ = make_rows()
     result = fitted.loo(G)

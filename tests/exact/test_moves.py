@@ -66,6 +66,9 @@ LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark
     "split-merge-gaussian-collapsed-dp",
     "split-merge-student-t-collapsed-finite*",
     "*-student-t-collapsed-dp",
+    "reshuffle-gaussian-collapsed-finite",
+    "pinch-gaussian-collapsed-finite",
+    "exchange-gaussian-collapsed-finite",
 )
 @pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -97,6 +100,7 @@ def test_all_moves_together(name, prior):
     assert result.p_value > LEVEL
 
 
+@pytest.mark.variants("exact", "cavity.moves.reshuffle*")
 @pytest.mark.parametrize(
     ("module", "kind", "prior"),
     [(reshuffle, Reshuffle, "dirichlet"), (split_merge, SplitMerge, "dp")],
@@ -111,6 +115,7 @@ def test_a_move_with_its_ratio_turned_over_is_found(module, kind, prior):
     assert enumeration.compare(exact, visited).p_value < LEVEL
 
 
+@pytest.mark.exact
 def test_a_split_that_forgets_the_free_slots_is_found():
     """Negative control of the numbered slots of a closed prior."""
     wrong = rewritten(
@@ -127,6 +132,7 @@ def test_a_split_that_forgets_the_free_slots_is_found():
     assert enumeration.compare(exact, visited).p_value < LEVEL
 
 
+@pytest.mark.exact
 def test_a_pinch_that_leaves_members_behind_is_found():
     """Negative control: a cluster goes back whose other members no way there would reach."""
     space = vars(pinch)

@@ -56,6 +56,7 @@ def test_a_count_not_lowered_on_removal_fails(monkeypatch):
     assert broken_p_value(monkeypatch, broken.count_not_lowered) < FAILS
 
 
+@pytest.mark.exact
 def test_swapping_the_parameters_of_empty_slots_fails(monkeypatch):
     """A naive sampler whose lone observations may not stay where they are."""
     assert broken_p_value(monkeypatch, broken.in_order, "gaussian-naive") < FAILS
