@@ -9,6 +9,7 @@ __version__ = "0.2.0"
 
 # Public names, imported when first used: estimators bring scikit-learn and compiled kernels.
 _HOME = {
+    "ClusterLimitWarning": "cavity.utils.notices",
     "CoarseColumnsWarning": "cavity.utils.notices",
     "ColumnsNote": "cavity.utils.notices",
     "GaussianMixture": "cavity.mixture",
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
     from cavity.mixture import GaussianMixture, StudentTMixture, TableMixture
     from cavity.posterior.posterior import Posterior
     from cavity.series.mixture import SeriesMixture
-    from cavity.utils.notices import CoarseColumnsWarning, ColumnsNote, NotConvergedWarning
+    from cavity.utils.notices import (
+        ClusterLimitWarning,
+        CoarseColumnsWarning,
+        ColumnsNote,
+        NotConvergedWarning,
+    )
 
 __all__ = [
+    "ClusterLimitWarning",
     "CoarseColumnsWarning",
     "ColumnsNote",
     "GaussianMixture",

@@ -30,8 +30,9 @@ from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import Described
+from cavity.posterior.summary import limit_words
 from cavity.priors.specifications import PartitionSpecification, specification
-from cavity.utils.notices import NotConvergedWarning
+from cavity.utils.notices import ClusterLimitWarning, NotConvergedWarning
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
@@ -243,9 +244,16 @@ class Estimator(BaseEstimator):
         partition = with_noise_last(posterior, partition)
         posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
         self._settle(partition)
+        posterior.summaries.update(self._overlaps())
         found = self.diagnostics()
         posterior.summaries[CONVERGED] = np.array([int(found.converged)])
-        if not found.converged:
+        if limit := limit_words(posterior.view(partition)):
+            warnings.warn(
+                f"{limit} Filter cavity.ClusterLimitWarning to silence this.",
+                ClusterLimitWarning,
+                stacklevel=3,
+            )
+        if found.problems and not found.limited:
             limited = posterior.record.stopped == "max_sweeps" and not (
                 self.checkpoint or self.warm_start
             )
@@ -260,6 +268,10 @@ class Estimator(BaseEstimator):
                 NotConvergedWarning,
                 stacklevel=3,
             )
+
+    def _overlaps(self) -> dict[str, np.ndarray]:
+        """Return what groups are made of: overlaps of the clusters, where they are defined."""
+        return {}
 
     def _settle(self, partition: Partition) -> None:
         """Set what follows from the posterior and its point estimate."""

@@ -15,15 +15,16 @@ asks for ``collapse="collapsed"``. `cavity.interface` describes every function;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from cavity._numba.arrays import declare
-from cavity._numba.jit import jit
+from cavity._numba.jit import compiled, jit
 from cavity.collapse.driver import AssembledModel
 from cavity.collapse.registry import assemble
+from cavity.collapse.scores import cluster_scores
 from cavity.collapse.tables import OwnProblem, TableProblem
 from cavity.conjugate.diagonal_normal import (
     DiagonalNormal,
@@ -59,11 +60,20 @@ from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.schedule import AUTO
 from cavity.mixture import table_parts
 from cavity.posterior.convergence import PRECISIONS
+from cavity.posterior.groups import (
+    OVERLAP,
+    OVERLAP_DRAWS,
+    chosen_draws,
+    overlaps,
+    rows_to_use,
+)
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import CLUSTER_PRIOR
 from cavity.priors.specifications import specification
 
 _COLLAPSES = ("ep", "collapsed")
+# Draws and observations that groups are computed from: each draw costs about a sweep.
+GROUP_DRAWS, GROUP_ROWS = 100, 500
 
 
 def sample(
@@ -195,7 +205,35 @@ progress, checkpoint
             checkpoint=checkpoint,
         ),
     )
-    return plan.posterior(run, names=names, settings=settings)
+    posterior = plan.posterior(run, names=names, settings=settings)
+    posterior.summaries.update(_overlaps(plan, assembled, posterior))
+    return posterior
+
+
+def _overlaps(
+    plan: Plan, assembled: Callable[[int], AssembledModel], posterior: Posterior
+) -> dict[str, np.ndarray]:
+    """Return the overlaps of clusters in some draws, from evidences given all other labels.
+
+    What is learned of the prior of further columns is as at the start of a chain.
+    """
+    p, rng = posterior, np.random.default_rng(0)
+    n_slots = max(plan.n_slots, int(p.labels.max()) + 2)
+    chosen = chosen_draws(p.n_chains, p.n_draws, n_slots, GROUP_DRAWS)
+    rows = rows_to_use(p.n_observations, GROUP_ROWS)
+    out = np.tile(np.eye(n_slots, dtype=np.float32), (len(chosen), 1, 1))
+    for s, place in enumerate(chosen.tolist()):
+        sampler = plan.sampler(assembled(n_slots), p.flat_labels[place], rng)
+        prior = sampler.prior
+        if prior.has_concentration:
+            prior.concentration[0] = p.drawn["concentration"].reshape(-1)[place]
+        state, counts = sampler.collapse.state, sampler.counts
+        scores = np.empty((counts.size, rows.size))
+        kernel = compiled(cluster_scores, (state, prior))
+        kernel(state, prior, sampler.z, counts, rows, np.zeros(counts.size), scores)
+        there = np.flatnonzero(counts)
+        out[s][np.ix_(there, there)] = overlaps(scores[there])
+    return {OVERLAP: out, OVERLAP_DRAWS: chosen}
 
 
 def _describe(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

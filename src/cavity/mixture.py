@@ -44,7 +44,7 @@ from cavity.estimators.model import (
     joint_problem,
     levels_of,
 )
-from cavity.estimators.noise import check_noise, is_noisy, tell_of_noise
+from cavity.estimators.noise import check_noise, is_noisy, tell_of_noise, with_noise_last
 from cavity.estimators.reading import read_frame, read_numbers, take_columns, warn_of_columns
 from cavity.estimators.sharding import check_client, is_in_shards
 from cavity.estimators.start import STARTS, initial_labels, runs_of
@@ -65,6 +65,7 @@ from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
 from cavity.predict.cluster_summary import OVERALL, ClusterSummary, overall_of
 from cavity.predict.covariances import FULL, factors_of
+from cavity.predict.groups import GroupPredictor, overlaps_of_fit
 from cavity.predict.noise import AUTO, Noise, asks_for_noise
 from cavity.predict.predictor import NOISE_LABEL, Predictor
 from cavity.priors.cluster_prior import ClusterPrior
@@ -81,6 +82,9 @@ PARALLEL, MANY = "parallel", 100_000
 AUTO_COLLAPSE = "auto"
 # Sweeps until the prior of cluster parameters is learned, if the warm-up is long enough.
 HELD = 50
+# Attributes that are made again when they are needed, and the levels of an answer.
+_REMADE = ("_data", "_predictor", "_group_predictor")
+LEVELS = ("clusters", "groups")
 # Rows that kernels are compiled with.
 FEW = 4
 # Draws that predictions of sharded rows average over.
@@ -165,7 +169,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: everything but the reference to the data."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_data", "_predictor")}
+        return {name: value for name, value in state.items() if name not in _REMADE}
 
     def _collapses(self) -> tuple[str, ...]:
         return (*super()._collapses(), PARALLEL)
@@ -343,6 +347,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             If columns of numbers have few values, or one value in many rows.
         ColumnsNote
             If columns of a table may be meant as another kind.
+        ClusterLimitWarning
+            If draws have as many clusters as `n_clusters` allows.
         NotConvergedWarning
             If the chains have not been shown to agree.
         """
@@ -543,7 +549,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             outside = self.noise_probability_ > 0.5
             self.labels_ = np.where(outside, NOISE_LABEL, self.labels_)
             self.n_clusters_ -= int(outside.any())
-        self.__dict__.pop("_predictor", None)
+        for name in ("_predictor", "_group_predictor"):
+            self.__dict__.pop(name, None)
         found = self._predictor.clusters
         self.weights_ = found.weights
         if found.means is not None:
@@ -556,10 +563,43 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
     def _predictor(self) -> Predictor:
         return Predictor(self.posterior_, self.partition_, self.n_clusters_, self._columns)
 
-    def _fitted(self) -> Predictor:
-        """Return the predictor of a fitted estimator."""
+    def _fitted(self, level: str = LEVELS[0]) -> Predictor:
+        """Return the predictor of a fitted estimator, of its clusters or groups."""
         check_is_fitted(self, "posterior_")
-        return self._predictor
+        check_choice("level", level, LEVELS)
+        return self._predictor if level == LEVELS[0] else self._group_predictor
+
+    def _overlaps(self) -> dict[str, np.ndarray]:
+        posterior = self.posterior_
+        X = self._data if VALUES not in posterior.summaries else self.followed_
+        if X is None:
+            return {}
+        return overlaps_of_fit(
+            self._predictor, self._cells_of_fit(X), posterior.summaries.get(WEIGHTS)
+        )
+
+    @cached_property
+    def _group_predictor(self) -> GroupPredictor:
+        groups = self.posterior_.groups()
+        partition = with_noise_last(groups, groups.partition())
+        outside = groups.record.noise and bool((outside_probability(groups) > 0.5).any())
+        return GroupPredictor(self._predictor, partition, int(partition.n_clusters) - outside)
+
+    @property
+    def group_labels_(self) -> np.ndarray:
+        """Group of each row: clusters that overlap are one group; -1 for noise.
+
+        The partition into groups of least expected loss; ``posterior_.groups()`` has their
+        posterior.
+        """
+        found = self._fitted("groups")
+        labels: np.ndarray = found.partition.labels.astype(np.int64)
+        return np.where(labels == found.n_clusters, NOISE_LABEL, labels)
+
+    @property
+    def n_groups_(self) -> int:
+        """Number of groups in ``group_labels_``."""
+        return self._fitted("groups").n_clusters
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -726,11 +766,18 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ predictions
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable cluster of each row of X; -1 if noise is more probable."""
-        return self._fitted().labels(self._cells(X))
+    def predict(self, X: Any, *, level: str = "clusters") -> np.ndarray:
+        """Return the most probable cluster of each row of X; -1 if noise is more probable.
 
-    def predict_proba(self, X: Any, *, as_frame: bool = False) -> Any:
+        Parameters
+        ----------
+        X : array or DataFrame
+        level : {"clusters", "groups"}
+            With ``"groups"``, the most probable group: see ``group_labels_``.
+        """
+        return self._fitted(level).labels(self._cells(X))
+
+    def predict_proba(self, X: Any, *, as_frame: bool = False, level: str = "clusters") -> Any:
         """Return the probability of each cluster of the point estimate for each row of X.
 
         Averaged over at most 200 draws; missing values are integrated out.
@@ -740,6 +787,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         X : array or DataFrame
         as_frame : bool
             Return a table with all there is to say of each row.
+        level : {"clusters", "groups"}
+            With ``"groups"``, the same for the groups of ``group_labels_``.
 
         Returns
         -------
@@ -751,7 +800,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             noise, and ``p_unmatched``, the probability of a cluster that matches none of the
             estimate's. The last ones sum to one.
         """
-        predictor, cells = self._fitted(), self._cells(X)
+        predictor, cells = self._fitted(level), self._cells(X)
         if not as_frame:
             return predictor.probabilities(cells)
         return predictor.frame(cells, X.index if hasattr(X, "index") else None)
@@ -1187,6 +1236,11 @@ class StudentTMixture(Mixture):
         Probability of each row that it is noise, if rows may be; those above a half are.
     n_clusters_ : int
         Its number of clusters.
+    group_labels_ : array of int, shape (n,)
+        Groups of any shape: clusters that overlap are merged, and gaps separate the rest; see
+        `Posterior.groups` and the page on groups.
+    n_groups_ : int
+        Their number.
     partition_ : Partition
         The same with its expected loss and ``credible_ball``.
     posterior_ : Posterior

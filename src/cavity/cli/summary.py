@@ -100,13 +100,16 @@ def summarise(
 
 
 def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
+    from cavity.posterior.groups import differ, group_of_clusters, group_words
     from cavity.posterior.summary import limit_words
 
     view = p.view(labels)
+    group = group_of_clusters(view) if differ(view) else None
     size, certain = view.sizes, view.cluster_certainty
     presence = (view.relabelling.slots >= 0).mean(axis=0)
     shaky = bool((presence[:MAX_CLUSTERS] < THRESHOLD).any())
     head = ["cluster", plural(noun, 2), "share", "certainty", *(["there in"] if shaky else [])]
+    head += [] if group is None else ["group"]
     rows = [head + (["distinguishing features"] if features else [])]
     texts = [printable(text) for text in view.with_noise(features)] if features else []
     for k in range(min(len(size), MAX_CLUSTERS)):
@@ -116,10 +119,13 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
             f"{size[k] / len(labels):.0%}",
             f"{certain[k]:.2f}",
             *([f"{presence[k]:.0%}"] if shaky else []),
+            *([] if group is None else ["" if k == view.noise else str(group[k])]),
         ]
         rows.append(row + texts[k : k + 1])
     lines = [found_words(view), ""]
-    lines += format_table(rows, {0, 1, 2, 3, *([4] if shaky else [])})
+    if group is not None:
+        lines = [wrap(group_words(view), "  ", ""), "", *lines]
+    lines += format_table(rows, set(range(len(head))))
     if len(size) > MAX_CLUSTERS:
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
     if others := view.alternatives:
@@ -135,6 +141,8 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
                 "may be part of another; lower --clusters to merge such clusters."
             )
         )
+    if group is not None:
+        lines.append(wrap("group: clusters that overlap are one group; a gap separates groups"))
     if features:
         lines.append(wrap(f"distinguishing features: {features_words(p)}"))
     return "\n".join(lines)

@@ -108,6 +108,57 @@ def _width(ax: Axes) -> float:
     return ax.get_window_extent().width / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
 
 
+def draw_group_tree(view: Any, tree: Any, cut: float, ax: Axes) -> Axes:
+    """Draw the merges of clusters into groups: a leaf per cluster, closest merges on the left.
+
+    Parameters
+    ----------
+    view : cavity.posterior.view.View
+    tree : DataFrame
+        As returned by ``Posterior.group_tree``.
+    cut : float
+        Overlap from which clusters are one group.
+    ax : matplotlib axes
+    """
+    leaves = [k for k in range(view.n_clusters) if k != view.noise]
+    if len(tree):
+        leaves = list(_in_order(tree))
+    place = {(k,): float(row) for row, k in enumerate(leaves)}
+    reach = {(k,): 1.0 for k in leaves}
+    for left, right, overlap, lower, upper in tree.iloc[:, :5].itertuples(index=False):
+        # Means over different draws need not fall from merge to merge; a tree must.
+        at = min(overlap, reach[left], reach[right])
+        ends = [place[left], place[right]]
+        ax.hlines(ends, [reach[left], reach[right]], at, color=style.INK, linewidth=1.2)
+        ax.vlines(at, min(ends), max(ends), color=style.INK, linewidth=1.2)
+        both = tuple(sorted(left + right))
+        place[both], reach[both] = sum(ends) / 2.0, at
+        ax.hlines(place[both], upper, lower, color=style.MUTED, linewidth=3.0, alpha=0.5)
+    if len(leaves) > 1:
+        root = tuple(sorted(leaves))
+        ax.hlines(place[root], reach[root], 0.0, color=style.INK, linewidth=1.2)
+    ax.axvline(cut, color=style.MUTED, linestyle="--", linewidth=1.0)
+    for k in leaves:
+        ax.plot(1.0, place[(k,)], marker=style.cluster_marker(k), color=style.cluster_colour(k))
+    ax.set_yticks(range(len(leaves)), [f"cluster {k} ({view.sizes[k]:,})" for k in leaves])
+    ax.set_xlim(1.02, -0.02)
+    ax.set_ylim(len(leaves) - 0.5, -0.5)
+    ax.set_xlabel("overlap at which clusters join")
+    style.entitle(ax, "groups: clusters that join left of the dashed line")
+    style.dress(ax)
+    return ax
+
+
+def _in_order(tree: Any) -> tuple[int, ...]:
+    """Return the clusters such that no lines of the tree cross."""
+    order: dict[tuple[int, ...], tuple[int, ...]] = {}
+    both: tuple[int, ...] = ()
+    for left, right in tree.iloc[:, :2].itertuples(index=False):
+        both = tuple(sorted(left + right))
+        order[both] = order.get(left, left) + order.get(right, right)
+    return order[both]
+
+
 def _tree(similarity: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Order of the leaves, lines of the tree, and the cluster of each line (-1: of several)."""
     from scipy.cluster.hierarchy import dendrogram, linkage

@@ -19,6 +19,8 @@ from cavity.posterior.convergence import (
 )
 from cavity.posterior.draws import evenly, subset_of_observations
 from cavity.posterior.estimate import find_partition, usual_clusters
+from cavity.posterior.groups import differ, group_words, groups_settled, has_groups
+from cavity.priors.specifications import FixedWeights
 from cavity.utils.text import count
 
 if TYPE_CHECKING:
@@ -62,6 +64,11 @@ class Diagnostics:
     moves : DataFrame
         Tries, acceptances and share of the time of each kind of move; see
         `moves_table`.
+    limited : bool
+        Whether the chains agree but `n_clusters` decides how many clusters there are: most draws
+        have as many as it allows, and the clusters overlap. Such a run is not called converged.
+    groups : str
+        The groups in words, where clusters overlap and the chains agree on the groups.
     """
 
     precision: Precision
@@ -77,6 +84,8 @@ class Diagnostics:
     modes: tuple[Mode, ...]
     events: pd.DataFrame
     moves: pd.DataFrame
+    limited: bool = False
+    groups: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -88,6 +97,8 @@ class Diagnostics:
             )
         elif self.converged:
             first = "Converged: the chains agree and there are enough effective draws."
+        elif self.groups:
+            first = "The groups have converged; the number of clusters is not settled."
         else:
             first = "Not shown to have converged."
         told = tuple(text for text in (self.advice, self.meanwhile) if text)
@@ -95,8 +106,8 @@ class Diagnostics:
 
     @property
     def verdict(self) -> str:
-        """The verdict as one text."""
-        return " ".join(self.sentences)
+        """The verdict as one text, what is settled first."""
+        return " ".join((self.groups, *self.sentences) if self.groups else self.sentences)
 
     @property
     def max_disagreement(self) -> float:
@@ -147,12 +158,24 @@ def diagnose(
         index=pd.RangeIndex(p.n_chains, name="chain"),
     ).T
     events.index.name = "event"
+    advice = _advice(p, checks, precision) + column_advice(p) if problems else ""
+    meanwhile = _meanwhile(p, checks) if problems else ""
+    merged = has_groups(p) and differ(p.view())
+    settled = merged and groups_settled(p)
+    limited = False
+    if merged and at_the_limit(p)[1] >= LIMITED:
+        limited = not problems
+        problems.append("The number of clusters is at its limit, and the clusters overlap.")
+        if settled:
+            advice, meanwhile = GROUP_ADVICE, ""
+    elif settled and problems:
+        meanwhile = GROUP_ADVICE
     return Diagnostics(
         precision=precision,
         converged=not problems,
         problems=tuple(problems),
-        advice=_advice(p, checks, precision) + column_advice(p) if problems else "",
-        meanwhile=_meanwhile(p, checks) if problems else "",
+        advice=advice,
+        meanwhile=meanwhile,
         notes=tuple(run_notes(p) + event_notes(p)),
         table=checks.table,
         pairs=checks.pairs,
@@ -161,6 +184,8 @@ def diagnose(
         modes=checks.modes,
         events=events,
         moves=moves_table(p),
+        limited=limited,
+        groups=group_words(p.view()) if settled else "",
     )
 
 
@@ -221,8 +246,13 @@ INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
 # Mean total variation between EP's and exact probabilities of a label: good, and fair.
 DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
-# The limit of the number of clusters is told of if so many draws have come to it.
-AT_THE_LIMIT = 0.1
+# The limit of the number of clusters is told of if so many draws have come to it, and decides how
+# many clusters there are if most have.
+AT_THE_LIMIT, LIMITED = 0.1, 0.5
+GROUP_ADVICE = (
+    "Report the groups (group_labels_, posterior_.groups()) rather than the clusters: the chains "
+    "agree on them."
+)
 
 
 def run_notes(p: Posterior) -> list[str]:
@@ -251,7 +281,8 @@ def run_notes(p: Posterior) -> list[str]:
 def at_the_limit(p: Posterior) -> tuple[int, float]:
     """The most clusters there may be, and the share of draws that have so many; 0 if few have."""
     record = p.record
-    if record.max_clusters is None:
+    prior = record.settings.get("prior")
+    if record.max_clusters is None or prior == "fixed" or isinstance(prior, FixedWeights):
         return 0, 0.0
     most = record.max_clusters - record.noise
     share = float((p.n_proper == most).mean())

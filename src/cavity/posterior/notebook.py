@@ -51,8 +51,11 @@ def posterior_html(p: Posterior) -> str:
     if not p.has_partition and p.labels.size > SEARCH_CELLS:
         parts.append("<p>The clusters: <code>summary()</code> searches for them.</p>")
         return f"<div>{''.join(parts)}</div>"
+    from cavity.posterior.groups import group_words
     from cavity.posterior.summary import number_words
 
+    if groups := group_words(p.view()):
+        parts.append(f"<p>{escape(groups)}</p>")
     table = p.summary()
     shown = table.head(ROWS_MAX)[["size", "share", "certainty", "presence"]]
     view = p.view()

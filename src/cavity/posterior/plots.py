@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cavity.posterior.convergence import shown
+from cavity.posterior.groups import CUT
 from cavity.posterior.view import THRESHOLD
 
 if TYPE_CHECKING:
@@ -79,6 +80,36 @@ def plot_dendrogram(self: Posterior, partition: Any = None, *, ax: Any = None) -
     ax = style.one_axes(ax, 8.0, 4.2)
     leaves = choose_leaves(view.labels)
     return draw_dendrogram(view, leaves, similarity(self.flat_labels[:, leaves]), ax)
+
+
+def plot_group_tree(
+    self: Posterior, partition: Any = None, *, overlap: float = CUT, ax: Any = None
+) -> Axes:
+    """Show at which overlap clusters join into groups, with 95% intervals.
+
+    Parameters
+    ----------
+    partition : Partition or labels, optional
+        Clusters to show; the point estimate by default.
+    overlap : float
+        Cut to mark: clusters that join to its left are one group.
+    ax : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cavity import Posterior
+    >>> known = {"overlap": np.array([[[1.0, 0.9], [0.9, 1.0]]]), "overlap_draws": [0]}
+    >>> p = Posterior.from_labels([[0, 0, 1, 1]], summaries=known)
+    >>> p.plot_group_tree().get_xlabel()
+    'overlap at which clusters join'
+    """
+    from cavity.plotting import style
+    from cavity.plotting.dendrogram import draw_group_tree
+
+    view = self.view(partition)
+    ax = style.one_axes(ax, 6.4, 1.2 + 0.28 * view.n_clusters)
+    return draw_group_tree(view, self.group_tree(partition, overlap=overlap), overlap, ax)
 
 
 def plot_trace(

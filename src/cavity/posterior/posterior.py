@@ -13,6 +13,7 @@ import numpy as np
 from cavity.posterior import plots
 from cavity.posterior.draws import as_labels, size_summaries
 from cavity.posterior.estimate import Partition, find_partition, usual_clusters
+from cavity.posterior.groups import CUT, Merges, grouped
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
 from cavity.posterior.units import Converted, Units
@@ -39,6 +40,12 @@ def _numeric(value: Any, name: str, head: tuple[int, ...]) -> Any:
     if array.shape[: len(head)] != head:
         raise ValueError(f"{name} must start with shape {head} as the labels do; got {array.shape}")
     return array
+
+
+def _check_cut(overlap: float) -> float:
+    if not (isinstance(overlap, int | float | np.number) and 0.0 < overlap <= 1.0):
+        raise ValueError(f"overlap must be above 0 and at most 1; got {overlap!r}")
+    return float(overlap)
 
 
 class Posterior:
@@ -140,6 +147,7 @@ class Posterior:
         self._partitions: dict[tuple, Partition] = {}
         self._alternatives: dict[tuple[bytes, float], list[Alternative]] = {}
         self._views: dict[bytes, View] = {}
+        self._groups: dict[float, Posterior] = {}
 
     def _check_cluster_parameters(self) -> None:
         top = int(self.labels.max())
@@ -372,6 +380,79 @@ class Posterior:
             self._partitions[key] = find_partition(self.flat_labels, chosen, **options)
         return self._partitions[key]
 
+    @cached_property
+    def _merges(self) -> Merges:
+        return Merges(self)
+
+    def groups(self, overlap: float = CUT) -> Posterior:
+        """Merge clusters that overlap, within each draw: the posterior over groups.
+
+        Several clusters may describe one group that is skewed or curved. Groups have any shape;
+        what separates two of them is a gap.
+
+        Parameters
+        ----------
+        overlap : float
+            Clusters that overlap at least so much are one group, and so are clusters linked by a
+            chain of such pairs. The overlap of two clusters is the density of rows halfway
+            between their centers relative to the density at the sparser center: 0 if there is a
+            gap, 1 if there is no dip. See the page on groups.
+
+        Returns
+        -------
+        Posterior
+            Over groups, in at most 300 of the draws, with every method. Parameters of clusters
+            stay behind.
+
+        Examples
+        --------
+        >>> near = np.array([[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]])
+        >>> known = {"overlap": near, "overlap_draws": [0]}
+        >>> p = Posterior.from_labels([[0, 0, 1, 1, 2]], summaries=known)
+        >>> p.groups().partition().labels
+        array([0, 0, 0, 0, 1])
+        """
+        cut = _check_cut(overlap)
+        if cut not in self._groups:
+            self._groups[cut] = grouped(self, self._merges, cut)
+        return self._groups[cut]
+
+    def group_tree(
+        self, partition: Any = None, *, overlap: float = CUT, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Return the merges of clusters into groups, the closest pair first.
+
+        Parameters
+        ----------
+        partition : Partition or labels, optional
+            The point estimate by default.
+        overlap : float
+            Cut for the probability.
+        level : float
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row per merge: the clusters ``left`` and ``right``, the ``overlap`` at which they
+            join (mean over the draws that have both) with ``lower`` and ``upper``, and the
+            ``probability`` that they are in one group.
+
+        Examples
+        --------
+        >>> near = np.array([[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]])
+        >>> known = {"overlap": near, "overlap_draws": [0]}
+        >>> p = Posterior.from_labels([[0, 0, 1, 1, 2]], summaries=known)
+        >>> p.group_tree()[["left", "right", "overlap", "probability"]]
+             left right  overlap  probability
+        0    (0,)  (1,)      0.9          1.0
+        1  (0, 1)  (2,)      0.0          0.0
+        """
+        from cavity.posterior.relabel import check_level
+
+        return self._merges.tree(partition, _check_cut(overlap), check_level(level))
+
+    plot_group_tree = plots.plot_group_tree
     plot_similarity = plots.plot_similarity
     plot_dendrogram = plots.plot_dendrogram
     plot_trace = plots.plot_trace

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.posterior.diagnostics import at_the_limit
+from cavity.posterior.groups import differ
 from cavity.posterior.view import View
 from cavity.utils.text import count, enumerate_words
 
@@ -64,7 +65,8 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
     -------
     DataFrame
         ``cluster``, ``probability``, ``certainty``, ``alternative``, ``alternative_probability``,
-        ``p_unmatched``, ``doubtful``, ``tail_probability`` where given, and ``p_0`` to ``p_{K-1}``
+        ``p_unmatched``, ``doubtful``, ``tail_probability`` where given, ``group`` (-1 for noise)
+        and ``group_probability`` where clusters overlap, and ``p_0`` to ``p_{K-1}``
         (``p_noise`` for noise), the probabilities of all clusters, one with ``p_unmatched``.
 
     Examples
@@ -86,6 +88,9 @@ def observation_table(view: View, *, tail: Any = None) -> pd.DataFrame:
         if np.shape(tail) != (view.n,):
             raise ValueError(f"tail has shape {np.shape(tail)} for {view.n} observations")
         table["tail_probability"] = np.asarray(tail, float)
+    if differ(view):
+        groups = view.posterior.groups().view()
+        table["group"], table["group_probability"] = groups.looks, groups.probability
     probabilities = view.relabelling.probabilities
     names = [f"p_{view.cluster_name(k)}" for k in range(view.n_clusters)]
     return pd.concat([table, pd.DataFrame(probabilities, table.index, names)], axis=1)
@@ -158,17 +163,23 @@ def limit_words(view: View) -> str:
     >>> draws = [[0, 0, 1, 1]] * 3 + [[0, 0, 1, 2]]
     >>> p = Posterior(np.array([draws]), record=RunRecord("a mixture", max_clusters=3))
     >>> limit_words(p.view())
-    '3 is the most that n_clusters allows, and 25% of the draws have it: unless you know the \
-number, allow more. If the number then grows with the limit, clusters are pieces of groups of \
-another shape: allow few, and take them for a coarse picture.'
+    '25% of the draws have 3 clusters, the most that n_clusters allows: allow more, unless you \
+know the number.'
     """
     most, share = at_the_limit(view.posterior)
     if not share:
         return ""
+    text = (
+        f"{_percent(share)} of the draws have {count(most, 'cluster')}, the most that n_clusters "
+        "allows"
+    )
+    if not differ(view):
+        return text + ": allow more, unless you know the number."
+    groups = count(view.posterior.groups().view().n_proper, "group")
     return (
-        f"{most} is the most that n_clusters allows, and {_percent(share)} of the draws have it: "
-        "unless you know the number, allow more. If the number then grows with the limit, clusters "
-        "are pieces of groups of another shape: allow few, and take them for a coarse picture."
+        f"{text}, but the clusters overlap: they are pieces of {groups} of another shape, and "
+        "allowing more would give more pieces. Read the groups: group_labels_ or "
+        "posterior_.groups()."
     )
 
 

@@ -57,6 +57,24 @@ def data(view: View, table: Table) -> Figure:
     return picture(_draw(DESK, "right"), alt, caption, wide=True, narrow=narrow)
 
 
+def groups(view: View) -> Figure:
+    """At which overlap clusters join into groups."""
+    from cavity.plotting.dendrogram import draw_group_tree
+    from cavity.posterior.groups import CUT
+
+    tree = view.posterior.group_tree(view.labels)
+    figure = style.page_figure(DESK, 1.2 + 0.28 * view.n_clusters)
+    draw_group_tree(view, tree, CUT, figure.subplots())
+    n_groups = view.posterior.groups().view().n_proper
+    return picture(
+        figure,
+        f"Tree of {count(view.n_proper, 'cluster')} in {count(n_groups, 'group')}.",
+        "Overlap at which clusters join, averaged over draws; gray bars are 95% intervals. "
+        "Clusters that join left of the dashed line are one group.",
+        wide=True,
+    )
+
+
 def certainty(view: View) -> Figure:
     """How sure each place is."""
     from cavity.plotting.partition import draw_certainty

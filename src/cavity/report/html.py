@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from cavity.posterior.groups import differ
 from cavity.posterior.summary import unusual
 from cavity.posterior.view import THRESHOLD, View
 from cavity.report import figures, markup, tables, words
@@ -252,6 +253,8 @@ def _pictures(view: View, data: Table | None) -> markup.Figures:
         figures.number(view),
         figures.trace(view),
     ]
+    if differ(view):
+        drawn.insert(data is not None, figures.groups(view))
     return markup.Figures(drawn)
 
 

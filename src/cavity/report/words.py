@@ -192,9 +192,12 @@ def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
     """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
+    from cavity.posterior.groups import group_words
     from cavity.posterior.summary import limit_words
 
     sentences = [sizes_sentence(view)]
+    if groups := group_words(view):
+        sentences.insert(0, groups[0].upper() + groups[1:])
     if view.n > 1:
         certainty = certainty_sentence(view, diagnostics.converged)
         others = [str(other) for other in view.alternatives]

@@ -19,3 +19,7 @@ class CoarseColumnsWarning(UserWarning):
 
 class ColumnsNote(UserWarning):
     """Columns of a table that might be taken for something else than they were."""
+
+
+class ClusterLimitWarning(UserWarning):
+    """Draws have as many clusters as `n_clusters` allows, so it may decide how many there are."""
