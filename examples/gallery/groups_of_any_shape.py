@@ -38,7 +38,6 @@ sets = {
 # and the number is not given. The runs are short here; the groups settle long before the clusters.
 
 
-
 def best_by_bic(X):
     fits = [GaussianMixture(k, random_state=0).fit(X) for k in range(1, 16)]
     return min(fits, key=lambda fit: fit.bic(X)).predict(X)

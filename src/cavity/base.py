@@ -249,7 +249,8 @@ class Estimator(BaseEstimator):
         posterior.summaries[CONVERGED] = np.array([int(found.converged)])
         if limit := limit_words(posterior.view(partition)):
             warnings.warn(
-                f"{limit} Filter cavity.ClusterLimitWarning to silence this.",
+                f"{limit}{' See group_labels_ and posterior_.groups().' if 'groups' in limit else ''} "
+                "Filter cavity.ClusterLimitWarning to silence this.",
                 ClusterLimitWarning,
                 stacklevel=3,
             )

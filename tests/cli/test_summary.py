@@ -19,6 +19,19 @@ def test_clusters_that_few_draws_have_are_told():
     assert any("share of draws with a matching cluster" in line for line in lines)
 
 
+def test_groups_come_first_where_clusters_overlap():
+    near = np.tile([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]], (20, 1, 1))
+    known = {"overlap": near, "overlap_draws": np.arange(20)}
+    labels = [0, 0, 0, 0, 1, 1, 1, 2, 2]
+    p = Posterior.from_labels([labels] * 20, summaries=known)
+    lines = summarise(p, np.array(labels)).splitlines()
+    assert lines[0].startswith("2 well-separated groups (probability 1.00); group 0 contains 2")
+    head = next(line for line in lines if "certainty" in line)
+    assert head.split()[-1] == "group"
+    shown = [line.split()[-1] for line in lines[lines.index(head) + 1 :][:3]]
+    assert shown == ["0", "0", "1"]
+
+
 def test_a_row_that_is_a_cluster_of_its_own_is_pointed_out():
     """One wrong value can found a cluster; the tail probability of that is one."""
     three = [0, 0, 0, 1, 1, 1, 2]

@@ -202,3 +202,15 @@ def test_a_model_without_verbs():
             n=2,
             n_clusters=1,
         )
+
+
+def test_clusters_of_a_likelihood_of_your_own_have_groups():
+    """Three rates, of which the first two are too close to have a gap between them."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 0, 1], 40)
+    y = rng.poisson(np.where(truth, 90.0, np.tile([5.0, 8.0], 60))).astype(float)
+    options = {"prior": "finite", "n_clusters": 4, "n_chains": 1, "n_warmup": 40, "n_draws": 20}
+    p = run(y, **options)
+    found = p.groups()
+    assert found.n_clusters_posterior().idxmax() == 2
+    np.testing.assert_array_equal(found.partition().labels, truth)

@@ -249,10 +249,7 @@ DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
 # The limit of the number of clusters is told of if so many draws have come to it, and decides how
 # many clusters there are if most have.
 AT_THE_LIMIT, LIMITED = 0.1, 0.5
-GROUP_ADVICE = (
-    "Report the groups (group_labels_, posterior_.groups()) rather than the clusters: the chains "
-    "agree on them."
-)
+GROUP_ADVICE = "Report the groups rather than the clusters: the chains agree on them."
 
 
 def run_notes(p: Posterior) -> list[str]:

@@ -178,8 +178,7 @@ know the number.'
     groups = count(view.posterior.groups().view().n_proper, "group")
     return (
         f"{text}, but the clusters overlap: they are pieces of {groups} of another shape, and "
-        "allowing more would give more pieces. Read the groups: group_labels_ or "
-        "posterior_.groups()."
+        "allowing more would give more pieces. Read the groups."
     )
 
 
