@@ -248,9 +248,9 @@ class Estimator(BaseEstimator):
         found = self.diagnostics()
         posterior.summaries[CONVERGED] = np.array([int(found.converged)])
         if limit := limit_words(posterior.view(partition)):
+            where = " See group_labels_ and posterior_.groups()." if "groups" in limit else ""
             warnings.warn(
-                f"{limit}{' See group_labels_ and posterior_.groups().' if 'groups' in limit else ''} "
-                "Filter cavity.ClusterLimitWarning to silence this.",
+                f"{limit}{where} Filter cavity.ClusterLimitWarning to silence this.",
                 ClusterLimitWarning,
                 stacklevel=3,
             )

@@ -34,8 +34,8 @@ MAX_DRAWS, MAX_ROWS, MAX_NUMBERS = 300, 2_000, 4_000_000
 # Width of a window of rows, as a share of the distance between the centers, and the number of
 # rows in which both outcomes are assumed equally likely before any is seen.
 WINDOW, PRIOR_ROWS = 1.0 / 3.0, 3.0
-# What groups are told to have settled by: less than clusters need, as fewer draws are kept.
-GROUP_ESS, GROUP_RHAT = 200.0, 1.03
+# What chains must agree to on groups: less than clusters need, as fewer draws have groups.
+PRECISION = "draft"
 
 Positions = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -276,8 +276,7 @@ def has_groups(posterior: Posterior) -> bool:
 
 def groups_settled(posterior: Posterior) -> bool:
     """Return whether the chains agree on the groups."""
-    found = posterior.groups().diagnostics(rhat_max=GROUP_RHAT, ess_min=GROUP_ESS)
-    return bool(found.converged)
+    return bool(posterior.groups().diagnostics(precision=PRECISION).converged)
 
 
 def group_of_clusters(view: View) -> np.ndarray:
