@@ -1,13 +1,23 @@
-"""Where chains start: short runs, of which each chain goes on with one, by mass."""
+"""Where chains start: short runs that all share, and a chain in each mode that they found."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
 
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, NotConvergedWarning, StudentTMixture
 from cavity.datasets import make_student_t
-from cavity.estimators.start import LOOKED_AT, RUN_SWEEPS, chosen_run
+from cavity.estimators.start import (
+    LOOKED_AT,
+    QUIET_ROUNDS,
+    ROUND,
+    RUN_SWEEPS,
+    ShortRun,
+    StartingRuns,
+    survey,
+)
 from cavity.priors import ClusterPrior
 
 NORMAL = float("inf")
@@ -18,53 +28,137 @@ HELD = {
 }
 
 
-class Played:
-    """A chain of given densities and labels."""
+SURE = np.array([[0, 0, 0, 1, 1, 1]])
+OTHER = np.array([[0, 1, 0, 1, 0, 1]])
 
-    def __init__(self, density, labels):
-        self.density, self.drawn = density, labels
-        self.n_sweeps = 0
+
+def ended(density, labels):
+    """A short run of constant density, in turn at each of some labels."""
+    drawn = np.resize(labels, (LOOKED_AT, labels.shape[1]))
+    return ShortRun(labels[0], drawn, np.full(LOOKED_AT, density), {})
+
+
+def test_a_mode_counts_once_however_many_runs_reach_it():
+    modes, order, _ = survey([ended(0.0, SURE)] * 5 + [ended(0.0, OTHER)], 2)
+    assert [len(mode.runs) for mode in modes] == [5, 1]
+    assert order[:2] == [0, 5]
+    assert sorted(order) == list(range(6))
+
+
+def test_a_mode_of_next_to_no_mass_is_no_start():
+    modes, order, best = survey([ended(-2.0, OTHER), ended(0.0, SURE)], 2)
+    assert [mode.runs for mode in modes] == [(1,), (0,)]
+    assert order == [1, 0]
+    assert best == pytest.approx(np.log(2.0))
+    hopeless = np.array([[0, 0, 1, 1, 0, 1]])
+    modes, order, _ = survey([ended(0.0, SURE), ended(-20.0, hopeless)], 2)
+    assert (len(modes), order) == (1, [0])
+
+
+def test_a_run_on_its_way_shows_no_mode():
+    """Two hundred rows anywhere may hold 138 nats of entropy, or none."""
+    rng = np.random.default_rng(0)
+    wandering = rng.integers(2, size=(LOOKED_AT, 200))
+    still = np.repeat([[0, 1]], 100, axis=1)
+    modes, order, _ = survey([ended(-90.0, wandering), ended(0.0, still)], 2)
+    assert [mode.runs for mode in modes] == [(1,)]
+    assert order == [1, 0]
+
+
+class Played:
+    """A chain that stays in the first or the second mode, as its start says."""
+
+    def __init__(self, labels, rng):
+        self.z, self.n_sweeps = labels, 0
 
     def sweep(self, rng):
         self.n_sweeps += 1
 
     def log_marginal(self):
-        return self.density
+        return -1.0
 
     def labels(self):
-        return self.drawn[self.n_sweeps % len(self.drawn)]
+        return self.z
+
+    def state(self):
+        return {"n_sweeps": np.array(self.n_sweeps)}
+
+    def restore(self, state):
+        self.n_sweeps = int(state["n_sweeps"])
 
 
-SURE = np.array([[0, 0, 0, 1, 1, 1]])
+def played(n_chains, n_threads=1, n_modes=2):
+    def first(run, rng):
+        return (SURE, OTHER)[int(rng.integers(n_modes))][0]
+
+    return StartingRuns(first, Played, 16, n_chains, n_threads, 2)
 
 
-def shares(chains, n=400):
-    """How often each of some chains is chosen."""
-    rng = np.random.default_rng(1)
-    found = [chosen_run(lambda run: Played(*chains[run]), len(chains), 2, rng) for _ in range(n)]
-    assert all(chain.n_sweeps == RUN_SWEEPS for chain in found)
-    return [sum(chain.density == density for chain in found) / n for density, _ in chains]
+def generator(chain=0, seed=3):
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed).spawn(9)[chain]))
 
 
-def test_a_run_is_chosen_by_its_mass():
-    """Odds of 3 to 1 are met within four standard errors; a hopeless run is never chosen."""
-    likely, unlikely, hopeless = shares([(0.0, SURE), (-np.log(3.0), SURE), (-40.0, SURE)])
-    assert hopeless == 0
-    assert abs(likely - 0.75) < 4 * np.sqrt(0.75 * 0.25 / 400)
-    assert likely + unlikely == 1
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_chains_start_in_all_modes_and_share_the_runs(n_threads):
+    starts = played(4, n_threads)
+    chains = [starts.sampler(chain, generator(chain)) for chain in (2, 0, 1, 3)]
+    assert all(chain.n_sweeps == RUN_SWEEPS for chain in chains)
+    assert len({tuple(chain.labels()) for chain in chains[1:3]}) == 2
+    # They depend on the seed alone.
+    others = played(2)
+    others.sampler(1, generator(1))
+    assert [tuple(run.start) for run in others.runs] == [tuple(run.start) for run in starts.runs]
+    assert starts.unvisited([SURE]) == ()
 
 
-def test_doubt_counts_but_a_run_on_its_way_does_not_win():
+def test_runs_end_when_they_find_nothing_new():
+    starts = played(4, n_modes=1)
+    starts.sampler(0, generator())
+    assert len(starts.runs) == (1 + QUIET_ROUNDS) * ROUND
+
+
+def test_a_mode_without_a_chain_is_noted_until_one_comes_there():
+    starts = played(1)
+    begun = starts.sampler(0, generator()).labels()
+    other = SURE[0] if tuple(begun) == tuple(OTHER[0]) else OTHER[0]
+    (facts,) = starts.unvisited([np.tile(begun, (9, 1))])
+    assert (facts["n_clusters"], facts["below"]) == (2, [0.0, 0.0])
+    assert 0 < facts["runs"] < len(starts.runs)
+    assert starts.unvisited([np.stack([begun, 1 - other])]) == ()
+
+
+def symmetric(n=24):
+    """Four blobs and their mirror image: two halves are left and right, or up and down."""
     rng = np.random.default_rng(0)
-    # Three rows in doubt, each between two clusters: 3 log 2 nats of entropy, half of it counts.
-    doubt = np.tile(SURE, (LOOKED_AT, 1))
-    doubt[:, :3] = rng.integers(2, size=(LOOKED_AT, 3))
-    doubtful = shares([(-0.5, doubt), (0.0, SURE)])[0]
-    assert doubtful > 0.5
-    # Two hundred rows anywhere look like 138 nats of entropy.
-    wandering = rng.integers(2, size=(LOOKED_AT, 200))
-    still = np.repeat([[0, 1]], 100, axis=1)
-    assert shares([(-90.0, wandering), (0.0, still)]) == [0, 1]
+    corners = 3.0 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    X = corners[np.arange(n) % 4] + rng.standard_normal((n, 2))
+    return np.vstack([X, X[:, ::-1]])
+
+
+def test_two_modes_that_were_seen_are_not_one_that_converged():
+    settings = {"n_warmup": 120, "max_sweeps": 360, "noise": False, "progress": False}
+    for seed in (1, 2):
+        with pytest.warns(NotConvergedWarning, match="sit in 2 modes"):
+            model = StudentTMixture(2, random_state=seed, **settings).fit(symmetric())
+        assert not model.converged_
+    with pytest.warns(NotConvergedWarning, match="no chain visits it: 2 clusters"):
+        model = StudentTMixture(2, n_chains=1, random_state=0, **settings).fit(symmetric())
+    assert len(model.posterior_.record.unvisited) == 1
+
+
+def test_the_same_draws_whatever_the_threads_and_after_a_stop(tmp_path):
+    settings = {"n_warmup": 120, "n_chains": 2, "progress": False, "random_state": 0}
+    X = symmetric()
+
+    def labels(**more):
+        return GaussianMixture(3, **{**settings, **more}).fit(X).posterior_.labels
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        one = labels(n_draws=9, n_jobs=1)
+        np.testing.assert_array_equal(one, labels(n_draws=9, n_jobs=2))
+        labels(n_draws=4, checkpoint=tmp_path / "c")
+        np.testing.assert_array_equal(one, labels(n_draws=9, checkpoint=tmp_path / "c"))
 
 
 def test_no_chain_stays_where_a_bad_start_led(monkeypatch):
@@ -88,7 +182,7 @@ def test_no_chain_stays_where_a_bad_start_led(monkeypatch):
     assert not model.posterior_.record.set_aside
     assert len(model.diagnostics().modes) == 1
     # With no choice of runs half of the chains stay there.
-    monkeypatch.setattr("cavity.mixture.runs_of", lambda *of: 1)
+    monkeypatch.setattr("cavity.mixture.runs_of", lambda *of: 0)
     model = GaussianMixture(5, max_sweeps=360, **settings).fit(X)
     assert [facts["chain"] for facts in model.posterior_.record.set_aside] == [1, 3]
 

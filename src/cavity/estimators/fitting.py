@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,14 @@ import numpy as np
 from cavity._numba.cache import kernels_are_kept
 from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
-from cavity.estimators.start import chosen_run
+from cavity.estimators.start import StartingRuns
 from cavity.mcmc.chain import (
     Describe,
     PartitionSampler,
     slots_for,
 )
 from cavity.mcmc.draws import ChainRun
-from cavity.mcmc.runner import run_chains
+from cavity.mcmc.runner import count_jobs, run_chains
 from cavity.mcmc.schedule import (
     AUTO,
     LEAST_WARMUP,
@@ -113,7 +113,7 @@ class Plan:
     n_start : int
         How many clusters these may name.
     n_runs : int
-        Short runs that a chain chooses its start from; ``start`` is then asked for each of them.
+        Most short runs that the chains start from; ``start`` is then asked for each of them.
     fingerprint : mapping
         What identifies the run, for its checkpoint.
     describe, cluster_parameters, marginal, from_slots
@@ -139,7 +139,7 @@ class Plan:
     from_slots: bool = False
     anchors: Callable[[], Anchors] | None = None
     places: RowPlaces | None = None
-    n_runs: int = 1
+    n_runs: int = 0
 
     @property
     def n_slots(self) -> int:
@@ -238,6 +238,7 @@ def posterior_of(
             thin=int(run.thin),
             stopped=run.stopped,
             set_aside=tuple({"chain": c, **facts} for c, facts in run.aside.items()),
+            unvisited=run.unvisited,
             seed=run.entropy,
             versions=versions(),
             **record,
@@ -302,18 +303,19 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
     anchors: Anchors | None = None
     n_warmup = settings.least_warmup(plan.n)
 
-    def begun(start: int, rng: np.random.Generator) -> PartitionSampler:
-        z = plan.start(start, rng)
+    def begun(z: np.ndarray, rng: np.random.Generator) -> PartitionSampler:
         parts = plan.assemble(plan.n_slots)
         parts.collapse.warm_up(n_warmup)
         moves = () if anchors is None else moves_for(parts, anchors, n_warmup, plan.noisy)
         return plan.sampler(parts, z, rng, moves)
 
     def make_sampler(chain: int, rng: np.random.Generator) -> PartitionSampler:
-        if plan.n_runs == 1:
-            return begun(chain, rng)
-        return chosen_run(lambda run: begun(run, rng), plan.n_runs, plan.max_clusters, rng)
+        return begun(plan.start(chain, rng), rng)
 
+    n_threads = count_jobs(settings.n_jobs, settings.n_chains)
+    starts = StartingRuns(
+        plan.start, begun, plan.n_runs, settings.n_chains, n_threads, plan.max_clusters
+    )
     # Chains are the threads: linear algebra that starts more of its own only waits for them.
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
         # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
@@ -322,10 +324,13 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         compile_kernels(plan)
         if plan.anchors is not None:
             anchors = plan.anchors()
-        judge = stopping_rule(plan.max_clusters, plan.marginal, PRECISIONS[settings.precision])
+        judge = stopping_rule(
+            plan.max_clusters, plan.marginal, PRECISIONS[settings.precision], starts.unvisited
+        )
+        # A worker is given the state of a chain that began here.
         with on_workers(client, make_sampler) as away:
-            return run_chains(
-                make_sampler,
+            run = run_chains(
+                starts.sampler,
                 settings.length(judge, plan.n),
                 n_chains=settings.n_chains,
                 max_seconds=settings.max_seconds,
@@ -337,8 +342,9 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
                 fingerprint=plan.fingerprint,
                 label=plan.name,
                 run_chunk=away,
-                make_restored=begun,
+                make_restored=starts.restored,
             )
+        return replace(run, unvisited=starts.unvisited(list(run.labels)))
 
 
 def on_workers(client: Any, make_sampler: Any) -> Any:

@@ -4,20 +4,31 @@ By default every second start is at random. Chains that all start from k-means m
 mode that k-means prefers, and their agreement says nothing of other modes.
 
 Started at random alone, though, a chain may take thousands of sweeps to leave a mode of next to no
-mass. So where rows are few, each chain makes some short runs of its own, from starts of both kinds,
-and goes on with one of them, drawn by the estimated mass of the places that they came to
-(`cavity.posterior.convergence`): chains are then in different modes about as often as the
-posterior is.
+mass. So where rows are few, all chains of a fit share some short runs, from starts of both kinds.
+The runs that came to rest show modes. Each mode whose mass may be comparable to that of the best,
+as far as its bounds say (`cavity.posterior.convergence`), is where a chain goes on. Chains beyond
+the number of modes go on from the best of the other runs. So chains that agree have met from all
+modes that were seen. A mode for which there was no chain is reported, unless a chain came there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.posterior.convergence import log_mass
+from cavity.posterior.convergence import (
+    DISAGREEMENT_MAX,
+    NEGLIGIBLE,
+    MassBounds,
+    chain_disagreement,
+    mass_bounds,
+)
+from cavity.posterior.draws import evenly
 
 if TYPE_CHECKING:
     from cavity.mcmc.chain import PartitionSampler
@@ -29,71 +40,248 @@ FITTED_ROWS = 5_000
 LONELY = 0.1
 NEIGHBOUR = 5
 STARTS = ("dispersed", "k-means++", "random")
-# Short runs of each chain, and rows beyond which there is but one; about what they may cost
-# altogether, in numbers read per sweep.
-LEAST_RUNS, MOST_RUNS, MOST_ROWS = 4, 16, 2_000
-RUNS_WORK = 150_000
+# Short runs, made so many at a time until that many rounds in a row find nothing new, and rows
+# beyond which there are none; about what they may cost altogether, in numbers read per sweep.
+ROUND, QUIET_ROUNDS, MOST_RUNS, MOST_ROWS = 4, 2, 16, 2_000
+RUNS_WORK = 600_000
 # Sweeps of a run, and how many of these, at the end, are looked at. Nothing is learned of the
 # clusters' prior in the first fifty.
 RUN_SWEEPS, LOOKED_AT = 120, 40
-# Share of the rows' entropy that does not count: as long as a run is on its way, rows that are in
-# doubt are so together, and the sum of their entropies is far too large.
-DEPENDENCE = 0.5
+# Draws of a chain that are compared with a mode.
+COMPARED = 500
+# Tells the generators of short runs from those of chains, which have the first numbers.
+RUN_KEY = 2**32 - 1
 
 
 def runs_of(init: Any, shape: tuple[int, ...], n_clusters: int, n_warmup: int) -> int:
-    """Short runs that each chain chooses its start from, more where they are cheap.
+    """Return the most short runs that chains start from, more where they are cheap.
 
-    One is no choice: for rows without number, a given start, or a warm-up shorter than a run.
+    None for many rows, a given start, or a warm-up shorter than a run.
 
     Examples
     --------
-    >>> runs_of("dispersed", (150, 4), 3, 200), runs_of("dispersed", (600, 2), 20, 200)
-    (16, 5)
+    >>> runs_of("dispersed", (150, 4), 3, 200), runs_of("dispersed", (600, 10), 20, 200)
+    (16, 8)
     >>> runs_of("random", (150, 4), 3, 200), runs_of("dispersed", (150, 4), 3, 50)
-    (1, 1)
+    (0, 0)
     """
     dispersed = isinstance(init, str) and init == STARTS[0]
     n, d = shape
     if not dispersed or n > MOST_ROWS or n_warmup < RUN_SWEEPS:
-        return 1
-    return min(max(RUNS_WORK // (n * d * (d + n_clusters)), LEAST_RUNS), MOST_RUNS)
+        return 0
+    return min(max(RUNS_WORK // (n * d * (d + n_clusters)), 2 * ROUND), MOST_RUNS)
 
 
-def chosen_run(
-    begun: Callable[[int], PartitionSampler],
-    n_runs: int,
-    max_clusters: int | None,
-    rng: np.random.Generator,
-) -> PartitionSampler:
-    """One of some short runs, with probability proportional to the estimated mass where it is.
+@dataclass(frozen=True)
+class ShortRun:
+    """Where a short run began, what it drew at its end, and its state then."""
+
+    start: np.ndarray
+    labels: np.ndarray
+    log_marginal: np.ndarray
+    state: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class StartingMode:
+    """A place where short runs came to rest.
+
+    Attributes
+    ----------
+    runs : tuple of int
+        The best first.
+    bounds : MassBounds
+    labels : array of int, shape (n,)
+        The most probable draw of the best run.
+    radius : float
+        How far from it a draw may lie and belong to the mode.
+    """
+
+    runs: tuple[int, ...]
+    bounds: MassBounds
+    labels: np.ndarray
+    radius: float
+
+
+class StartingRuns:
+    """Short runs that the chains of a fit share, made when the first chain asks for its start.
+
+    They depend on the seed alone, not on the number of chains or of threads.
 
     Parameters
     ----------
+    first : callable
+        ``first(run, rng)``: the labels that a run begins with.
     begun : callable
-        ``begun(run)``: a chain at its start, even ones from k-means and odd ones at random.
-    n_runs : int
+        ``begun(labels, rng)``: a chain at its start.
+    most : int
+        Short runs at the most.
+    n_chains, n_threads : int
     max_clusters : int or None
         Names that clusters may have, where the prior is over labels.
-    rng : numpy.random.Generator
-        The chain's own.
     """
-    runs, masses = [], np.empty(n_runs)
-    for run in range(n_runs):
-        sampler = begun(run)
+
+    def __init__(
+        self,
+        first: Callable[[int, np.random.Generator], np.ndarray],
+        begun: Callable[[np.ndarray, np.random.Generator], PartitionSampler],
+        most: int,
+        n_chains: int,
+        n_threads: int,
+        max_clusters: int | None,
+    ) -> None:
+        self._first, self._begun = first, begun
+        self._most, self._n_chains, self._n_threads = most, n_chains, n_threads
+        self._max_clusters = max_clusters
+        self._lock = threading.Lock()
+        self.runs: list[ShortRun] = []
+        self.modes: list[StartingMode] = []
+        self._order: list[int] = []
+        self._entropy: Any = None
+        self._made = False
+
+    def sampler(self, chain: int, rng: np.random.Generator) -> PartitionSampler:
+        """Return a chain that goes on from one of the runs, if there are any."""
+        self._know(rng)
+        self._make()
+        if not self._order:
+            return self._begun(self._first(chain, rng), rng)
+        run = self.runs[self._order[chain % len(self._order)]]
+        sampler = self._begun(run.start, rng)
+        sampler.restore(run.state)
+        return sampler
+
+    def restored(self, chain: int, rng: np.random.Generator) -> PartitionSampler:
+        """Return a chain whose state is known, so that it needs none of the runs."""
+        self._know(rng)
+        return self._begun(self._first(chain, rng), rng)
+
+    def _know(self, rng: np.random.Generator) -> None:
+        """Note the seed that the generators of all chains were spawned from."""
+        seeds: Any = rng.bit_generator.seed_seq
+        self._entropy = seeds.entropy
+
+    def unvisited(self, chains: Sequence[np.ndarray]) -> tuple[dict[str, Any], ...]:
+        """Return what is known of modes that no chain began in and none has a draw of.
+
+        Parameters
+        ----------
+        chains : sequence of arrays of int, shape (draw, n)
+            The draws of each chain.
+        """
+        self._make()
+        best = max((mode.bounds for mode in self.modes), key=lambda one: one.low, default=None)
+        found = []
+        for mode in self.modes[self._n_chains :]:
+            if any(_visits(draws, mode) for draws in chains):
+                continue
+            assert best is not None
+            number = len(np.unique(mode.labels))
+            below = mode.bounds.below(best)
+            found.append({"n_clusters": number, "runs": len(mode.runs), "below": list(below)})
+        return tuple(found)
+
+    def _make(self) -> None:
+        """Make runs, round by round, until these find nothing new."""
+        with self._lock, ThreadPoolExecutor(self._n_threads) as threads:
+            best, quiet = -np.inf, 0
+            while not self._made and quiet < QUIET_ROUNDS and len(self.runs) + ROUND <= self._most:
+                numbers = range(len(self.runs), len(self.runs) + ROUND)
+                self.runs += threads.map(self._run, numbers)
+                n_modes, before = len(self.modes), best
+                self.modes, self._order, best = survey(self.runs, self._max_clusters)
+                news = len(self.modes) > n_modes or best > before + NEGLIGIBLE
+                quiet = 0 if news else quiet + 1
+            self._made = True
+
+    def _run(self, run: int) -> ShortRun:
+        seed = np.random.SeedSequence(self._entropy, spawn_key=(RUN_KEY, run))
+        rng = np.random.Generator(np.random.PCG64(seed))
+        start = self._first(run, rng)
+        sampler = self._begun(start, rng)
         for _ in range(RUN_SWEEPS - LOOKED_AT):
             sampler.sweep(rng)
-        draws, densities = [], []
+        labels, log_marginal = [], []
         for _ in range(LOOKED_AT):
             sampler.sweep(rng)
-            densities.append(sampler.log_marginal())
-            draws.append(sampler.labels().copy())
-        best = draws[int(np.argmax(densities))]
-        mass, entropy = log_mass(np.stack(draws), best, np.array(densities), max_clusters)
-        masses[run] = mass - DEPENDENCE * entropy
-        runs.append(sampler)
-    chances = np.exp(masses - masses.max())
-    return runs[int(rng.choice(n_runs, p=chances / chances.sum()))]
+            log_marginal.append(sampler.log_marginal())
+            labels.append(sampler.labels().copy())
+        return ShortRun(start, np.stack(labels), np.array(log_marginal), sampler.state())
+
+
+def survey(
+    runs: Sequence[ShortRun], max_clusters: int | None
+) -> tuple[list[StartingMode], list[int], float]:
+    """Return the modes of some runs, the runs in the order in which chains take them, and a score.
+
+    The score, halfway between the bounds of the best run's mass, only orders starts.
+    """
+    between, within = chain_disagreement([run.labels for run in runs])
+    single = [_bounds([run], max_clusters) for run in runs]
+    by_score = sorted(range(len(runs)), key=lambda run: -single[run].middle)
+    members: dict[int, list[int]] = {}
+    for run in by_score:
+        nearest = min(members, key=lambda leader: between[run, leader], default=run)
+        if nearest != run and between[run, nearest] <= DISAGREEMENT_MAX:
+            members[nearest].append(run)
+        elif within[run] <= DISAGREEMENT_MAX:
+            members[run] = [run]
+    modes = [
+        StartingMode(
+            tuple(some), _bounds([runs[run] for run in some], max_clusters), *_centre(runs[leader])
+        )
+        for leader, some in members.items()
+    ]
+    modes = _comparable(modes, [mode.bounds for mode in modes])
+    firsts = [mode.runs[0] for mode in modes]
+    negligible = set().union(*members.values()) - set().union(*(mode.runs for mode in modes))
+    others = [run for run in by_score if run not in negligible and run not in firsts]
+    others = _comparable(others, [single[run] for run in others])
+    return modes, firsts + others, single[by_score[0]].middle
+
+
+def _bounds(runs: Sequence[ShortRun], max_clusters: int | None) -> MassBounds:
+    """Bounds of the log mass of the place that all of these runs are in."""
+    values = np.stack([run.log_marginal for run in runs])
+    draws = np.concatenate([run.labels for run in runs])
+    return mass_bounds(draws, draws[int(values.argmax())], values, max_clusters)
+
+
+def _comparable(found: list[Any], bounds: Sequence[MassBounds]) -> list[Any]:
+    """Those whose mass may be more than a negligible part of the greatest."""
+    best = max(bounds, key=lambda one: one.low, default=None)
+    return [
+        one
+        for one, its in zip(found, bounds, strict=True)
+        if its is best or best is None or its.below(best)[0] <= NEGLIGIBLE
+    ]
+
+
+def _centre(run: ShortRun) -> tuple[np.ndarray, float]:
+    """The most probable draw of a run, and how far from it its other draws lie."""
+    best = run.labels[int(run.log_marginal.argmax())]
+    return best, max(DISAGREEMENT_MAX, max(partition_distance(z, best) for z in run.labels))
+
+
+def _visits(draws: np.ndarray, mode: StartingMode) -> bool:
+    return any(partition_distance(z, mode.labels) <= mode.radius for z in evenly(draws, COMPARED))
+
+
+def partition_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Pairs together in one of two partitions alone, over those of each, in [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> halves, others = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> partition_distance(halves, 1 - halves), partition_distance(halves, others)
+    (0.0, 1.0)
+    """
+    width = int(second.max()) + 1
+    both = np.bincount(first.astype(np.int64) * width + second)
+    pairs = [float((sizes * (sizes - 1)).sum()) for sizes in map(np.bincount, (first, second))]
+    total = sum(pairs)
+    return 1.0 - 2.0 * float((both * (both - 1)).sum()) / total if total else 0.0
 
 
 def initial_labels(

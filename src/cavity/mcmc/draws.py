@@ -328,6 +328,8 @@ class ChainRun:
     aside : dict of int to dict
         Chains that were set aside, by their number, and what is known of them; all else is of the
         others.
+    unvisited : tuple of mappings
+        Modes that short runs found before the chains began and that no chain came to.
     """
 
     labels: np.ndarray
@@ -344,6 +346,7 @@ class ChainRun:
     n_warmup: int
     thin: int
     aside: dict[int, Mapping[str, Any]]
+    unvisited: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def interrupted(self) -> bool:

@@ -6,16 +6,16 @@ end there as started near. The log joint density does, since
 
     log mass of a mode = mean over the mode of the log joint density + entropy within the mode.
 
-With cluster parameters integrated out (`log_marginal`), only the labels have an entropy, and that
-can be estimated: the sum of the rows' own entropies is exact if rows are in doubt independently of
-each other, and too large otherwise. A mode whose estimated mass lies further below the best than
-the estimate can err is negligible.
+With cluster parameters integrated out (`log_marginal`), only the labels have an entropy to speak
+of. It lies between zero and the sum of the rows' own entropies, which is exact if rows are in doubt
+independently of each other. A mode is negligible if even the upper bound of its mass is far below
+the lower bound of another's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -110,14 +110,52 @@ def _shared(values: np.ndarray) -> np.ndarray | None:
 
 # Similarity matrices closer than this are the same for all purposes.
 DISAGREEMENT_MAX = 0.1
-# Nats that a mode may lie below the best before it can be called negligible: odds of 1 in 22,000.
-NEGLIGIBLE = 10.0
-# Share of the labels' entropy by which its estimate may err between two modes.
-ENTROPY_ERROR = 0.25
+# Nats that the bounds of two masses must be apart for one to be negligible: odds of 1 in 150.
+NEGLIGIBLE = 5.0
+# Nats for each cluster that one mode has more: the bounds leave out the entropies of what is
+# learned of the prior and, under Student-t, of the scales.
+PER_CLUSTER = 5.0
 # Fewer draws per chain do not show where it sits.
 MODE_DRAWS = 50
 _COMPARED_DRAWS = 500
 _MATCHED_DRAWS = 200
+
+
+@dataclass(frozen=True)
+class MassBounds:
+    """Bounds of the log mass of a mode.
+
+    Attributes
+    ----------
+    low, high : float
+        Without and with the sum of the rows' entropies.
+    error : float
+        Standard error of the mean log joint density.
+    n_clusters : float
+        Mean number of clusters.
+    """
+
+    low: float
+    high: float
+    error: float
+    n_clusters: float
+
+    @property
+    def middle(self) -> float:
+        """Halfway between the bounds."""
+        return 0.5 * (self.low + self.high)
+
+    def below(self, best: MassBounds) -> tuple[float, float]:
+        """Nats that the mass lies below another's, at the least and at the most.
+
+        Examples
+        --------
+        >>> MassBounds(-60.0, -50.0, 0.0, 3.0).below(MassBounds(0.0, 8.0, 0.0, 3.0))
+        (50.0, 68.0)
+        """
+        slack = 3.0 * math.hypot(self.error, best.error)
+        slack += PER_CLUSTER * abs(self.n_clusters - best.n_clusters)
+        return best.low - self.high - slack, best.high - self.low + slack
 
 
 @dataclass(frozen=True)
@@ -129,21 +167,19 @@ class Mode:
     chains : tuple of int
     log_joint : float
         Mean of their log joint density.
-    below : float
-        Nats that the mode's estimated mass lies below the best mode's; NaN if it is not known.
-    allowance : float
-        Nats by which that may err, and ten more; NaN if it is not known.
+    below : (float, float)
+        Nats that the mode's mass lies below the best mode's, at the least and at the most; zeros
+        for the best, NaN if it is not known.
     """
 
     chains: tuple[int, ...]
     log_joint: float = math.nan
-    below: float = math.nan
-    allowance: float = math.nan
+    below: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def negligible(self) -> bool:
-        """Whether its mass is next to nothing, whatever the estimate's error."""
-        return self.below > self.allowance
+        """Whether its mass is next to nothing wherever it is between its bounds."""
+        return self.below[0] > NEGLIGIBLE
 
 
 def similarity_distance(first: np.ndarray, second: np.ndarray) -> float:
@@ -230,27 +266,29 @@ def label_entropy(draws: np.ndarray, reference: np.ndarray) -> float:
     return float(-np.sum(share * np.log(np.maximum(share, 1e-300))))
 
 
-def log_mass(
+def mass_bounds(
     draws: np.ndarray, mode: np.ndarray, log_marginal: np.ndarray, max_clusters: int | None
-) -> tuple[float, float]:
-    """Estimated log mass of the place that draws are from, and the labels' entropy in it.
+) -> MassBounds:
+    """Bounds of the log mass of the place that draws are from.
 
     Parameters
     ----------
     draws : array of int, shape (draw, n)
     mode : array of int, shape (n,)
         The labels among them of highest density.
-    log_marginal : array
+    log_marginal : array, shape (chain, draw)
         Log joint densities there, with cluster parameters integrated out.
     max_clusters : int or None
-        Names that clusters may have, where the prior is over labels.
+        Names that clusters may have, where the prior is over labels: a partition is there once for
+        every way of naming its clusters.
     """
-    entropy = label_entropy(draws, mode)
-    mass = float(log_marginal.mean()) + entropy
+    number = np.array([len(np.unique(row)) for row in evenly(draws, _MATCHED_DRAWS)])
+    low = float(log_marginal.mean())
     if max_clusters is not None:
-        number = np.array([len(np.unique(row)) for row in evenly(draws, _MATCHED_DRAWS)])
-        mass += float(np.mean([_log_names(max_clusters, int(k)) for k in number]))
-    return mass, entropy
+        low += float(np.mean([_log_names(max_clusters, int(k)) for k in number]))
+    error = log_marginal.std() / math.sqrt(max(float(ess(log_marginal, "mean")), 1.0))
+    high = low + label_entropy(draws, mode)
+    return MassBounds(low, high, float(error), float(number.mean()))
 
 
 def find_modes(
@@ -282,22 +320,19 @@ def find_modes(
     if len(found) == 1 or not known or len(labels[0]) < MODE_DRAWS:
         return tuple(Mode(chains, float(means[list(chains)].mean())) for chains in found)
     assert log_marginal is not None
-    weight, error, entropy = (np.empty(len(found)) for _ in range(3))
-    for m, chains in enumerate(found):
+    bounds = []
+    for chains in found:
         values = log_marginal[list(chains)]
         draws = np.concatenate([evenly(labels[c], _MATCHED_DRAWS) for c in chains])
         best = max(chains, key=lambda c: float(log_marginal[c].max()))
         mode = labels[best][int(log_marginal[best].argmax())]
-        weight[m], entropy[m] = log_mass(draws, mode, values, max_clusters)
-        error[m] = values.std() / math.sqrt(max(float(ess(values, "mean")), 1.0))
-    top = int(weight.argmax())
+        bounds.append(mass_bounds(draws, mode, values, max_clusters))
+    top = max(bounds, key=lambda one: one.low)
     modes = []
-    for m, chains in enumerate(found):
-        doubt = ENTROPY_ERROR * max(entropy[m], entropy[top])
-        allowance = NEGLIGIBLE + doubt + 3.0 * math.hypot(error[m], error[top])
-        below = float(weight[top] - weight[m])
-        modes.append(Mode(chains, float(means[list(chains)].mean()), below, float(allowance)))
-    return tuple(sorted(modes, key=lambda mode: mode.below))
+    for chains, one in zip(found, bounds, strict=True):
+        below = (0.0, 0.0) if one is top else one.below(top)
+        modes.append(Mode(chains, float(means[list(chains)].mean()), below))
+    return tuple(sorted(modes, key=lambda mode: sum(mode.below)))
 
 
 def _log_names(n_names: int, n_clusters: int) -> float:
@@ -571,10 +606,9 @@ def _apart(checks: Checks) -> list[str]:
         text = f"{'chain' if len(mode.chains) == 1 else 'chains'} "
         text += enumerate_words([str(c) for c in mode.chains])
         known = [f"mean log joint {mode.log_joint:.1f}"] if np.isfinite(mode.log_joint) else []
-        if mode.below > 0:
-            known.append(
-                f"mass about {mode.below:.0f} nats lower, give or take {mode.allowance:.0f}"
-            )
+        least, most = mode.below
+        if most > 0:
+            known.append(f"log mass lower by {least:.0f} to {most:.0f}")
         parts.append(text + (f" ({', '.join(known)})" if known else ""))
     return [
         f"The chains sit in {len(parts)} modes and none moves between them: "
@@ -588,7 +622,10 @@ Chains = Sequence[Mapping[str, np.ndarray]]
 
 
 def stopping_rule(
-    max_clusters: int | None, log_joint_is_marginal: bool, precision: Precision = REPORT
+    max_clusters: int | None,
+    log_joint_is_marginal: bool,
+    precision: Precision = REPORT,
+    unvisited: Callable[[Sequence[np.ndarray]], Collection[Any]] = lambda chains: (),
 ) -> StoppingRule:
     """What looks at the draws of an automatic run.
 
@@ -603,6 +640,9 @@ def stopping_rule(
         Whether the log joint density itself has no cluster parameters in it.
     precision : Precision
         Limits to keep.
+    unvisited : callable
+        Given the label draws of each chain, returns modes that none has come to: with any, the run
+        goes on.
     """
     marginal = "log joint" if log_joint_is_marginal else LOG_MARGINAL
 
@@ -626,8 +666,9 @@ def stopping_rule(
         # One chain is judged by its halves, as well as that goes; the last of several is not.
         alone = bool(aside) and checks.n_chains == 1
         share = checks.effective[1] / precision.ess_needed(checks.n_chains)
+        blind = unvisited(checks.labels)
         settled, draft = (
-            not (waiting or alone or problems_of(checks, precision=wanted))
+            not (waiting or alone or blind or problems_of(checks, precision=wanted))
             for wanted in (precision, DRAFT)
         )
         return Assessment(settled, share, aside, draft)
@@ -653,7 +694,7 @@ def _set_aside(checks: Checks) -> dict[int, dict[str, Any]]:
     """Chains in modes of negligible mass, and what the record says of each."""
     return {
         chain: {
-            "below": mode.below,
+            "below": mode.below[0],
             "n_clusters": int(np.median(checks.quantities["number of clusters"][chain])),
         }
         for mode in checks.modes

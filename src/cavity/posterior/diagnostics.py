@@ -146,7 +146,8 @@ def diagnose(
         random_state=random_state,
         max_clusters=p.record.max_clusters,
     )
-    problems = problems_of(checks, noun=p.noun, precision=precision)
+    problems = _unvisited(p)
+    problems += problems_of(checks, noun=p.noun, precision=precision)
     if p.n_chains == 1:
         problems.append("There is one chain, so agreement between chains cannot be checked.")
     events = pd.DataFrame(
@@ -189,6 +190,25 @@ def diagnose(
     )
 
 
+def _unvisited(p: Posterior) -> list[str]:
+    """Modes that short runs found and that no chain came to, in a sentence."""
+    modes = p.record.unvisited
+    if not modes:
+        return []
+    parts = []
+    for mode in modes:
+        least, most = mode["below"]
+        parts.append(
+            f"{count(mode['n_clusters'], 'cluster')} (found by {count(mode['runs'], 'run')}, log "
+            f"mass lower by {least:.0f} to {most:.0f})"
+        )
+    return [
+        f"Short runs before the chains found {count(len(modes), 'more mode')} that may hold as "
+        f"much of the posterior, and no chain visits {'it' if len(modes) == 1 else 'them'}: "
+        f"{'; '.join(parts)}."
+    ]
+
+
 def _advice(p: Posterior, checks: Checks, precision: Precision) -> str:
     """The one thing to do about problems."""
     if checks.broken:
@@ -198,6 +218,8 @@ def _advice(p: Posterior, checks: Checks, precision: Precision) -> str:
         return f"Fit again with more chains: n_chains={2 * asked}."
     if p.n_chains == 1:
         return "Run four chains."
+    if p.record.unvisited and len(checks.modes) == 1:
+        return f"Fit again with more chains: n_chains={asked + len(p.record.unvisited)}."
     apart = len(checks.modes) > 1 and all(map(checks.at_rest, range(p.n_chains)))
     cut_short = p.record.stopped in ("max_seconds", "interrupted")
     if checks.n_draws >= 4 and apart and not cut_short:
@@ -264,13 +286,12 @@ def run_notes(p: Posterior) -> list[str]:
     if record.set_aside:
         gaps = [float(facts["below"]) for facts in record.set_aside]
         number = len(gaps)
-        least = f"{min(gaps):.0f}" if number == 1 else f"{min(gaps):.0f} or more"
         notes.append(
             f"{number} of {count(p.n_chains + number, 'chain')} "
             f"{'was' if number == 1 else 'were'} set aside and "
             f"{'has' if number == 1 else 'have'} no part in any answer: "
-            f"{'it' if number == 1 else 'they'} ended in a clustering whose estimated probability "
-            f"is lower by {least} nats (a factor of e to that power)."
+            f"{'it' if number == 1 else 'they'} ended in a clustering whose probability is lower "
+            f"by at least {min(gaps):.0f} nats (a factor of e to that power)."
         )
     return notes
 

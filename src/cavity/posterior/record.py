@@ -55,7 +55,11 @@ class RunRecord:
         or of time, Ctrl-C; empty if it is not known.
     set_aside : tuple of mappings
         Chains that have no part in the draws: ``chain``, its number from 0; ``below``, by how many
-        nats the estimated mass of where it ended is lower; ``n_clusters``, how many it had there.
+        nats the mass of where it ended is lower at the least; ``n_clusters``, how many there.
+    unvisited : tuple of mappings
+        Modes that short runs found before the chains began and that no chain came to:
+        ``n_clusters``; ``runs``, how many runs ended there; ``below``, by how many nats the mass is
+        lower than the best mode's, at the least and at the most.
     seed : int or None
         Entropy that all chains were spawned from; with it a run can be repeated.
     versions : mapping of str to str
@@ -79,6 +83,7 @@ class RunRecord:
     thin: int = 1
     stopped: str = ""
     set_aside: tuple[Mapping[str, Any], ...] = ()
+    unvisited: tuple[Mapping[str, Any], ...] = ()
     seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     components: Mapping[str, list[str]] = field(default_factory=dict)
@@ -103,7 +108,8 @@ class RunRecord:
         plain["seed"] = None if self.seed is None else str(self.seed)
         plain["columns"] = list(self.columns)
         plain["components"] = {name: list(parts) for name, parts in self.components.items()}
-        plain["set_aside"] = [dict(facts) for facts in self.set_aside]
+        for name in _FACTS:
+            plain[name] = [dict(facts) for facts in plain[name]]
         return json.dumps(plain)
 
     @classmethod
@@ -118,7 +124,8 @@ class RunRecord:
                 plain[name] = {k: decode(v) for k, v in plain[name].items()}
             plain["seed"] = None if plain["seed"] is None else int(plain["seed"])
             plain["columns"] = tuple(map(str, plain["columns"]))
-            plain["set_aside"] = tuple(dict(facts) for facts in plain["set_aside"])
+            for name in _FACTS:
+                plain[name] = tuple(dict(facts) for facts in plain[name])
             record = cls(**plain)
             for f, kind in _KINDS.items():
                 if not isinstance(getattr(record, f), kind):
@@ -128,6 +135,7 @@ class RunRecord:
             raise ValueError(f"the record of the run is damaged: {error}") from error
 
 
+_FACTS = ("set_aside", "unvisited")
 _KINDS: dict[str, Any] = {
     "model": str,
     "noun": str,
