@@ -196,6 +196,6 @@ print(f"Against the wrong posterior: {0.5 * np.abs(frequency - wrong).sum():.4f}
 # - *Log joint density*: one function of the state for every sampler, against SciPy.
 # - *Kills and restarts*: a chain that was killed and resumed has the same draws, bit for bit.
 #
-# Known approximations: ``collapse="ep"``; overdispersed counts in tables; the bounds
-# of a mode's mass, which leave out the entropies of what is learned of the prior; values are seen within their recording step,
-# drawn once. :doc:`/guide` and :doc:`/maths` say where.
+# Known approximations: ``collapse="ep"``; overdispersed counts in tables; the bounds of a mode's
+# mass, which leave out the entropies of what is learned of the prior; values are seen within
+# their recording step, drawn once. :doc:`/guide` and :doc:`/maths` say where.
