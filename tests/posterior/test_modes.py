@@ -284,7 +284,7 @@ def test_a_mode_that_no_chain_visits_is_told_and_the_run_is_not_called_converged
     )
     assert "2 clusters (found by 5 runs, log mass lower by -1 to 4)" in found.verdict
     assert found.advice == "Fit again with more chains: n_chains=5."
-    judge = stopping_rule(4, False, lambda chains: modes)
+    judge = stopping_rule(4, False, unvisited=lambda chains: modes)
     assert not judge(views(np.random.default_rng(0), [GOOD] * 4), ()).settled
 
 
