@@ -114,6 +114,29 @@ def test_a_wide_table(cavity, wide, tmp_path):
     assert "'900' was not in the data" in cavity("predict", "cavity-run", "new.csv").sentence
 
 
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_logarithms_of_series(cavity, wide, tmp_path, form):
+    def told(*options):
+        return cavity(*FIT[:1], f"{form}.csv", *FIT[2:], *more, *options)
+
+    amounts = np.exp(wide / wide.stack().std())
+    more = ("--no-common-factor", "--warmup", "2", "--draws", "4", "--chains", "1")
+    name = "value"
+    if form == "long":
+        more = (*more, "--series", "shop", "--time", "time", "--value", "value")
+        long = amounts.rename_axis(columns="time").stack().rename("value").reset_index()
+        long.to_csv(tmp_path / "long.csv", index=False)
+    else:
+        amounts.to_csv(tmp_path / "wide.csv")
+    assert told("--log", name).code == 0
+    trends = pd.read_csv(tmp_path / "cavity-run" / "trends.csv")
+    assert trends["mean"].abs().max() < 5.0 < amounts.max(axis=None)
+    assert "--log" in told("--log", "price", "--out", "other").sentence
+    (wide - wide.max(axis=None)).to_csv(tmp_path / "wide.csv")
+    if form == "wide":
+        assert "has no logarithm" in told("--log", name, "--out", "other").sentence
+
+
 def test_what_is_no_wide_table(cavity, wide, tmp_path):
     def said(table, *options, **how):
         table.to_csv(tmp_path / "wide.csv", **how)

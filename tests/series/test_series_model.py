@@ -101,7 +101,9 @@ def test_forecasts_have_the_variance_of_all_factors(shared):
     variance = step.reshape(flat).mean(0) + centre.reshape(flat).var(0)
     band = shared.forecast(1, of="trend")
     width = (band.upper - band.lower).to_numpy()[:, 0] / 2 / 1.6448536
-    np.testing.assert_allclose(width**2, variance, rtol=1e-5)
+    # Quantiles of at least 4,000 paths have errors of up to 2% each.
+    np.testing.assert_allclose(width, np.sqrt(variance), rtol=0.07)
+    assert np.mean(width / np.sqrt(variance)) == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_common_factor_can_be_held_and_its_prior_stated(market):

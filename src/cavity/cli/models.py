@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from cavity.cli import folder as files
-from cavity.cli.errors import UserError
+from cavity.cli.errors import UserError, note
 from cavity.cli.options import (
     AUTO,
     ESTIMATORS,
@@ -362,6 +362,8 @@ class SeriesModel(RowsModel):
 
     def read(self, table: Table, choice: Choice) -> Selection:
         """Select from a file that was read."""
+        if choice.log:
+            note("Trends, forecasts and predictions are in logarithms, as the values are.")
         if is_wide(choice) and has_times(table, choice):
             return select_wide(table, choice)
         return select_rows(table, choice)

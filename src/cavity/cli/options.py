@@ -259,7 +259,11 @@ class Choice:
         (),
     )
     log: tuple[str, ...] = _reads(
-        "Columns to take the logarithm of, as a,b,c: amounts with a long tail.", ROWS, "NAMES", ()
+        "Columns to take the logarithm of, as a,b,c: amounts with a long tail. For a wide table of "
+        "series: value.",
+        EVERY,
+        "NAMES",
+        (),
     )
     series: str | None = _reads("series: column that names the series.", ("series",), "NAME")
     time: str | None = _reads(

@@ -154,17 +154,24 @@ def _with_logs(chosen: pd.DataFrame, choice: Choice, path: Path) -> pd.DataFrame
                 f"--log is for measurements, and {name!r} is text or of a kind that --types names; "
                 "leave it out of one of them."
             )
-        if (values <= 0.0).any():
-            row = int((values <= 0.0).argmax())
-            raise UserError(
-                f"Row {chosen.index[row]!s}, column {name!r} of {path} is {values[row]:g}, which "
-                f"has no logarithm; leave {name!r} out of --log, or correct such values first."
-            )
+        logs = _logs(values, chosen.index, f"column {name!r} of {path}", name)
         if (called := f"log {name}") in chosen.columns:
             raise UserError(f"--log {name} would be the second column {called!r} of {path}.")
         new[name] = called
-        chosen = chosen.assign(**{name: np.log(values)})
+        chosen = chosen.assign(**{name: logs})
     return chosen.rename(columns=new)
+
+
+def _logs(values: np.ndarray, rows: Any, where: str, name: str) -> np.ndarray:
+    """Return logarithms, or refuse the first value that has none."""
+    bad = values <= 0.0
+    if bad.any():
+        row = int(bad.argmax())
+        raise UserError(
+            f"Row {rows[row]!s}, {where} is {values[row]:g}, which has no logarithm; leave "
+            f"{name!r} out of --log, or correct such values first."
+        )
+    return np.log(values)
 
 
 def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str | None]:
@@ -419,8 +426,15 @@ def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Sel
         time: column_times(table.column(time), time, path, choice.date_format),
     }
     note_dates_as_numbers(out[time], f"Column {time!r}")
-    out.update(numbers_of(table, wanted[2:], choice, rows))
-    return Selection(pd.DataFrame(out), series, series)
+    numbers = numbers_of(table, wanted[2:], choice, rows)
+    if unknown := sorted(set(choice.log) - {value, *choice.columns}):
+        raise UserError(
+            f"--log names {unknown[0]!r}, which is neither --value nor one of --covariates."
+        )
+    for name in numbers:
+        if name in choice.log:
+            numbers[name] = _logs(numbers[name], rows, f"column {name!r} of {path}", name)
+    return Selection(pd.DataFrame(out | numbers), series, series)
 
 
 def note_dates_as_numbers(times: Any, what: str) -> None:
@@ -490,9 +504,15 @@ def select_wide(table: Table, choice: Choice) -> Selection:
         id_name = SERIES if nameless else column
     times = header_times(header, path, choice.date_format)
     note_dates_as_numbers(times, f"The header of {path}")
-    values = pd.DataFrame(
-        numbers_of(table, header, choice, index), index=pd.Index(index, dtype=object, name=id_name)
-    )
+    numbers = numbers_of(table, header, choice, index)
+    if choice.log:
+        if choice.log != (VALUE,):
+            raise UserError(
+                f"--log of a wide table takes the logarithm of every value. Pass --log {VALUE}."
+            )
+        for name in numbers:
+            numbers[name] = _logs(numbers[name], index, f"column {name!r} of {path}", VALUE)
+    values = pd.DataFrame(numbers, index=pd.Index(index, dtype=object, name=id_name))
     return Selection(values.set_axis(pd.Index(times), axis=1), id_name, column)
 
 

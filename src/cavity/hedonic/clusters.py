@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from cavity import Posterior
 
 
-_WIDTH = 2 * 1.6448536269514722  # of a normal 90% interval, in standard deviations
-
-
 class ClusteredTrends:
     """Regional regressions plus regional trends whose clusters share latent factors.
 
@@ -29,10 +26,7 @@ class ClusteredTrends:
     def __init__(self, mixture: Any, regions: np.ndarray) -> None:
         self.mixture = mixture
         self._regions = regions
-        # What an observation varies by beyond the trend: of Student-t noise, as its 90% interval.
-        sale, trend = mixture.forecast(1), mixture.forecast(1, of="trend")
-        spread = [((b.upper - b.lower).to_numpy()[:, 0] / _WIDTH) ** 2 for b in (sale, trend)]
-        self._noise = np.maximum(spread[0] - spread[1], 0.0)
+        self._noise = mixture.noise_variance()
 
     @classmethod
     def fit(

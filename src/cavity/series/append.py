@@ -13,7 +13,7 @@ from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.predict.draws import spread_draws
 from cavity.priors.series import SeriesPrior
-from cavity.series.data import SeriesData, from_wide, locate_rows, season_terms
+from cavity.series.data import SeriesData, differences, from_wide, locate_rows, season_terms
 from cavity.series.likelihood import FactorPaths, factor_paths
 from cavity.series.parameters import NOTHING
 from cavity.series.problem import LONGEST_JOINT, build_priors, check_priors, start_df
@@ -93,6 +93,10 @@ def appended(old: SeriesData, Y: Any) -> SeriesData:
     """Return the fit's data with the new times appended."""
     size = old.axis.size
     y, count, covariates = _later(old, as_pandas(Y))
+    end = old.end
+    if end is not None:
+        y, end = differences(np.where(count > 0, y, np.nan), *end)
+        count = np.isfinite(y).astype(float)
     if old.season is not None:
         waves = season_terms(old.season, size + np.arange(y.shape[1]))
         covariates[:, :, covariates.shape[2] - waves.shape[1] :] = waves
@@ -103,6 +107,7 @@ def appended(old: SeriesData, Y: Any) -> SeriesData:
         count=counts.astype(old.count.dtype if counts.max() < 2**16 else float),
         covariates=np.concatenate([old.covariates, covariates], axis=1),
         axis=replace(old.axis, size=size + y.shape[1]),
+        end=end,
     )
 
 

@@ -18,7 +18,7 @@ from cavity.posterior.units import SeriesUnits
 from cavity.predict.draws import spread_draws
 from cavity.priors.series import SeriesPrior
 from cavity.series.coefficients import coefficients
-from cavity.series.data import SeriesData, from_rows, from_wide, with_season
+from cavity.series.data import SeriesData, from_rows, from_wide, with_terms
 from cavity.series.gibbs import refresh_series
 from cavity.series.initialization import own_spreads, scatter_in_units, starting_levels
 from cavity.series.likelihood import factor_paths
@@ -237,7 +237,7 @@ def new_series(fitted: SeriesData, Y: Any, series: Any, time: Any, value: Any) -
                     f"Y has {data.y.shape[1]} times, the fit had {size}: an array must cover the "
                     "same times. Use NaN where nothing was observed."
                 )
-            return with_season(data, fitted.season)
+            return with_terms(data, fitted.season, fitted.end is not None)
     elif any(name is None for name in names):
         raise ValueError("a long frame needs series=, time= and value=.")
     else:
@@ -254,4 +254,4 @@ def new_series(fitted: SeriesData, Y: Any, series: Any, time: Any, value: Any) -
     count[:, position] = data.count
     empty = np.zeros((len(y), size, 0))
     own = SeriesData(y, count, empty, data.scatter, data.series, fitted.axis)
-    return with_season(own, fitted.season)
+    return with_terms(own, fitted.season, fitted.end is not None)

@@ -51,8 +51,10 @@ def season_terms(season: int, position: np.ndarray) -> np.ndarray:
     return np.stack(out, axis=-1)
 
 
-def with_season(data: SeriesData, season: int | None) -> SeriesData:
-    """The same data with the waves of a season as further covariates, which are known."""
+def with_terms(data: SeriesData, season: int | None, difference: bool) -> SeriesData:
+    """Return the data as modeled: differences if asked, and the season's waves as covariates."""
+    if difference:
+        data = differenced(data)
     if season is None:
         return data
     n, n_times = data.y.shape
@@ -75,6 +77,55 @@ def with_season(data: SeriesData, season: int | None) -> SeriesData:
         covariate_names=(*data.covariate_names, *season_names(season)),
         season=season,
     )
+
+
+def differences(
+    levels: np.ndarray, last: np.ndarray | float = np.nan, since: np.ndarray | int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return changes from one time to the next, and the new end of the series.
+
+    A change is missing unless both its times are observed.
+
+    Parameters
+    ----------
+    levels : (n, T) array
+        NaN where nothing was observed.
+    last, since : (n,) arrays
+        Last value of each series before these times, and the number of times since.
+
+    Examples
+    --------
+    >>> changes, end = differences(np.array([[1.0, 3.0, np.nan, 4.0, 5.0, np.nan]]))
+    >>> changes.tolist(), end.tolist()
+    ([[nan, 2.0, nan, nan, 1.0, nan]], [[5.0], [1.0]])
+    """
+    n, n_times = levels.shape
+    joined = np.column_stack([np.broadcast_to(last, (n,)), levels])
+    changes = np.diff(joined, axis=1)
+    changes[np.broadcast_to(since, (n,)) > 0, 0] = np.nan
+    back = np.isfinite(joined)[:, ::-1].argmax(1)
+    end = joined[np.arange(n), n_times - back]
+    return changes, np.array([end, back + np.where(back == n_times, since, 0)])
+
+
+def differenced(data: SeriesData) -> SeriesData:
+    """Return the changes of the series; several values of one cell are averaged.
+
+    The times stay the same, and the first has no change.
+    """
+    if data.covariates.shape[2]:
+        raise ValueError("difference=True does not go with covariates. Leave one of them out.")
+    y, end = differences(np.where(data.count > 0, data.y, np.nan))
+    if np.isnan(end[0]).any():
+        name = data.series[int(np.isnan(end[0]).argmax())]
+        raise ValueError(
+            f"difference=True needs a value of every series, and {str(name)!r} has none. Leave "
+            "it out."
+        )
+    count = np.isfinite(y).astype(np.uint16)
+    if not count.any():
+        raise ValueError("difference=True needs values at two times in a row, and there are none.")
+    return replace(data, y=y, count=count, scatter=np.zeros_like(data.scatter), end=end)
 
 
 @dataclass(frozen=True)
@@ -100,6 +151,8 @@ class SeriesData:
     offset_column : str or None
     season : int or None
         Times in a season, whose waves are the last of the covariates.
+    end : array of shape (2, n) or None
+        For differenced series: the last value of each, and the number of times since.
     """
 
     y: np.ndarray
@@ -112,6 +165,7 @@ class SeriesData:
     columns: tuple[str, str, str] = ("series", "time", "value")
     offset_column: str | None = None
     season: int | None = None
+    end: np.ndarray | None = None
 
     @property
     def given_covariates(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +32,11 @@ from cavity.series.data import (
     SeriesData,
     check_season,
     read_series,
-    with_season,
+    with_terms,
 )
 from cavity.series.exact import ROUTES
 from cavity.series.initialization import find_units, smoothed_paths
-from cavity.series.predictions import OBSERVATION, SeriesForecaster
+from cavity.series.predictions import OBSERVATION, TRENDING, SeriesForecaster
 from cavity.series.problem import (
     DRAWS,
     check_df,
@@ -114,6 +115,11 @@ random_state, progress, checkpoint, warm_start
         Number of times in a season, such as 12 for months: each series has a seasonal pattern of
         its own, of up to three waves, shrunk towards what all have in common. Trends are
         without it; predictions and forecasts of observations include it.
+    difference : bool
+        Model the changes from one time to the next, for series that trend. Clusters, trends and
+        factors are then of the changes. `forecast` returns levels: changes decay towards each
+        series' drift and are added to its last value (a damped trend). A missing value costs
+        two changes.
     hold : dict, optional
         Parameters that are known rather than drawn, in the data's units: ``a``, ``loading``,
         ``common`` and ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number),
@@ -165,6 +171,7 @@ random_state, progress, checkpoint, warm_start
     df: float | str | None = "learn"
     common_factor: bool | str = "auto"
     season: int | None = None
+    difference: bool = False
     hold: Any = None
 
     def _check_settings(self) -> None:
@@ -221,7 +228,7 @@ random_state, progress, checkpoint, warm_start
         if is_spread(self, Y):
             check_spread(self, Y, names.get("covariates", ()), names.get("offset"))
             return self
-        data = with_season(read_series(Y, **names), self.season)
+        data = with_terms(read_series(Y, **names), self.season, bool(self.difference))
         check_names(data.series, "series")
         self._plan(data)
         return self
@@ -274,9 +281,8 @@ random_state, progress, checkpoint, warm_start
                 read=lambda: read_series(Y, series, time, value, covariates, offset, freq),
             )  # fmt: skip
             return self
-        data = with_season(
-            read_series(Y, series, time, value, covariates, offset, freq), self.season
-        )
+        data = read_series(Y, series, time, value, covariates, offset, freq)
+        data = with_terms(data, self.season, bool(self.difference))
         names = check_names(data.series, "series")
         plan, units = self._plan(data)
         run = run_plan(plan, self._run_settings(), client)
@@ -358,7 +364,10 @@ random_state, progress, checkpoint, warm_start
 
     @property
     def trends_(self) -> Band:
-        """Trend of each series (state plus level, without noise), with 90% intervals."""
+        """Trend of each series (state plus level, without noise), with 90% intervals.
+
+        Intervals are those of normal distributions with the posterior means and variances.
+        """
         return self._fitted().trends()
 
     @property
@@ -408,6 +417,9 @@ random_state, progress, checkpoint, warm_start
     def forecast(self, steps: int = 1, *, of: str = OBSERVATION, level: float = LEVEL) -> Band:
         """Return mean and interval of every series at the next `steps` times.
 
+        Intervals have quantiles of paths simulated from the draws. A warning is issued where most
+        series trend: forecasts return to each series' level unless `difference` is set.
+
         Parameters
         ----------
         steps : int
@@ -417,12 +429,24 @@ random_state, progress, checkpoint, warm_start
         level : float
             Probability of the interval.
         """
-        return self._fitted().predictor.forecast(steps, of, level)
+        predictor = self._fitted().predictor
+        band = predictor.forecast(steps, of, level)
+        if (trend := predictor.trending()) > TRENDING:
+            warnings.warn(
+                f"Most series trend (median correlation with time {trend:.2f}), and forecasts "
+                "return to each series' level. Fit with difference=True to forecast trends.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return band
 
     def predict_values(
         self, rows: Any, *, of: str = OBSERVATION, level: float = LEVEL
     ) -> pd.DataFrame:
         """Return mean, interval and standard deviation at new rows.
+
+        Within the data an interval is that of a normal distribution with the posterior mean and
+        standard deviation. Beyond, it is the interval of `forecast`.
 
         Parameters
         ----------
@@ -435,6 +459,13 @@ random_state, progress, checkpoint, warm_start
             Probability of the interval.
         """
         return self._fitted().predictor.predict_values(rows, of, level)
+
+    def noise_variance(self) -> np.ndarray:
+        """Return the variance of one observation about its trend, for each series.
+
+        Student-t noise counts as the normal noise with the same 90% interval.
+        """
+        return self._fitted().predictor.noise_variance(LEVEL)
 
     def score_samples(self, rows: Any) -> np.ndarray:
         """Return the log predictive density of held-out rows (with their values).

@@ -12,13 +12,35 @@ from cavity.posterior.posterior import Posterior
 from cavity.posterior.units import SeriesUnits
 from cavity.series.data import SeriesData, locate_rows, season_names, season_terms
 from cavity.series.problem import start_df
-from cavity.series.results import Band, TrendMoments, band, forecast_moments, normal_quantile
+from cavity.series.results import (
+    Band,
+    TrendMoments,
+    check_level,
+    forecast_moments,
+    normal_quantile,
+    tables,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The quantity that an interval is for.
 OBSERVATION, TREND = "observation", "trend"
+# Simulated paths at least, and the longest forecast in lengths of the data.
+_LEAST_PATHS, _LONGEST = 4000, 10
+# Median correlation with time beyond which forecasts need a trend; of random walks it is about .7.
+TRENDING = 0.8
+
+
+class Known(NamedTuple):
+    """Draws that the times beyond the data depend on, in the user's units."""
+
+    last: np.ndarray  # (draw, n) last states
+    a: np.ndarray  # (draw, n)
+    variance: np.ndarray  # (draw, n) of a step given the state before it
+    level: np.ndarray  # (draw, n)
+    noise: np.ndarray  # (draw, n) variances of observations
+    df: np.ndarray | float
 
 
 class SeriesForecaster(NamedTuple):
@@ -46,39 +68,136 @@ class SeriesForecaster(NamedTuple):
         values = self.posterior.parameters[name]
         return values.reshape(-1, *values.shape[2:])
 
-    def forecast(self, steps: int, of: str, level: float) -> Band:
-        """Mean and interval of every series at the next `steps` times."""
-        check_count("steps", steps, 1)
-        check_choice("of", of, (OBSERVATION, TREND))
+    def forecast(self, steps: int, of: str, level: float, *, changes: bool = False) -> Band:
+        """Return mean and interval of every series at the next `steps` times.
+
+        With `changes`, differenced series stay as they were modeled.
+        """
         data = self.data
-        mean, variance = self._ahead(np.arange(1, steps + 1))
-        if of == OBSERVATION:
-            if data.season is not None:
-                waves = self.season_at(data.axis.size + np.arange(steps))
-                mean, variance = mean + waves.mean(0), variance + waves.var(0)
-            variance = variance + self._noise(level)[:, None]
+        check_count("steps", steps, 1)
+        if steps > _LONGEST * data.axis.size:
+            raise ValueError(
+                f"steps={steps} is more than {_LONGEST} times the {data.axis.size} times of the "
+                "data. Forecast fewer."
+            )
+        check_choice("of", of, (OBSERVATION, TREND))
+        check_level(level)
+        ahead = np.arange(1, steps + 1)
+        known, noisy = self._known(), of == OBSERVATION
+        mean, _ = self._ahead(ahead, known)
+        season = None
+        if of == OBSERVATION and data.season is not None:
+            season = self.season_at(data.axis.size + np.arange(steps))
+            mean = mean + season.mean(0)
+        end = None
+        if data.end is not None and not changes:
+            end = self._end()
+            mean = np.cumsum(mean, axis=1) + end[0][:, None]
+        ends = [
+            self._interval(
+                i, ahead, known, noisy, level, None if season is None else season[:, i], end
+            )
+            for i in range(len(data.y))
+        ]
         labels = data.axis.labels(data.axis.size, steps)
-        return band(mean, np.sqrt(variance), data.series, labels, level)
+        return tables(mean, np.stack(ends, axis=1), data.series, labels, level)
+
+    def _interval(
+        self,
+        i: int,
+        steps: np.ndarray,
+        known: Known,
+        noisy: bool,
+        level: float,
+        shift: np.ndarray | None = None,
+        end: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Lower and upper ends at some steps beyond the data: quantiles of simulated paths.
+
+        Paths of a series are the same in every call. `shift` (draw, step) is added to them. Paths
+        of changes are summed, from `end` on.
+        """
+        rng = np.random.default_rng([0, i])
+        n_draws = len(known.last)
+        shape = n_draws, -(-_LEAST_PATHS // n_draws), int(steps.max())
+        a, x = known.a[:, i, None], known.last[:, i, None]
+        paths = np.sqrt(known.variance[:, i, None, None]) * rng.standard_normal(shape)
+        for h in range(shape[2]):
+            paths[..., h] += a * x
+            x = paths[..., h]
+        paths = paths[..., steps - 1] + known.level[:, i, None, None]
+        if shift is not None:
+            paths += shift[:, None]
+        if noisy:
+            noise = np.sqrt(known.noise[:, i, None, None]) * rng.standard_normal(paths.shape)
+            if np.all(np.isfinite(known.df)):
+                half = np.broadcast_to(0.5 * known.df, (n_draws, 1))[..., None]
+                noise /= np.sqrt(np.maximum(rng.standard_gamma(half, noise.shape) / half, 1e-30))
+            paths += noise
+        if end is not None:
+            start = end[0][i] + end[1][i] * rng.standard_normal((*shape[:2], 1))
+            paths = np.cumsum(paths, axis=2) + start
+        tails = 0.5 + np.array([-0.5, 0.5]) * level
+        return np.quantile(paths.reshape(-1, len(steps)), tails, axis=0)
+
+    def _end(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each differenced series' level at the last time.
+
+        Changes since its last value are taken as moving together, which is an upper bound.
+        """
+        assert self.data.end is not None
+        level, since = self.data.end
+        n_times = self.data.axis.size
+        later = np.arange(n_times) >= n_times - since[:, None]
+        scale = self.units.scale[:, None]
+        mean = self.moments.mean * scale + self.units.centre
+        sd = np.sqrt(self.moments.variance.astype(float)) * scale
+        return level + (mean * later).sum(1), (sd * later).sum(1)
+
+    def trending(self) -> float:
+        """Median absolute correlation of the series with time; 0 for differenced series."""
+        data = self.data
+        if data.end is not None:
+            return 0.0
+        seen = data.count > 0
+        time = np.where(seen, np.arange(data.axis.size), np.nan)
+        y = np.where(seen, data.y, np.nan)[seen.sum(1) > 2]
+        time = time[seen.sum(1) > 2]
+        if not len(y):
+            return 0.0
+        y = y - np.nanmean(y, axis=1, keepdims=True)
+        time = time - np.nanmean(time, axis=1, keepdims=True)
+        square = np.nansum(y**2, axis=1) * np.nansum(time**2, axis=1)
+        together = np.abs(np.nansum(y * time, axis=1))
+        return float(np.median(together / np.sqrt(np.maximum(square, np.finfo(float).tiny))))
 
     def predict_values(self, rows: Any, of: str, level: float) -> pd.DataFrame:
         """Mean, interval and standard deviation at new rows."""
         import pandas as pd
 
         check_choice("of", of, (OBSERVATION, TREND))
-        i, mean, variance, _ = self._predictive(rows, False)
+        i, t, apart, mean, variance, shift, _ = self._predictive(rows, False)
         if of == OBSERVATION:
-            variance = variance + self._noise(level)[i]
-        # Other libraries' tables name no rows; an Arrow table's `index` is a method.
-        index = rows.index if isinstance(rows, pd.DataFrame) else None
+            variance = variance + self.noise_variance(level)[i]
         sd = np.sqrt(variance)
         half = normal_quantile(level) * sd
+        ends = np.array([mean - half, mean + half])
+        beyond = t >= self.data.axis.size
+        slopes, known = self._slopes(), self._known()
+        for s in np.unique(i[beyond]):
+            own = np.flatnonzero(beyond & (i == s))
+            added = slopes[:, s] @ apart[own].T + shift[own]
+            steps = t[own] - self.data.axis.size + 1
+            ends[:, own] = self._interval(s, steps, known, of == OBSERVATION, level, added)
+        # Other libraries' tables name no rows; an Arrow table's `index` is a method.
+        index = rows.index if isinstance(rows, pd.DataFrame) else None
         return pd.DataFrame(
-            {"mean": mean, "lower": mean - half, "upper": mean + half, "sd": sd}, index=index
+            {"mean": mean, "lower": ends[0], "upper": ends[1], "sd": sd}, index=index
         )
 
     def score_samples(self, rows: Any) -> np.ndarray:
         """Log predictive density of held-out rows."""
-        i, mean, variance, y = self._predictive(rows, True)
+        i, _, _, mean, variance, _, y = self._predictive(rows, True)
         noise = self.draws("var_y").mean(0)[i]
         df = self._degrees_of_freedom()
         if np.all(np.isinf(df)):
@@ -93,8 +212,8 @@ class SeriesForecaster(NamedTuple):
         terms = season_terms(season, position) - self.units.covariate_centre[-n_waves:]
         return self.draws("beta")[..., -n_waves:] @ terms.T
 
-    def _ahead(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of all trends some steps beyond the data, in the user's units."""
+    def _known(self) -> Known:
+        """Return the draws that the times beyond the data depend on."""
         last = self.draws("state_last").astype(float)
         level: Any = np.zeros_like(last)
         if self.units.intercept:
@@ -104,10 +223,20 @@ class SeriesForecaster(NamedTuple):
         step = self.draws("loading").astype(float) ** 2 + self.draws("var_x")
         if self.has_common_factor:
             step += self.draws("common").astype(float) ** 2
-        return forecast_moments(steps, self.draws("a"), step, last, level)
+        a, noise = self.draws("a").astype(float), self.draws("var_y").astype(float)
+        return Known(last, a, step, level, noise, self._degrees_of_freedom())
+
+    def _ahead(self, steps: np.ndarray, known: Known) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of all trends some steps beyond the data, in the user's units."""
+        return forecast_moments(steps, known.a, known.variance, known.last, known.level)
 
     def _predictive(self, rows: Any, with_value: bool) -> tuple[np.ndarray, ...]:
-        """Series of each new row, mean and variance (without noise), and its value."""
+        """Series, time and covariates of new rows, mean and variance (no noise), offset, value."""
+        if self.data.end is not None:
+            raise ValueError(
+                "Values at given rows are not supported with difference=True. Use forecast for "
+                "the times after the data."
+            )
         rows = as_pandas(rows)
         data, units, moments = self.data, self.units, self.moments
         if not hasattr(rows, "columns"):
@@ -123,12 +252,12 @@ class SeriesForecaster(NamedTuple):
         variance = moments.variance[i, at].astype(float) * units.scale[i] ** 2
         if not inside.all():
             steps, which = np.unique(t[~inside] - size + 1, return_inverse=True)
-            ahead_mean, ahead_variance = self._ahead(steps)
+            ahead_mean, ahead_variance = self._ahead(steps, self._known())
             mean[~inside] = ahead_mean[i[~inside], which]
             variance[~inside] = ahead_variance[i[~inside], which]
+        apart = u - units.covariate_centre
         if u.shape[1]:
-            apart = u - units.covariate_centre
-            slopes = self.draws("beta")[:, :, int(units.intercept) :]
+            slopes = self._slopes()
             in_units = apart / units.covariate_scale
             cross = moments.cross[i, at].astype(float) * inside[:, None]
             variance += 2.0 * units.scale[i] ** 2 * (cross * in_units).sum(1)
@@ -137,14 +266,20 @@ class SeriesForecaster(NamedTuple):
                 draws = slopes[:, s] @ apart[own].T
                 mean[own] += draws.mean(0)
                 variance[own] += draws.var(0)
-        return i, mean + shift, np.maximum(variance, 0.0), y
+        return i, t, apart, mean + shift, np.maximum(variance, 0.0), shift, y
+
+    def _slopes(self) -> np.ndarray:
+        """Draws of the covariates' coefficients, (draw, n, c)."""
+        if not self.data.covariates.shape[2]:
+            return np.zeros((self.posterior.flat_labels.shape[0], len(self.data.y), 0))
+        return self.draws("beta")[:, :, int(self.units.intercept) :]
 
     def _degrees_of_freedom(self) -> np.ndarray | float:
         """Degrees of freedom of the noise: one per draw if learned, infinite if Gaussian."""
         drawn = self.posterior.drawn
         return drawn["df"].reshape(-1, 1) if "df" in drawn else start_df(self.df)
 
-    def _noise(self, level: float) -> np.ndarray:
+    def noise_variance(self, level: float) -> np.ndarray:
         """Variance of one observation's noise per series.
 
         The variance of Student-t noise may be infinite. It counts as the normal noise with the same

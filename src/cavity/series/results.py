@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Probability of the intervals, unless another is asked for.
 LEVEL = 0.9
+TAILS = (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)
 
 
 class Band(NamedTuple):
@@ -36,29 +37,44 @@ class Band(NamedTuple):
     level: float = LEVEL
 
     def at(self, level: float) -> Band:
-        """Return the same curves with intervals of another probability."""
-        half = (self.upper - self.mean) * (normal_quantile(level) / normal_quantile(self.level))
-        return Band(self.mean, self.mean - half, self.mean + half, level)
+        """Return the curves with intervals scaled to another probability as normal ones are."""
+        ratio = normal_quantile(level) / normal_quantile(self.level)
+        lower, upper = (self.mean + ratio * (end - self.mean) for end in (self.lower, self.upper))
+        return Band(self.mean, lower, upper, level)
 
 
-def band(mean: Any, sd: np.ndarray, index: Any, columns: Any, level: float = LEVEL) -> Band:
-    """Return curves with normal intervals, as tables."""
+def tables(mean: Any, ends: Any, index: Any, columns: Any, level: float = LEVEL) -> Band:
+    """Return curves and the lower and upper ends of their intervals as tables."""
     import pandas as pd
 
-    half = normal_quantile(level) * sd
-    mean, lower, upper = (
-        pd.DataFrame(v, index=index, columns=columns) for v in (mean, mean - half, mean + half)
-    )
+    mean, lower, upper = (pd.DataFrame(v, index=index, columns=columns) for v in (mean, *ends))
     return Band(mean, lower, upper, level)
+
+
+def normal_band(mean: np.ndarray, sd: np.ndarray, index: Any, columns: Any) -> Band:
+    """Return curves with intervals of a normal distribution."""
+    half = normal_quantile(LEVEL) * sd
+    return tables(mean, (mean - half, mean + half), index, columns)
+
+
+def drawn_band(draws: np.ndarray, index: Any, columns: Any) -> Band:
+    """Return curves with quantiles of their draws, the first axis."""
+    ends = np.quantile(draws, TAILS, axis=0)
+    return tables(draws.mean(0), ends, index, columns)
 
 
 def normal_quantile(level: float) -> float:
     """Half width, in standard deviations, of a central interval of a normal distribution."""
     from scipy.special import ndtri
 
+    return float(ndtri(0.5 + 0.5 * check_level(level)))
+
+
+def check_level(level: float) -> float:
+    """Return the probability of an interval if it lies between 0 and 1."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie between 0 and 1, not {level!r}.")
-    return float(ndtri(0.5 + 0.5 * level))
+    return level
 
 
 class TrendMoments(NamedTuple):
@@ -98,7 +114,7 @@ class AlignedFactors(NamedTuple):
     """Factors and loadings of the point estimate's clusters, draw by draw."""
 
     mean: np.ndarray  # (cluster, T)
-    variance: np.ndarray  # (cluster, T)
+    ends: np.ndarray  # (2, cluster, T) of the intervals
     loading: np.ndarray  # (n,) posterior mean, with its factor's sign
     loading_sd: np.ndarray  # (n,)
 
@@ -124,7 +140,9 @@ loading : (draw, n), estimate : (n,)
     """
     n_clusters, n_times = slots.shape[1], factor.shape[2]
     mean = np.zeros((n_clusters, n_times))
-    variance = np.ones((n_clusters, n_times))
+    # Where nothing is known, the factor has its prior.
+    ends = np.empty((2, n_clusters, n_times))
+    ends[0], ends[1] = -normal_quantile(LEVEL), normal_quantile(LEVEL)
     average = loading.mean(0).astype(float)
     spread = loading.std(0).astype(float)
     for k in range(n_clusters):
@@ -148,13 +166,13 @@ loading : (draw, n), estimate : (n,)
             sign = -sign
         paths *= sign[:, None]
         mean[k] = paths.mean(0)
-        variance[k] = paths.var(0)
+        ends[:, k] = np.quantile(paths, TAILS, axis=0)
         turned = sign[:, None] * loads
         for j, i in enumerate(members):
             own = turned[here[:, j], j]
             if own.size:
                 average[i], spread[i] = own.mean(), own.std()
-    return AlignedFactors(mean, variance, average, spread)
+    return AlignedFactors(mean, ends, average, spread)
 
 
 def forecast_moments(
@@ -213,6 +231,7 @@ def summaries_of(data: SeriesData, moments: TrendMoments) -> dict[str, np.ndarra
         "trend_mean": moments.mean,
         "trend_variance": moments.variance,
         "trend_cross": moments.cross,
+        **({} if data.end is None else {"end": data.end}),
     }
 
 
@@ -252,6 +271,7 @@ def data_from(posterior: Posterior) -> tuple[SeriesData, TrendMoments]:
         columns=tuple(details["columns"]),
         offset_column=details["offset_column"],
         season=details.get("season"),
+        end=kept.get("end"),
     )
     moments = TrendMoments(kept["trend_mean"], kept["trend_variance"], kept["trend_cross"])
     return data, moments

@@ -45,6 +45,7 @@ def check_spread(estimator: Any, Y: Any, covariates: Sequence[str], offset: Any)
         (len(covariates) > 0, "covariates"),
         (offset is not None, "an offset"),
         (estimator.season is not None, "a season"),
+        (bool(estimator.difference), "difference=True"),
         (estimator.common_factor is True, "common_factor=True"),
         (bool(estimator.hold), "parameters to hold"),
         (estimator._option("keep_trends"), "options={'keep_trends': True}"),

@@ -11,7 +11,16 @@ import numpy as np
 
 from cavity.series.common_factor import common_factor_words
 from cavity.series.predictions import TREND, SeriesForecaster
-from cavity.series.results import LEVEL, AlignedFactors, Band, align_factors, band, typical_members
+from cavity.series.results import (
+    LEVEL,
+    AlignedFactors,
+    Band,
+    align_factors,
+    drawn_band,
+    normal_band,
+    tables,
+    typical_members,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,13 +59,13 @@ class SeriesSummary:
         data, units, moments = self.predictor.data, self.predictor.units, self.predictor.moments
         scale = units.scale[:, None]
         sd = np.sqrt(moments.variance.astype(float)) * scale
-        return band(moments.mean * scale + units.centre, sd, data.series, self._times)
+        return normal_band(moments.mean * scale + units.centre, sd, data.series, self._times)
 
     def factors(self) -> Band:
         """Posterior mean and interval of each cluster's factor."""
         aligned = self.aligned()
         names = np.arange(self.partition.n_clusters)
-        return band(aligned.mean, np.sqrt(aligned.variance), names, self._times)
+        return tables(aligned.mean, aligned.ends, names, self._times)
 
     def seasons(self) -> Band:
         """Posterior mean and interval of each series' season."""
@@ -66,8 +75,7 @@ class SeriesSummary:
                 "This fit has no season. Pass season=, for instance SeriesMixture(season=12)."
             )
         position = np.arange(data.season)
-        draws = self.predictor.season_at(position)
-        return band(draws.mean(0), draws.std(0), data.series, position)
+        return drawn_band(self.predictor.season_at(position), data.series, position)
 
     def common_factor(self) -> Band:
         """Posterior mean and interval of the common factor, in one row."""
@@ -76,7 +84,7 @@ class SeriesSummary:
                 "This fit has no common factor. Pass SeriesMixture(common_factor=True)."
             )
         draws = self.predictor.draws("common_factor").astype(float)
-        return band(draws.mean(0)[None], draws.std(0)[None], ["common"], self._times)
+        return drawn_band(draws[:, None], ["common"], self._times)
 
     def all_factors(self) -> Band:
         """Factors of the clusters and, in a last row ``"common"``, the common factor."""
@@ -181,8 +189,8 @@ class SeriesSummary:
             observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
             common=self.common_factor() if shared else None,
             apart=trends.mean - self._moved_by_common_factor() if shared else None,
-            forecast=predictor.forecast(steps, TREND, LEVEL) if steps else None,
-            value_name=data.columns[2],
+            forecast=predictor.forecast(steps, TREND, LEVEL, changes=True) if steps else None,
+            value_name=data.columns[2] if data.end is None else f"change of {data.columns[2]}",
             time_name=data.columns[1],
         )
 
