@@ -117,28 +117,28 @@ class SeriesForecaster(NamedTuple):
         Paths of a series are the same in every call. `shift` (draw, step) is added to them. Paths
         of changes are summed, from `end` on.
         """
-        rng = np.random.default_rng([0, i])
+        states, noises, weights, starts = (np.random.default_rng([i, j]) for j in range(4))
         n_draws = len(known.last)
-        shape = n_draws, -(-_LEAST_PATHS // n_draws), int(steps.max())
+        shape = int(steps.max()), n_draws, -(-_LEAST_PATHS // n_draws)
         a, x = known.a[:, i, None], known.last[:, i, None]
-        paths = np.sqrt(known.variance[:, i, None, None]) * rng.standard_normal(shape)
-        for h in range(shape[2]):
-            paths[..., h] += a * x
-            x = paths[..., h]
-        paths = paths[..., steps - 1] + known.level[:, i, None, None]
-        if shift is not None:
-            paths += shift[:, None]
+        paths = np.sqrt(known.variance[:, i, None]) * states.standard_normal(shape)
+        for path in paths:
+            path += a * x
+            x = path
         if noisy:
-            noise = np.sqrt(known.noise[:, i, None, None]) * rng.standard_normal(paths.shape)
+            noise = np.sqrt(known.noise[:, i, None]) * noises.standard_normal(shape)
             if np.all(np.isfinite(known.df)):
-                half = np.broadcast_to(0.5 * known.df, (n_draws, 1))[..., None]
-                noise /= np.sqrt(np.maximum(rng.standard_gamma(half, noise.shape) / half, 1e-30))
-            paths += noise
+                half = 0.5 * np.broadcast_to(known.df, (n_draws, 1))
+                noise /= np.sqrt(np.maximum(weights.standard_gamma(half, shape) / half, 1e-30))
+            paths = paths + noise
+        paths = paths[steps - 1] + known.level[:, i, None]
+        if shift is not None:
+            paths += shift.T[..., None]
         if end is not None:
-            start = end[0][i] + end[1][i] * rng.standard_normal((*shape[:2], 1))
-            paths = np.cumsum(paths, axis=2) + start
+            start = end[0][i] + end[1][i] * starts.standard_normal(shape[1:])
+            paths = np.cumsum(paths, axis=0) + start
         tails = 0.5 + np.array([-0.5, 0.5]) * level
-        return np.quantile(paths.reshape(-1, len(steps)), tails, axis=0)
+        return np.quantile(paths.reshape(len(steps), -1), tails, axis=1)
 
     def _end(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each differenced series' level at the last time.
