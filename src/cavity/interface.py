@@ -10,6 +10,8 @@ To add a likelihood that runs under expectation propagation, write a NamedTuple 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from cavity._numba.jit import verb
 
 # --------------------------------------------------------------------------- families
@@ -287,4 +289,118 @@ def _(model, i, k, rng):
 
 @settle.register(None)
 def _(model, i, k):
+    return None
+
+
+# --------------------------------------------------------------------------- blocks of sweeps
+
+
+@verb
+def follow_df(model):
+    """Bring in line what a model keeps ready for its degrees of freedom; mostly nothing."""
+
+
+@follow_df.register(None)
+def _(model):
+    return None
+
+
+@verb
+def step(update, state, parameters, prior, z, counts, rng):
+    """Draw the variables of an update in place; zero, or a number that says what failed."""
+
+
+@verb
+def log_weight(update, state, parameters, prior, counts):
+    """Log prior density of an update's variables."""
+
+
+@verb
+def show(update, state, parameters, prior, counts, out):
+    """Write what a draw records of an update to the head of `out`; return how many numbers."""
+
+
+@verb
+def attempt(move, state, prior, z, counts, rng):
+    """Try a move as often as is due."""
+
+
+class Also(NamedTuple):
+    """A list, for kernels: one entry, and the others."""
+
+    first: Any
+    rest: Any
+
+
+class End(NamedTuple):
+    """The end of a list."""
+
+    nothing: int = 0
+
+
+def listed(items: Any) -> Any:
+    """Return a sequence as a list for kernels.
+
+    Examples
+    --------
+    >>> listed([3, 4])
+    Also(first=3, rest=Also(first=4, rest=End(nothing=0)))
+    """
+    out: Any = End()
+    for item in reversed(tuple(items)):
+        out = Also(item, out)
+    return out
+
+
+# Failures of a list: those of entry j are 256 j more than its own.
+PLACES = 256
+
+
+@step.register(Also)
+def _(entries, state, parameters, prior, z, counts, rng):
+    failed = step(entries.first, state, parameters, prior, z, counts, rng)
+    if failed != 0:
+        return failed
+    failed = step(entries.rest, state, parameters, prior, z, counts, rng)
+    return failed + PLACES if failed != 0 else 0
+
+
+@log_weight.register(Also)
+def _(entries, state, parameters, prior, counts):
+    value = log_weight(entries.first, state, parameters, prior, counts)
+    return value + log_weight(entries.rest, state, parameters, prior, counts)
+
+
+@show.register(Also)
+def _(entries, state, parameters, prior, counts, out):
+    n = show(entries.first, state, parameters, prior, counts, out)
+    return n + show(entries.rest, state, parameters, prior, counts, out[n:])
+
+
+@attempt.register(Also)
+def _(entries, state, prior, z, counts, rng):
+    attempt(entries.first, state, prior, z, counts, rng)
+    attempt(entries.rest, state, prior, z, counts, rng)
+
+
+@step.register(End)
+@step.register(None)
+def _(update, state, parameters, prior, z, counts, rng):
+    return 0
+
+
+@log_weight.register(End)
+@log_weight.register(None)
+def _(update, state, parameters, prior, counts):
+    return 0.0
+
+
+@show.register(End)
+@show.register(None)
+def _(update, state, parameters, prior, counts, out):
+    return 0
+
+
+@attempt.register(End)
+def _(move, state, prior, z, counts, rng):
     return None

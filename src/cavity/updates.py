@@ -57,6 +57,21 @@ class Update:
     cluster_parameters: ClassVar[tuple[str, ...]] = ()
     first: bool = False
 
+    def kernel(self, chain: Chain) -> Any:
+        """Return what kernels draw, weigh and show it by (`interface.step`), or None.
+
+        A chain all of whose updates have such a NamedTuple does blocks of sweeps in one call.
+        """
+        return None
+
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of what `interface.show` writes, in its order."""
+        return {}
+
+    def explain(self, failure: int) -> str:
+        """Return what a failure of `interface.step` means."""
+        raise NotImplementedError
+
     def fresh(self) -> Self:
         """One like it for another chain: itself, unless it keeps something of its own."""
         return self

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 
 from cavity._numba.jit import jit
+from cavity.interface import attempt
+from cavity.moves.move import Tries
 
 
 class MostlyMoves:
@@ -53,10 +55,13 @@ def with_mistake(module, kind, name, wrong):
         if part != name and hasattr(module, part):
             # Compiled again, from the same text, so that it calls the wrong one.
             space[part] = rewritten(getattr(module, part), "WORK", "WORK", space)
-    head, body = inspect.getsource(module._alone).split("\n", 1)
+    text = inspect.getsource(attempt.verb.implementations[kind.kernel])
+    head, body = text[text.index("def ") :].split("\n", 1)
     told = f"{module.__name__} {_CHANGED[id(wrong)][1]}"
     exec(compile(f"{head}\n    {told!r}\n{body}", __file__, "exec"), space)
-    kernel = space["_alone"]
+    careless = space["_"]
     # Of no module, so that its own text, with the mistake in it, tells it from others in the cache.
-    kernel.__module__ = "none"
-    return type("Careless", (kind,), {"name": "careless", "kernel": staticmethod(kernel)})
+    careless.__module__ = "none"
+    kernel = type("CarelessTries", (Tries,), {})
+    attempt.register(kernel)(careless)
+    return type("Careless", (kind,), {"name": "careless", "kernel": kernel})

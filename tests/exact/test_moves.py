@@ -11,14 +11,15 @@ import small
 from builders import gaussian_collapse
 from mistakes import MostlyMoves, rewritten, with_mistake
 
-from cavity.interface import evidence, observe
+from cavity._numba.jit import jit
+from cavity.interface import attempt, evidence, observe
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves import allocation, reshuffle, split_merge
 from cavity.moves import local_split_merge as pinch
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
 from cavity.moves.exchange import Exchange
 from cavity.moves.local_split_merge import Pinch
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.moves.reshuffle import Reshuffle
 from cavity.moves.split_merge import SplitMerge
 from cavity.moves.standard import StandardMoves
@@ -45,7 +46,7 @@ def chain(name, prior, rng, moves):
     parts = small.collapse(name)
     made = [kind(everyone(small.N), 0) for kind in moves]
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     return PartitionSampler(
         parts, small.partition_prior(prior), np.zeros(small.N, dtype=int), rng, moves=made
     )
@@ -165,6 +166,7 @@ def test_an_exchange_leaves_a_mode_that_gibbs_does_not():
     assert left == {False: False, True: True}
 
 
+@jit(internal=True)
 def swaps(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """The labels of two members of different clusters change places."""
     model, q = state.model, state.family
@@ -186,13 +188,25 @@ def swaps(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         observe(model, q, z[j], j, 1.0)
 
 
+class SwapTries(Tries):
+    """The toy for kernels."""
+
+
+@attempt.register(SwapTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        swaps(state, prior, z, counts, move.anchors, move.room, pace.n_tries, pace.tally, rng)
+        end_tries(pace, counts, z.shape[0])
+
+
 class SwapTwo(Move):
     """A toy move: two observations exchange their clusters."""
 
     name = "swap"
     kinds = ("swap",)
     shares = (0.1,)
-    kernel = staticmethod(swaps)
+    kernel = SwapTries
 
 
 def test_a_toy_move_joins_as_one_class():
@@ -217,7 +231,7 @@ def test_the_number_of_tries_is_set_in_warm_up_and_then_frozen():
     seen = []
     for _ in range(40):
         sampler.sweep(rng)
-        seen.append(float(move.rate[0]))
+        seen.append(float(move.pace.rate[0]))
     assert len(set(seen[:20])) > 1
     assert len(set(seen[20:])) == 1
 
@@ -240,5 +254,5 @@ def test_many_small_clusters_are_split_and_merged_more_often():
         sampler = PartitionSampler(parts, prior, np.arange(600) % 12, rng, moves=[move])
         for _ in range(20):
             sampler.sweep(rng)
-        rates[kind] = move.rate[move.kinds.index("split_merge")]
+        rates[kind] = move.pace.rate[move.kinds.index("split_merge")]
     assert 1.4 < rates[StandardMoves] / rates[Unhurried] < 2.8, rates

@@ -141,7 +141,7 @@ def chain_of(m, kind="dirichlet", seed=0, moves=False, collapse="corrected"):
         made.collapse.renew(made.z, made.counts, frozenset(), rng)
     if moves:
         made.moves = (WholeClusterMoves(all_anchors(n), 0),)
-        made.moves[0].rate[:] = 2.0
+        made.moves[0].pace.rate[:] = 2.0
     return made, rng
 
 

@@ -39,7 +39,7 @@ def agreement(stuck, moves, n_sweeps, seed=0):
     if moves:
         anchors = nearest_anchors(smoothed_paths(Y, np.isfinite(Y)), mirrored=True)
         sampler.moves = (WholeClusterMoves(anchors, 0),)
-        sampler.moves[0].rate[:] = 10.0
+        sampler.moves[0].pace.rate[:] = 10.0
     for _ in range(n_sweeps):
         sampler.sweep(rng)
     return adjusted_rand_score(truth.labels, sampler.z)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Set
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
@@ -120,8 +121,20 @@ def wide_vectors(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
+@intrinsic
+def cycles(typingctx: Any) -> Any:
+    """Return the processor's count of cycles: shares of a kernel's time are told by it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(64), ())
+        return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), ())
+
+    return types.int64(), codegen
+
+
 if numba.config.DISABLE_JIT:
     wide_vectors = bool  # does nothing
+    cycles = int
 
 
 class Verb:
@@ -248,6 +261,7 @@ __all__ = [
     "Kernels",
     "cache_directory",
     "compiled",
+    "cycles",
     "jit",
     "verb",
     "wide_vectors",

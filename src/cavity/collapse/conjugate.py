@@ -15,8 +15,8 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity.collapse.driver import CollapsedState
-from cavity.collapse.statistics import gather_statistics
-from cavity.conjugate.common import load_slot, to_prior
+from cavity.collapse.statistics import gather_statistics, gather_sums
+from cavity.conjugate.common import draw_slots, load_slot, to_prior
 from cavity.interface import (
     accumulate,
     auxiliary,
@@ -30,6 +30,7 @@ from cavity.interface import (
     recall,
     remove,
     set_auxiliary,
+    step,
 )
 
 
@@ -118,6 +119,30 @@ def log_evidence(state, z, counts):
     return total
 
 
+class ParametersStep(NamedTuple):
+    """Draws every slot's parameters, for kernels."""
+
+    start: int = 0
+
+
+class SumsStep(NamedTuple):
+    """Gathers every slot's sums afresh, for kernels."""
+
+    nothing: int = 0
+
+
+@step.register(ParametersStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    draw_slots(state.family, parameters, update.start, rng)
+    return 0
+
+
+@step.register(SumsStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    gather_sums(state.model, state.family, z)
+    return 0
+
+
 class ConjugateCollapse(CollapsedState):
     """Drives the exact collapse of one chain: collapsed, or blocked with auxiliary variables.
 
@@ -145,6 +170,10 @@ class ConjugateCollapse(CollapsedState):
     ) -> None:
         """Sums under new auxiliary variables and a new prior, and without a sweep's rounding."""
         self._gather(z)
+
+    def kernels(self) -> tuple[ParametersStep, SumsStep]:
+        """Return the draw of parameters and the clean sums, for kernels."""
+        return ParametersStep(), SumsStep()
 
     def _gather(self, z: np.ndarray) -> None:
         self._kernels.run(gather_statistics, self.model, self.family, z)

@@ -68,6 +68,10 @@ class CollapsedState:
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
         """After a sweep: clean sums, and whatever diagnosis is due."""
 
+    def kernels(self) -> tuple[Any, Any] | None:
+        """Return what kernels draw parameters by, and renew the state by, after a sweep."""
+        return None
+
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
         """Draw the parameters of every slot given its members."""
         self._draw_slots(0, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity._numba.jit import jit
 from cavity.conjugate.common import load_slot
 from cavity.interface import accumulate
 
@@ -18,3 +19,6 @@ def gather_statistics(model, q, z):
         accumulate(model, q, np.int64(z[i]), i)
     for k in range(n_slots):
         load_slot(q, k)
+
+
+gather_sums = jit(gather_statistics, internal=True)

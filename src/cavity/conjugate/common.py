@@ -65,6 +65,9 @@ def draw_from(q, parameters, start, rng):
         draw(q, k, parameters, rng)
 
 
+draw_slots = jit(draw_from, internal=True)
+
+
 def draw_empty(q, parameters, counts, rng):
     """Set every empty slot to the prior and draw its parameters afresh."""
     for k in range(q.natural.shape[0]):

@@ -3,23 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity._numba.arrays import by_slot
-from cavity._numba.jit import Kernels
+from cavity._numba.jit import Kernels, jit
 from cavity.collapse.parts import part_at, paths_of
 from cavity.collapse.structures import DIAGONAL
-from cavity.conjugate.niw import covariances
+from cavity.conjugate.niw import GaussianParameters, covariances
+from cavity.interface import show
 from cavity.mcmc.chain import PartitionSampler
 from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.predict.covariances import FULL
-from cavity.priors.partition import seat_weight
+from cavity.priors.partition import PROCESS, seat_weight
 
 _kernels = Kernels()
 
 
+class DescriptionStep(NamedTuple):
+    """What `Describer` shows of full covariances, for kernels."""
+
+    seats: np.ndarray  # (slots and one to come,)
+    sizes: np.ndarray  # (slots and one to come,)
+    covariance: np.ndarray  # (slots, d, d)
+
+
+@show.register(DescriptionStep)
+def _(update, state, parameters, prior, counts, out):
+    seats, sizes, q = update.seats, update.sizes, state.family
+    n_slots = counts.shape[0]
+    n_clusters = 0
+    n = 0.0
+    for k in range(n_slots):
+        sizes[k] = counts[k]
+        n += counts[k]
+        n_clusters += counts[k] > 0
+    seat_weights(prior, sizes, n_clusters, seats)
+    total = 0.0
+    for k in range(seats.shape[0]):
+        if prior.kind == PROCESS and k < n_slots and counts[k] == 0:
+            seats[k] = 0.0
+        total += seats[k]
+    at = 0
+    inside = 1.0
+    if prior.noise_slot >= 0:
+        a, b = prior.noise_prior[0], prior.noise_prior[1]
+        noise = (prior.noise_size[0] + a) / (prior.noise_size[0] + n + a + b)
+        out[0] = noise
+        inside = 1.0 - noise
+        at = 1
+    for k in range(n_slots):
+        out[at] = inside * (seats[k] / total)
+        at += 1
+    for p in range(q.prior.shape[0]):
+        out[at] = q.prior[p]
+        at += 1
+    d = parameters.mean.shape[0]
+    for k in range(n_slots):
+        for j in range(d):
+            out[at] = parameters.mean[j, k]
+            at += 1
+    covariances(parameters.whiten, counts, update.covariance)
+    for k in range(n_slots):
+        for r in range(d):
+            for c in range(d):
+                out[at] = update.covariance[k, r, c]
+                at += 1
+    return at
+
+
+@jit
 def seat_weights(prior, counts, n_clusters, out):
     """Prior weight of one more observation in every slot, as an entry kernel."""
     for k in range(out.shape[0]):
@@ -106,6 +160,15 @@ class Describer:
                 "negative-binomial": ["mean_count"],
             }.get(kind, [*self.block])
         return tuple(out)
+
+    def kernel(self, sampler: PartitionSampler) -> DescriptionStep | None:
+        """Return it for kernels, of full covariances alone."""
+        parameters: Any = sampler.parameters
+        if not isinstance(parameters, GaussianParameters):
+            return None
+        d, n_slots = parameters.mean.shape
+        room = np.empty(n_slots + sampler.prior.is_open), np.zeros(n_slots + sampler.prior.is_open)
+        return DescriptionStep(*room, np.empty((n_slots, d, d)))
 
     def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
         """Return the parameters of every slot, and the natural parameters of all parts' priors."""

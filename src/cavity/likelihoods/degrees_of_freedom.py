@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammainc
 
-from cavity._numba.jit import Kernels, jit
+from cavity._numba.jit import Kernels, jit, verb
 from cavity._numba.numerics import fast_log
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.nig import DiagonalParameters
 from cavity.conjugate.normal import Tied
+from cavity.interface import follow_df, log_weight, show, step
 from cavity.likelihoods.gaussian import (
+    ScaledGaussian,
     distances,
     draw_scales,
     log_norm,
     set_log_norms,
 )
-from cavity.likelihoods.missing import MissingOrWeightedRows, follow_tails
+from cavity.likelihoods.missing import MissingOrWeightedRows, follow_tails, plain_rows
 from cavity.likelihoods.sampled_student_t import (
     MarginalStudentT,
     SampledStudentT,
@@ -145,6 +147,7 @@ def draw_sums_of_scales(scale, alpha, distance, weight, z, d, rng):
 FIXED, SHARED, EACH = 0, 1, 2
 
 
+@jit
 def draw_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
     """Draw degrees of freedom given cluster parameters, then scales given both.
 
@@ -162,6 +165,137 @@ def draw_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, r
             alpha[k] = 0.5 * slice_df(df, distance, z, k, counts[k], d, shape, rate, rng)
     if scale.shape[0] > 0:
         draw_scales(scale, alpha, distance, z, d, rng)
+
+
+@jit
+def df_log_density(alpha, counts, learn, shape, rate, constant):
+    """Log density of the degrees of freedom (of occupied clusters) under their prior."""
+    if learn == FIXED:
+        return 0.0
+    total = 0.0
+    for k in range(alpha.shape[0]):
+        if learn == SHARED or counts[k] > 0:
+            df = 2.0 * alpha[k]
+            total += constant + (shape - 1.0) * math.log(df) - rate * df
+            if learn == SHARED:
+                break
+    return total
+
+
+@jit(internal=True)
+def learn_weighted(alpha, distance, weight, z, noise, sizes, d, learn, shape, rate, rng):
+    """Draw degrees of freedom given distances of weighted rows; those that are noise say nothing.
+
+    `weight` gets zeros there, `sizes` is room for the clusters'.
+    """
+    n_slots = alpha.shape[0]
+    total = 0.0
+    for k in range(n_slots):
+        sizes[k] = 0.0
+    for i in range(z.shape[0]):
+        if z[i] == noise:
+            weight[i] = 0.0
+        sizes[z[i]] += weight[i]
+        total += weight[i]
+    if learn == SHARED:
+        df = 2.0 * alpha[0]
+        df = slice_df_of_weighted(df, distance, weight, z, -1, total, d, shape, rate, rng)
+        for k in range(n_slots):
+            alpha[k] = 0.5 * df
+    elif learn == EACH:
+        for k in range(n_slots):
+            df = 2.0 * alpha[k]
+            df = slice_df_of_weighted(df, distance, weight, z, k, sizes[k], d, shape, rate, rng)
+            alpha[k] = 0.5 * df
+
+
+@jit(internal=True)
+def draw_weighted_tails(model, parameters, z, distance, room, sizes, learn, shape, rate, rng):
+    """``draw_tails`` of rows with weights, of which some may be noise."""
+    base = model.base
+    d = model.y.shape[1]
+    distances(model.y, parameters, z, distance)
+    for i in range(z.shape[0]):
+        room[i] = model.weight[i]
+    noise = model.noise_slot[0]
+    learn_weighted(base.alpha, distance, room, z, noise, sizes, d, learn, shape, rate, rng)
+    draw_sums_of_scales(base.scale, base.alpha, distance, model.weight, z, d, rng)
+
+
+class TailStep(NamedTuple):
+    """`TailUpdate` for kernels."""
+
+    alpha: np.ndarray  # (slots,), the model's
+    learn: int
+    shape: float
+    rate: float
+    constant: float  # log normalizer of the prior
+    distance: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,)
+    sizes: np.ndarray  # (slots,)
+
+
+@verb
+def draw_tails_of(model, update, parameters, z, counts, rng):
+    """Draw a model's degrees of freedom given cluster parameters, then scales given both."""
+
+
+@draw_tails_of.register(None)
+def _(model, update, parameters, z, counts, rng):
+    draw_tails(
+        model.y,
+        model.alpha,
+        model.scale,
+        parameters,
+        z,
+        counts,
+        update.distance,
+        update.learn,
+        update.shape,
+        update.rate,
+        rng,
+    )
+
+
+@draw_tails_of.register(MissingOrWeightedRows)
+def _(model, update, parameters, z, counts, rng):
+    if update.weight.shape[0] > 0:
+        draw_weighted_tails(
+            model,
+            parameters,
+            z,
+            update.distance,
+            update.weight,
+            update.sizes,
+            update.learn,
+            update.shape,
+            update.rate,
+            rng,
+        )
+    else:
+        draw_tails_of(model.base, update, parameters, z, counts, rng)
+
+
+@step.register(TailStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    draw_tails_of(state.model, update, parameters, z, counts, rng)
+    if update.learn != FIXED:
+        follow_df(state.model)
+    return 0
+
+
+@log_weight.register(TailStep)
+def _(update, state, parameters, prior, counts):
+    alpha = update.alpha
+    return df_log_density(alpha, counts, update.learn, update.shape, update.rate, update.constant)
+
+
+@show.register(TailStep)
+def _(update, state, parameters, prior, counts, out):
+    alpha = update.alpha
+    for k in range(alpha.shape[0]):
+        out[k] = 2.0 * alpha[k]
+    return alpha.shape[0]
 
 
 class TailUpdate(Update):
@@ -200,7 +334,7 @@ class TailUpdate(Update):
         self.fraction = fraction
         self._how = {None: FIXED, "shared": SHARED, "each": EACH}[learn]
         self._kernels = Kernels()
-        self._distance = np.empty(0)
+        self._distance = self._weight = np.empty(0)
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Degrees of freedom given cluster parameters, then scales given both."""
@@ -267,16 +401,27 @@ class TailUpdate(Update):
 
     def log_density(self, chain: Chain) -> float:
         """Of the degrees of freedom (of occupied clusters) under their truncated gamma prior."""
-        if self.learn is None:
-            return 0.0
-        alpha = chain.model.alpha
-        if self.learn == "shared":
-            one = 2.0 * float(alpha[0])
-            constant = _log_normaliser(self.shape, self.rate)
-            return constant + (self.shape - 1.0) * math.log(one) - self.rate * one
-        df = 2.0 * alpha[chain.counts > 0]
-        logs = (self.shape - 1.0) * np.log(df) - self.rate * df
-        return float(logs.sum()) + df.size * _log_normaliser(self.shape, self.rate)
+        constant = _log_normaliser(self.shape, self.rate)
+        given = self._how, self.shape, self.rate, constant
+        return float(df_log_density(chain.model.alpha, chain.counts, *given))
+
+    def kernel(self, chain: Chain) -> TailStep | None:
+        """Return it for kernels, of models whose rows have a scale each."""
+        model: Any = chain.model
+        if not isinstance(plain_rows(model), SampledStudentT | ScaledGaussian):
+            return None
+        if self._distance.size != len(model.y):
+            self._distance = np.empty(len(model.y))
+            alike = not isinstance(model, MissingOrWeightedRows) or model.alike
+            self._weight = np.empty(0 if alike else len(model.y))
+        return TailStep(
+            model.alpha, self._how, self.shape, self.rate, _log_normaliser(self.shape, self.rate),
+            self._distance, self._weight, np.empty(chain.counts.size),
+        )  # fmt: skip
+
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return the shape of the degrees of freedom per cluster."""
+        return {"df": chain.model.alpha.shape}
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Degrees of freedom per cluster."""
@@ -285,7 +430,7 @@ class TailUpdate(Update):
     def follow(self, model: Any) -> None:
         """Bring in line what a model keeps ready for its degrees of freedom."""
         if isinstance(model, MissingOrWeightedRows):
-            follow_tails(model)
+            self._kernels.run(follow_tails, model)
             model = model.base
         if isinstance(model, StudentT):
             set_rules(model, self.fraction)
@@ -342,6 +487,9 @@ class ScaleMixtureTailUpdate(TailUpdate):
         drawn = rng.standard_gamma(shape) / (own + 0.5 * distance)
         # A gamma of tiny shape can round to nought.
         model.scale[:] = np.maximum(drawn, 1e-280)
+
+    def kernel(self, chain: Chain) -> None:
+        """Return nothing: it draws in Python."""
 
     def follow(self, model: Any) -> None:
         """Nothing is kept ready for the degrees of freedom."""

@@ -24,6 +24,7 @@ from cavity._numba.numerics import truncated_normal
 from cavity.conjugate.nig import DiagonalParameters
 from cavity.conjugate.niw import GaussianParameters
 from cavity.conjugate.normal import Factors, MeanParameters, Tied
+from cavity.interface import log_weight, step
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 
@@ -283,6 +284,56 @@ def draw_latent_cells(y, scale, noise_slot, box, parameters, z, cells, work, rng
             y[i, c] = drawn
 
 
+_draw_cells = jit(draw_latent_cells, internal=True)
+
+
+class LatentCellStep(NamedTuple):
+    """`LatentCellUpdate` for kernels."""
+
+    y: np.ndarray  # (n, d)
+    scale: np.ndarray  # (n,)
+    noise_slot: int
+    box: np.ndarray  # (2, d)
+    cells: LatentCells
+    row: np.ndarray  # (cells,)
+    work: np.ndarray  # (d,)
+
+
+@step.register(LatentCellStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    _draw_cells(
+        update.y,
+        update.scale,
+        update.noise_slot,
+        update.box,
+        parameters,
+        z,
+        update.cells,
+        update.work,
+        rng,
+    )
+    return 0
+
+
+@jit
+def log_density_of_errors(y, row, column, value, precision):
+    """Log density of recorded values that have errors, given the latent ones."""
+    total = 0.0
+    for at in range(row.shape[0]):
+        if precision[at] > 0.0:
+            away = y[row[at], column[at]] - value[at]
+            total += 0.5 * (math.log(precision[at] / (2.0 * math.pi)) - precision[at] * away * away)
+    return total
+
+
+@log_weight.register(LatentCellStep)
+def _(update, state, parameters, prior, counts):
+    cells = update.cells
+    return log_density_of_errors(
+        update.y, update.row, cells.column, cells.value, cells.precision
+    )
+
+
 class LatentCellUpdate(Update):
     """Draws the latent cells of a chain's rows after the clusters' parameters.
 
@@ -305,22 +356,29 @@ class LatentCellUpdate(Update):
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw them in place."""
+        y, scale, noise, box, cells, _, work = self.kernel(chain)
+        self._kernels.run(
+            draw_latent_cells, y, scale, noise, box, chain.parameters, chain.z, cells, work, rng
+        )
+
+    def kernel(self, chain: Chain) -> LatentCellStep:
+        """Return it for kernels."""
         model = chain.model
         noise = getattr(model, "noise_slot", None)
-        self._kernels.run(
-            draw_latent_cells, self.y, model.scale, -1 if noise is None else int(noise[0]),
-            np.zeros((2, 0)) if noise is None else model.box, chain.parameters, chain.z,
-            self.cells, self._work, rng,
+        return LatentCellStep(
+            self.y, model.scale, -1 if noise is None else int(noise[0]),
+            np.zeros((2, 0)) if noise is None else model.box, self.cells, self._places[0],
+            self._work,
         )  # fmt: skip
 
     def log_density(self, chain: Chain) -> float:
         """Log density of the recorded values that have errors, given the latent ones."""
-        known = self.cells.precision > 0.0
-        if not known.any():
-            return 0.0
-        precision = self.cells.precision[known]
-        away = self.y[self._places][known] - self.cells.value[known]
-        return float(0.5 * (np.log(precision / (2.0 * np.pi)) - precision * away * away).sum())
+        cells = self.cells
+        return float(
+            log_density_of_errors(
+                self.y, self._places[0], cells.column, cells.value, cells.precision
+            )
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the latent values, row by row."""

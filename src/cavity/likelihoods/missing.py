@@ -48,12 +48,14 @@ from cavity.conjugate.marginal import (
 )
 from cavity.conjugate.niw import add_row, mahalanobis
 from cavity.interface import (
+    End,
     accumulate,
     auxiliary,
     bounds,
     complete,
     evidence,
     evidences,
+    follow_df,
     log_densities,
     log_density,
     log_likelihood,
@@ -244,7 +246,7 @@ def missing_or_weighted_rows(
         noise_slot=np.array([noise_slot], dtype=np.int64),
         room=reduction_room(base.y.shape[1], int(np.diff(kinds.start).max(initial=0))),
     )
-    follow_tails(model)
+    Kernels().run(follow_tails, model)
     return model
 
 
@@ -795,14 +797,36 @@ def _constants(alpha, n_there, weight_of, of_density, constant):
                 constant[kind, k] = value + math.lgamma(w * a) - math.lgamma(w * (a + half))
 
 
-def follow_tails(rows: MissingOrWeightedRows) -> None:
-    """Bring the tables that depend on the degrees of freedom up to date."""
-    base: Any = rows.base
-    kinds = rows.n_there, rows.weight_of
-    if isinstance(base, SampledStudentT):
-        _rules(base.alpha, *kinds, rows.rule, rows.constant, np.empty((base.alpha.size, 0)))
-    else:
-        _constants(base.alpha, *kinds, isinstance(base, MarginalStudentT), rows.constant)
+@verb
+def set_tables(base, rows):
+    """Fill the tables of the kinds of rows that depend on the degrees of freedom."""
+
+
+@set_tables.register(SampledStudentT)
+def _(base, rows):
+    no_grid = base.score_nodes[:, :0]
+    _rules(base.alpha, rows.n_there, rows.weight_of, rows.rule, rows.constant, no_grid)
+
+
+@set_tables.register(ScaledGaussian)
+def _(base, rows):
+    _constants(base.alpha, rows.n_there, rows.weight_of, False, rows.constant)
+
+
+@set_tables.register(MarginalStudentT)
+def _(base, rows):
+    _constants(base.alpha, rows.n_there, rows.weight_of, True, rows.constant)
+
+
+@follow_df.register(MissingOrWeightedRows)
+def _(rows):
+    follow_df(rows.base)
+    set_tables(rows.base, rows)
+
+
+def follow_tails(rows):
+    """Bring the tables that depend on the degrees of freedom up to date, as an entry kernel."""
+    set_tables(rows.base, rows)
 
 
 # --------------------------------------------------------------------------- categories and counts
@@ -881,6 +905,10 @@ class GapUpdate(Update):
         """Draw all missing values, with the scales of their rows, given cluster parameters."""
         if self.given_parameters:
             self._kernels.run(fill_all_gaps, chain.model, chain.parameters, chain.z, rng)
+
+    def kernel(self, chain: Chain) -> End | None:
+        """Return what does nothing, where the sweep draws."""
+        return None if self.given_parameters else End()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the values, in the order of rows and columns."""

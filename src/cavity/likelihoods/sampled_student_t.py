@@ -37,6 +37,7 @@ from cavity.interface import (
     bounds,
     complete,
     evidence,
+    follow_df,
     log_density,
     log_likelihood,
     observe,
@@ -115,10 +116,13 @@ def sampled_student_t(y: np.ndarray, alpha: np.ndarray) -> SampledStudentT:
     return model
 
 
-def set_score_rule(model: SampledStudentT) -> None:
+def set_score_rule(model):
     """Bring the quadrature table in line with the degrees of freedom."""
     d = model.y.shape[1]
     set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_nodes)
+
+
+follow_df.register(SampledStudentT)(set_score_rule)
 
 
 def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +13,8 @@ from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_ar
 from cavity._numba.jit import Kernels
 from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
-from cavity.interface import log_likelihood
+from cavity.interface import PLACES, listed, log_likelihood
+from cavity.mcmc import block
 from cavity.mcmc.sweep import sweep
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, cluster_sizes, log_prior, padded, renew
@@ -30,6 +33,18 @@ def log_densities_of_all(prior, model, q, parameters, z, counts, kept):
 
 
 Describe = Callable[["PartitionSampler"], dict[str, np.ndarray]]
+
+# A block of sweeps takes about a twentieth of a second: so many cells of rows, clusters and
+# columns, and at most so many sweeps.
+BLOCK_WORK, MOST_SWEEPS = 700_000, 64
+
+
+class Drawn(NamedTuple):
+    """Some draws, the first axis of every array."""
+
+    labels: np.ndarray
+    log_joint: np.ndarray
+    record: dict[str, np.ndarray]
 
 
 class PartitionSampler:
@@ -96,9 +111,16 @@ class PartitionSampler:
         self._log_likelihood = self._log_marginal = np.nan
         self._kernels = Kernels()
         self._changed = frozenset().union(*(update.changes for update in self.updates))
+        # Of what one draw shows, by name, with so many slots.
+        self._shapes: dict[int, dict[str, tuple[int, ...]]] = {}
+        # Whether blocks of sweeps run in kernels alone.
+        self.in_blocks = self._steps() is not None
         self.collapse.start(self.z, self.counts, rng)
         self.prior = renew(self.prior, self.counts)
-        self._draw(rng)
+        if self.in_blocks:
+            self._run_block(self._block(block.DRAW, _NO_SWEEPS), rng)
+        else:
+            self._draw(rng)
 
     @property
     def n_slots(self) -> int:
@@ -120,10 +142,147 @@ class PartitionSampler:
         """One draw of every slot's parameters."""
         return self.collapse.parameters
 
+    @property
+    def block_length(self) -> int:
+        """Sweeps between which nothing has to be seen: their number follows from sizes alone."""
+        if not self.in_blocks:
+            return 1
+        # The width of natural parameters grows with the square of the columns.
+        work = self.z.size * self.n_slots * math.isqrt(2 * self.family.natural.shape[1])
+        return min(max(BLOCK_WORK // work, 1), MOST_SWEEPS)
+
     def sweep(self, rng: np.random.Generator) -> None:
         """Visit every observation in a fresh order, try the moves, draw the other variables."""
+        if self.in_blocks:
+            self.advance(_ONE_SWEEP, rng)
+            return
         self._scan(rng)
         self.follow_up(rng)
+
+    def advance(self, keeps: np.ndarray, rng: np.random.Generator) -> list[Drawn]:
+        """Do as many sweeps as `keeps` has entries; return the draws of those that it marks."""
+        if not self.in_blocks:
+            out = []
+            for kept in keeps:
+                self.sweep(rng)
+                if kept:
+                    log_joint = np.array([self.log_joint()])
+                    record = {name: np.asarray(v)[None] for name, v in self.record().items()}
+                    out.append(Drawn(self.z[None].copy(), log_joint, record))
+                    self.keep()
+            return out
+        out = []
+        done = position = 0
+        while done < keeps.size:
+            room = self._block(block.SWEEPS, keeps[done:], position)
+            start = time.perf_counter()
+            self._run_block(room, rng)
+            if self.moves and room.clock[1] > 0:
+                seconds = (time.perf_counter() - start) * room.clock[0] / room.clock[1]
+                self.moves[0].seconds += seconds
+            if room.at[block.KEPT]:
+                out.append(self._drawn(room))
+            done += int(room.at[block.DONE])
+            position = int(room.at[block.POSITION])
+            if done < keeps.size:
+                self._check_score(position)
+                self._grow(rng)
+        return out
+
+    # ------------------------------------------------------------------ blocks of sweeps
+
+    def _steps(self) -> Any:
+        """All that follows a scan and its moves, in order, as a list for kernels; None if not."""
+        kernels = self.collapse.kernels()
+        described = getattr(self.describe, "kernel", lambda sampler: None)(self)
+        if kernels is None or described is None or self.marginal:
+            return None
+        steps = [update.kernel(self) for update in self._in_order()]
+        steps.insert(sum(update.first for update in self.updates), kernels[0])
+        steps += [kernels[1], described]
+        return None if any(s is None for s in steps) else listed(steps)
+
+    def _block(self, task: int, keeps: np.ndarray, position: int = 0) -> block.Block:
+        n_rows = int(keeps.sum()) + (task == block.SHOW)
+        width = 0
+        if n_rows:
+            width = block.SHOWN + sum(math.prod(s) for s in self._shapes_shown().values())
+        return block.Block(
+            task=task,
+            keeps=np.array(keeps),
+            at=np.array([0, position, 0, 0]),
+            clock=np.zeros(2, dtype=np.int64),
+            order=self.order,
+            weights=self.weights,
+            slot=np.empty(self.family.natural.shape[1]),
+            numbers=np.empty((n_rows, width)),
+            labels=np.empty((n_rows, self.z.size), dtype=np.int32),
+            sizes=np.empty((n_rows, self.n_slots)),
+        )
+
+    def _run_block(self, room: block.Block, rng: np.random.Generator) -> None:
+        self._kernels.run(
+            block.run_block, self.collapse.state, self.parameters, self.prior, self.z, self.counts,
+            listed(move.tries(self) for move in self.moves), self._steps(), room, rng,
+        )  # fmt: skip
+        failure = int(room.at[block.FAILURE])
+        if failure:
+            # Parameters, which cannot fail, are drawn after the updates that come first.
+            place = failure // PLACES
+            place -= place > sum(update.first for update in self.updates)
+            raise FloatingPointError(self._in_order()[place].explain(failure % PLACES))
+
+    def _shown(self) -> block.Block:
+        """A block that holds the present state as its one draw."""
+        room = self._block(block.SHOW, _NO_SWEEPS)
+        self._run_block(room, _NO_CHANCE)
+        return room
+
+    def _shapes_shown(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what a draw shows, in the order of `_steps`."""
+        if self.n_slots not in self._shapes:
+            out: dict[str, tuple[int, ...]] = {}
+            for update in self._in_order():
+                out |= update.shapes(self)
+            if self.describe is not None:
+                out |= {name: value.shape for name, value in self.describe(self).items()}
+            self._shapes[self.n_slots] = out
+        return self._shapes[self.n_slots]
+
+    def _in_order(self) -> list[Update]:
+        """The updates, those that draw before the cluster parameters first."""
+        return sorted(self.updates, key=lambda update: not update.first)
+
+    def _drawn(self, room: block.Block) -> Drawn:
+        """The draws of a block, as `log_joint` and `record` have them."""
+        out: dict[str, np.ndarray] = {}
+        at = block.SHOWN
+        used = self.n_allowed
+        if self.prior.is_open:
+            used = int(np.flatnonzero((room.sizes > 0).any(axis=0)).max(initial=0)) + 1
+        empty = room.sizes[:, :used] == 0
+        for name, shape in self._shapes_shown().items():
+            stop = at + math.prod(shape)
+            values = room.numbers[:, at:stop].reshape(-1, *shape)
+            if name in self.cluster_parameters:
+                values = values[:, :used].copy()
+                values[empty] = np.nan
+            out[name] = values
+            at = stop
+        out["log_likelihood"] = room.numbers[:, block.LOG_LIKELIHOOD]
+        if self._has_marginal:
+            out["log_marginal"] = room.numbers[:, block.LOG_MARGINAL]
+        if self.prior.has_concentration:
+            out["concentration"] = room.numbers[:, block.CONCENTRATION]
+        return Drawn(room.labels, room.numbers[:, block.LOG_JOINT], out)
+
+    def _check_score(self, position: int) -> None:
+        if position < 0:
+            row = int(self.order[-1 - position])
+            raise FloatingPointError(
+                f"no cluster gives observation {row} a finite score; check its values "
+                "against the scale of the others"
+            )
 
     def _scan(self, rng: np.random.Generator) -> None:
         position = 0
@@ -133,12 +292,7 @@ class PartitionSampler:
                 sweep, state, self.prior, self.z, self.counts, self.order, self.weights, position,
                 rng,
             )  # fmt: skip
-            if position < 0:
-                row = int(self.order[-1 - position])
-                raise FloatingPointError(
-                    f"no cluster gives observation {row} a finite score; check its values "
-                    "against the scale of the others"
-                )
+            self._check_score(position)
             if position < self.z.size:
                 self._grow(rng)
 
@@ -198,6 +352,10 @@ class PartitionSampler:
         densities: the same function of the state for every collapse, so that chains of different
         ones can be compared. Auxiliary variables and parameters of empty clusters have no part.
         """
+        if self.in_blocks:
+            row = self._shown().numbers[0]
+            self._log_marginal = float(row[block.LOG_MARGINAL])
+            return float(row[block.LOG_JOINT])
         densities = [update.log_density(self) for update in self.updates]
         updates = sum(densities)
         if self.marginal:
@@ -226,6 +384,8 @@ class PartitionSampler:
         likelihood, and the log joint density without cluster parameters (``log_marginal``), are
         those of the state for which ``log_joint`` was last computed.
         """
+        if self.in_blocks:
+            return {name: values[0] for name, values in self._drawn(self._shown()).record.items()}
         out = {} if self.describe is None else self.describe(self)
         for update in self.updates:
             out |= update.record(self)
@@ -316,6 +476,11 @@ class PartitionSampler:
             update.restore(_below(state, f"update.{update.name}."), self)
         for move in self.moves:
             move.restore(_below(state, f"move.{move.name}."))
+
+
+_ONE_SWEEP, _NO_SWEEPS = np.zeros(1, dtype=bool), np.zeros(0, dtype=bool)
+# To show a state takes no random number.
+_NO_CHANCE = np.random.default_rng(0)
 
 
 def _below(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

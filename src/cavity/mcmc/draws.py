@@ -190,8 +190,12 @@ class Draws:
 
     def add_sweep(self, seconds: float) -> None:
         """Note the wall time of one more sweep."""
-        self._seconds[self.n_sweeps] = seconds
-        self.n_sweeps += 1
+        self.add_sweeps(1, seconds)
+
+    def add_sweeps(self, n_sweeps: int, seconds: float) -> None:
+        """Note the wall time of so many more sweeps together."""
+        self._seconds[self.n_sweeps : self.n_sweeps + n_sweeps] = seconds / n_sweeps
+        self.n_sweeps += n_sweeps
 
     def add_warmup(self, labels: np.ndarray) -> None:
         """Note the labels of one warm-up sweep, if these are kept."""
@@ -211,6 +215,22 @@ class Draws:
         self._log_joint[self.n_draws] = log_joint
         self._sweeps[self.n_draws] = self.n_sweeps
         self._labels.append(labels)
+
+    def add_draws(
+        self,
+        sweeps: np.ndarray,
+        labels: np.ndarray,
+        log_joint: np.ndarray,
+        record: Mapping[str, np.ndarray],
+    ) -> None:
+        """Note the states after these sweeps as draws, the first axis of every array."""
+        for name, values in record.items():
+            self._rows(name, values[0]).extend(values)
+        rows = slice(self.n_draws, self.n_draws + len(labels))
+        self._log_joint[rows] = log_joint
+        self._sweeps[rows] = sweeps
+        low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
+        self._labels.extend(labels.astype(smallest_integer_type(low, high)))
 
     def add_block(self, start: int, summaries: Mapping[str, np.ndarray]) -> None:
         """Note running summaries of the draws from `start` sweeps until now."""

@@ -87,3 +87,6 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
         settle(state.model, i, k)
         insert(state, i, k)
     return n
+
+
+sweep_part = jit(sweep, internal=True)

@@ -125,16 +125,27 @@ class Chain:
         self._stage = stage
 
     def sweep(self) -> None:
-        """Do one sweep and keep what is to be kept."""
+        """Do one sweep, or a block of them, and keep what is to be kept."""
         assert self.sampler is not None
         assert self.draws is not None
         sampler, draws = self.sampler, self.draws
+        length = self._block_length()
+        sweeps = np.arange(self.n_sweeps + 1, self.n_sweeps + length + 1)
+        keeps = np.asarray(self._stage.keeps(sweeps))
+        in_blocks = getattr(sampler, "in_blocks", False)
         start = time.perf_counter()
-        sampler.sweep(self._rng)
-        draws.add_sweep(time.perf_counter() - start)
-        self.n_sweeps += 1
+        if in_blocks:
+            found = sampler.advance(keeps, self._rng)
+        else:
+            sampler.sweep(self._rng)
+        draws.add_sweeps(length, time.perf_counter() - start)
+        self.n_sweeps += length
         draws.add_warmup(sampler.labels())
-        if self._stage.keeps(self.n_sweeps):
+        if in_blocks:
+            kept = iter(np.split(sweeps[keeps], np.cumsum([len(d.labels) for d in found])))
+            for drawn in found:
+                draws.add_draws(next(kept), *drawn)
+        elif keeps[0]:
             self.keep()
 
     def keep(self) -> None:
@@ -144,6 +155,14 @@ class Chain:
         sampler = self.sampler
         self.draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
         sampler.keep()
+
+    def _block_length(self) -> int:
+        """Sweeps to the next multiple of the sampler's, the stage's end or the limit."""
+        usual = getattr(self.sampler, "block_length", 1)
+        if self.n_sweeps < (self._n_warmup or 0):
+            return 1  # labels of every sweep are kept
+        end = min(self._stage.end, self._limit)
+        return max(min(usual - self.n_sweeps % usual, end - self.n_sweeps), 1)
 
     def summaries(self) -> list[dict[str, np.ndarray]]:
         """Running summaries of its draws, in stretches."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity.interface import attempt
 from cavity.moves.allocation import NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.priors.partition import is_cluster
 
 
@@ -50,8 +51,17 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     tally[WORK] += room.work[0] - before
 
 
-def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+class ExchangeTries(Tries):
+    """`Exchange` for kernels."""
+
+
+@attempt.register(ExchangeTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        tally = pace.tally
+        exchanges(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
+        end_tries(pace, counts, z.shape[0])
 
 
 class Exchange(Move):
@@ -60,4 +70,4 @@ class Exchange(Move):
     name = "exchange"
     kinds = ("exchange",)
     shares = (1.0,)
-    kernel = staticmethod(_alone)
+    kernel = ExchangeTries

@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.common import to_prior
+from cavity.interface import attempt
 from cavity.moves.allocation import (
     ACCEPTED,
     NO_SLOT,
@@ -26,7 +27,7 @@ from cavity.moves.allocation import (
     take_slot,
 )
 from cavity.moves.anchors import NEIGHBOURS
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.moves.split_merge import free_slot, log_chance
 from cavity.priors.partition import is_cluster, row_size
 
@@ -122,8 +123,17 @@ def pinches(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     tally[WORK] += room.work[0] - before
 
 
-def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    pinches(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+class PinchTries(Tries):
+    """`Pinch` for kernels."""
+
+
+@attempt.register(PinchTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        tally = pace.tally
+        pinches(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
+        end_tries(pace, counts, z.shape[0])
 
 
 class Pinch(Move):
@@ -133,4 +143,4 @@ class Pinch(Move):
     kinds = ("pinch",)
     shares = (1.0,)
     least_cost = 0.0
-    kernel = staticmethod(_alone)
+    kernel = PinchTries

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity._numba.jit import Kernels
+from cavity._numba.jit import Kernels, jit
+from cavity.interface import attempt
 from cavity.moves.allocation import ACCEPTED, TRIES, WORK, Room, room_for
 from cavity.moves.anchors import Anchors
 
@@ -24,6 +26,86 @@ _FEW_EVIDENCES = 20
 # A kind never accepted after the evidences of so many scans keeps this part of its share. Of more
 # than a thousand observations fewer scans tell, for a try's chance is soon all or nothing there.
 _IN_VAIN, _IN_VAIN_OF_MANY, _KEPT_SHARE = 100, 10, 0.25
+
+
+class Pace(NamedTuple):
+    """How often each kind is tried, and what came of it; see `Move`."""
+
+    tally: np.ndarray  # (kinds, 3)
+    rate: np.ndarray  # (kinds,), tries per sweep
+    due: np.ndarray  # (kinds,), what of them is left from earlier sweeps
+    drawn: np.ndarray  # (kinds,), tries begun
+    n_tries: np.ndarray  # (kinds,), tries of this sweep
+    n_sweeps: np.ndarray  # (1,)
+    shares: np.ndarray  # (kinds,)
+    worth: np.ndarray  # (kinds,)
+    least_cost: np.ndarray  # (kinds,)
+    many: float
+    effort: float
+    least: float
+    most: float
+    n_adapted: int
+
+
+class Tries(NamedTuple):
+    """A move as kernels see it; each has a subclass, by which its `attempt` is found."""
+
+    anchors: Anchors
+    room: Room
+    pace: Pace
+
+
+@jit(internal=True)
+def begin_tries(pace):
+    """Count a sweep and set how many tries are due; False as long as there are none."""
+    pace.n_sweeps[0] += 1
+    if pace.n_sweeps[0] <= min(WAITING, pace.n_adapted // 4):
+        return False
+    for kind in range(pace.rate.shape[0]):
+        pace.due[kind] += pace.rate[kind]
+        whole = np.int64(math.floor(pace.due[kind]))
+        pace.n_tries[kind] = whole
+        pace.due[kind] -= whole
+        pace.drawn[kind] += whole
+    return True
+
+
+@jit(internal=True)
+def end_tries(pace, counts, n):
+    """Set how often each kind is tried from here on, as long as it is adapted."""
+    if pace.n_sweeps[0] > pace.n_adapted:
+        return
+    n_clusters = 0
+    for k in range(counts.shape[0]):
+        n_clusters += counts[k] > 0
+    n_clusters = max(n_clusters, 1)  # none, where all rows are noise
+    crowd = 1.0 + n_clusters / pace.many / (1.0 + n / (n_clusters * _LARGE))
+    usual = pace.effort * (crowd + _SMALL / n)
+    scans = max(_IN_VAIN * min(1.0, 1000 / n), _IN_VAIN_OF_MANY)
+    shares = 0.0
+    gains = 0.0
+    for kind in range(pace.rate.shape[0]):
+        shares += usual * pace.shares[kind]
+        gains += _gain(pace, kind, n)
+    for kind in range(pace.rate.shape[0]):
+        share = 0.5 * usual * pace.shares[kind] + 0.5 * shares * _gain(pace, kind, n) / gains
+        if pace.tally[kind, ACCEPTED] == 0 and pace.tally[kind, WORK] > scans * n:
+            share *= _KEPT_SHARE
+        cost = (pace.tally[kind, WORK] + n) / (pace.drawn[kind] + 1.0)
+        cost = max(cost, n * pace.least_cost[kind] + _FEW_EVIDENCES)
+        pace.rate[kind] = min(max(share * n / cost, pace.least), pace.most)
+
+
+@jit(internal=True)
+def _gain(pace, kind, n):
+    """Worth of the acceptances for what they cost."""
+    gain = (pace.tally[kind, ACCEPTED] + 1.0) / (pace.tally[kind, WORK] + n)
+    return gain * pace.worth[kind]
+
+
+def attempt_alone(move, state, prior, z, counts, rng):
+    """``attempt`` as an entry kernel."""
+    attempt(move, state, prior, z, counts, rng)
 
 
 class Move:
@@ -68,10 +150,9 @@ class Move:
         observations: warm-up may not have met a state in which a kind has anything to propose.
     least, most : float
         Tries of a kind per sweep, at the least and at the most.
-    kernel : callable
-        ``kernel(state, prior, z, counts, anchors, room, n_tries, tally, rng)`` tries each kind
-        ``n_tries[kind]`` times and adds to ``tally[kind]`` the tries that found a proposal, those
-        accepted, and the evidences computed.
+    kernel : type
+        Of `Tries`, with an ``attempt`` that tries each kind as often as is due and adds to the
+        tally the tries that found a proposal, those accepted, and the evidences computed.
     """
 
     name: ClassVar[str]
@@ -82,59 +163,55 @@ class Move:
     least_cost: ClassVar[tuple[float, ...] | float] = 0.05
     least: ClassVar[float] = 0.02
     most: ClassVar[float] = 1000.0
-    kernel: ClassVar[Callable[..., None]]
+    kernel: ClassVar[type[Tries]]
 
     def __init__(
         self, anchors: Anchors, n_adapted: int, *, approximate: bool = False, effort: float = 1.0
     ) -> None:
+        n_kinds = len(self.kinds)
         self.anchors = anchors
-        self.n_adapted = n_adapted
         self.approximate = approximate
-        self.effort = effort
-        self.tally = np.zeros((len(self.kinds), 3), dtype=np.int64)
-        self.rate = np.ones(len(self.kinds))  # tries per sweep
-        self.due = np.zeros(len(self.kinds))  # what of them is left from earlier sweeps
-        self.drawn = np.zeros(len(self.kinds), dtype=np.int64)  # tries begun
-        self.n_sweeps = np.zeros(1, dtype=np.int64)
-        self._tries = np.zeros(len(self.kinds), dtype=np.int64)
         self.seconds = np.zeros(1)
-        self._room: Room | None = None
+        self.pace = Pace(
+            tally=np.zeros((n_kinds, 3), dtype=np.int64),
+            rate=np.ones(n_kinds),
+            due=np.zeros(n_kinds),
+            drawn=np.zeros(n_kinds, dtype=np.int64),
+            n_tries=np.zeros(n_kinds, dtype=np.int64),
+            n_sweeps=np.zeros(1, dtype=np.int64),
+            shares=np.array(self.shares, dtype=float),
+            worth=np.full(n_kinds, self.worth, dtype=float),
+            least_cost=np.full(n_kinds, self.least_cost, dtype=float),
+            many=float(self.many),
+            effort=float(effort),
+            least=float(self.least),
+            most=float(self.most),
+            n_adapted=int(n_adapted),
+        )
+        self._tries: Tries | None = None
         self._kernels = Kernels()
+
+    @property
+    def tally(self) -> np.ndarray:
+        """Tries, acceptances and evidences of each kind."""
+        return self.pace.tally
+
+    def tries(self, chain: Any) -> Tries:
+        """Return the move as kernels see it."""
+        if self._tries is None:
+            width = chain.collapse.family.natural.shape[1]
+            room = room_for(chain.z.size, width, chain.collapse.own_width)
+            self._tries = self.kernel(self.anchors, room, self.pace)
+        return self._tries
 
     def attempt(self, chain: Any, rng: np.random.Generator) -> None:
         """Try every kind as often as is due, in place."""
-        self.n_sweeps += 1
-        if self.n_sweeps[0] <= min(WAITING, self.n_adapted // 4):
-            return
-        state = chain.collapse.state
-        n = chain.z.size
-        if self._room is None:
-            width = state.family.natural.shape[1]
-            self._room = room_for(n, width, chain.collapse.own_width)
-        self.due += self.rate
-        np.floor(self.due, out=self._tries, casting="unsafe")
-        self.due -= self._tries
-        self.drawn += self._tries
         start = time.perf_counter()
         self._kernels.run(
-            type(self).kernel, state, chain.prior, chain.z, chain.counts, self.anchors,
-            self._room, self._tries, self.tally, rng,
+            attempt_alone, self.tries(chain), chain.collapse.state, chain.prior, chain.z,
+            chain.counts, rng,
         )  # fmt: skip
         self.seconds += time.perf_counter() - start
-        if self.n_sweeps[0] <= self.n_adapted:
-            # None, where all rows are noise.
-            n_clusters = max(int(np.count_nonzero(chain.counts)), 1)
-            crowd = 1.0 + n_clusters / self.many / (1.0 + n / (n_clusters * _LARGE))
-            shares = self.effort * (crowd + _SMALL / n) * np.array(self.shares)
-            gain = (self.tally[:, ACCEPTED] + 1.0) / (self.tally[:, WORK] + n)
-            gain *= np.array(self.worth)
-            shares = 0.5 * shares + 0.5 * shares.sum() * gain / gain.sum()
-            scans = max(_IN_VAIN * min(1.0, 1000 / n), _IN_VAIN_OF_MANY)
-            vain = (self.tally[:, ACCEPTED] == 0) & (self.tally[:, WORK] > scans * n)
-            shares[vain] *= _KEPT_SHARE
-            cost = (self.tally[:, WORK] + n) / (self.drawn + 1.0)
-            cost = np.maximum(cost, n * np.array(self.least_cost) + _FEW_EVIDENCES)
-            self.rate = np.clip(shares * n / cost, self.least, self.most)
 
     def events(self) -> dict[str, float]:
         """Tries that found a proposal, acceptances and evidences of each kind; seconds of all."""
@@ -148,14 +225,18 @@ class Move:
             }
         return {**out, "move_seconds": float(self.seconds[0])}
 
+    def _kept(self) -> dict[str, np.ndarray]:
+        kept = {name: getattr(self.pace, name) for name in _KEPT}
+        return {**kept, "seconds": self.seconds}
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What it keeps between sweeps, for a checkpoint."""
-        return {name: getattr(self, name).copy() for name in _KEPT}
+        return {name: array.copy() for name, array in self._kept().items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from ``arrays``."""
-        for name in _KEPT:
-            setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
+        for name, array in self._kept().items():
+            array[:] = fitting(saved_array(arrays, name), array, name)
 
 
-_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps", "seconds")
+_KEPT = ("tally", "rate", "due", "drawn", "n_sweeps")

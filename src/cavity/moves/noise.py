@@ -13,7 +13,7 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.common import to_prior
-from cavity.interface import complete, evidence, insert, recall
+from cavity.interface import attempt, complete, evidence, insert, recall
 from cavity.moves.allocation import (
     ACCEPTED,
     NEW,
@@ -27,7 +27,7 @@ from cavity.moves.allocation import (
     take_slot,
 )
 from cavity.moves.anchors import NEIGHBOURS
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.moves.split_merge import free_slot, log_chance
 from cavity.priors.partition import join, leave, log_prior
 
@@ -175,8 +175,17 @@ def foundings(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     tally[WORK] += room.work[0] - before
 
 
-def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    foundings(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+class NoiseTries(Tries):
+    """`NoiseMoves` for kernels."""
+
+
+@attempt.register(NoiseTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        tally = pace.tally
+        foundings(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
+        end_tries(pace, counts, z.shape[0])
 
 
 class NoiseMoves(Move):
@@ -186,4 +195,4 @@ class NoiseMoves(Move):
     kinds = ("noise",)
     shares = (0.2,)
     least_cost = 0.0
-    kernel = staticmethod(_alone)
+    kernel = NoiseTries

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity.interface import attempt
 from cavity.moves.allocation import NO_GROUP, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.priors.partition import is_cluster
 
 
@@ -26,8 +27,17 @@ def reshuffles(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     tally[WORK] += room.work[0] - before
 
 
-def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    reshuffles(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+class ReshuffleTries(Tries):
+    """`Reshuffle` for kernels."""
+
+
+@attempt.register(ReshuffleTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        tally = pace.tally
+        reshuffles(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
+        end_tries(pace, counts, z.shape[0])
 
 
 class Reshuffle(Move):
@@ -36,4 +46,4 @@ class Reshuffle(Move):
     name = "reshuffle"
     kinds = ("reshuffle",)
     shares = (1.0,)
-    kernel = staticmethod(_alone)
+    kernel = ReshuffleTries

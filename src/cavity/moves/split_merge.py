@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity.interface import attempt
 from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.priors.partition import is_cluster, named_slots, seat_weight
 
 
@@ -66,8 +67,19 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
     tally[WORK] += room.work[0] - before
 
 
-def _alone(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
+class SplitMergeTries(Tries):
+    """`SplitMerge` for kernels."""
+
+
+@attempt.register(SplitMergeTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        tally = pace.tally
+        splits_and_merges(
+            state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng
+        )
+        end_tries(pace, counts, z.shape[0])
 
 
 class SplitMerge(Move):
@@ -76,4 +88,4 @@ class SplitMerge(Move):
     name = "split_merge"
     kinds = ("split_merge",)
     shares = (1.0,)
-    kernel = staticmethod(_alone)
+    kernel = SplitMergeTries

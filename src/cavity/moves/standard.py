@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from cavity._numba.jit import jit
+from cavity.interface import attempt
 from cavity.moves.exchange import exchanges
 from cavity.moves.local_split_merge import pinches
-from cavity.moves.move import Move
+from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.moves.reshuffle import reshuffles
 from cavity.moves.split_merge import splits_and_merges
 
 
-def _of_whole_clusters(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
-    reshuffles(state, prior, z, counts, anchors, room, n_tries[1], tally[1], rng)
-    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[2], tally[2], rng)
+@jit(internal=True)
+def _of_whole_clusters(move, state, prior, z, counts, rng):
+    anchors, room, n, tally = move.anchors, move.room, move.pace.n_tries, move.pace.tally
+    exchanges(state, prior, z, counts, anchors, room, n[0], tally[0], rng)
+    reshuffles(state, prior, z, counts, anchors, room, n[1], tally[1], rng)
+    splits_and_merges(state, prior, z, counts, anchors, room, n[2], tally[2], rng)
 
 
-def _all(state, prior, z, counts, anchors, room, n_tries, tally, rng):
-    exchanges(state, prior, z, counts, anchors, room, n_tries[0], tally[0], rng)
-    reshuffles(state, prior, z, counts, anchors, room, n_tries[1], tally[1], rng)
-    splits_and_merges(state, prior, z, counts, anchors, room, n_tries[2], tally[2], rng)
-    pinches(state, prior, z, counts, anchors, room, n_tries[3], tally[3], rng)
+class WholeClusterTries(Tries):
+    """`WholeClusterMoves` for kernels."""
+
+
+class StandardTries(Tries):
+    """`StandardMoves` for kernels."""
+
+
+@attempt.register(WholeClusterTries)
+def _(move, state, prior, z, counts, rng):
+    if begin_tries(move.pace):
+        _of_whole_clusters(move, state, prior, z, counts, rng)
+        end_tries(move.pace, counts, z.shape[0])
+
+
+@attempt.register(StandardTries)
+def _(move, state, prior, z, counts, rng):
+    pace = move.pace
+    if begin_tries(pace):
+        _of_whole_clusters(move, state, prior, z, counts, rng)
+        pinches(
+            state, prior, z, counts, move.anchors, move.room, pace.n_tries[3], pace.tally[3], rng
+        )
+        end_tries(pace, counts, z.shape[0])
 
 
 class WholeClusterMoves(Move):
@@ -28,7 +51,7 @@ class WholeClusterMoves(Move):
     name = "whole_clusters"
     kinds = ("exchange", "reshuffle", "split_merge")
     shares = (0.2, 0.15, 0.25)
-    kernel = staticmethod(_of_whole_clusters)
+    kernel = WholeClusterTries
 
 
 class StandardMoves(Move):
@@ -44,4 +67,4 @@ class StandardMoves(Move):
     worth = (1.0, 0.1, 1.0, 1.0)
     many = 12.0
     least_cost = (0.05, 0.05, 0.05, 0.0)
-    kernel = staticmethod(_all)
+    kernel = StandardTries

@@ -66,8 +66,8 @@ def read_psi(natural, out):
 
 
 @jit(internal=True)
-def read_common(common, natural, parameters, counts):
-    """Take everything from a family's packed prior and the occupied clusters' parameters."""
+def read_prior(common, natural):
+    """Take the hyperparameters from a family's packed prior."""
     d = common.centre.shape[0]
     kappa, nu = natural[0], natural[1]
     common.kappa[0] = kappa
@@ -75,10 +75,19 @@ def read_common(common, natural, parameters, counts):
     read_psi(natural, common.scale)
     for r in range(d):
         common.centre[r] = natural[2 + r] / kappa
-        common.weighed[r] = 0.0
         for c in range(r + 1):
             common.scale[r, c] /= nu - d - 1.0
             common.scale[c, r] = common.scale[r, c]
+
+
+@jit(internal=True)
+def read_common(common, natural, parameters, counts):
+    """Take everything from a family's packed prior and the occupied clusters' parameters."""
+    read_prior(common, natural)
+    d = common.centre.shape[0]
+    for r in range(d):
+        common.weighed[r] = 0.0
+        for c in range(r + 1):
             common.precision[r, c] = 0.0
     common.log_dets[0] = 0.0
     common.n_clusters[0] = 0

@@ -25,6 +25,7 @@ from cavity._numba.slice_sampler import height_at, log_target, slice_step
 from cavity.conjugate.common import load_slot
 from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
 from cavity.conjugate.niw import log_multigamma
+from cavity.interface import step
 from cavity.priors.cluster import read_psi
 from cavity.priors.covariance_df import log_spare_prior, slice_spare
 from cavity.priors.hyperpriors import ClusterHyperpriors, HeldUpdate
@@ -79,6 +80,7 @@ def _(density, x):
     return total if total == total else -math.inf
 
 
+@jit
 def draw_df_of_all(q, counts, typical, scale, members, work, rng):
     """Draw nu given the members of every cluster; prior and slots follow. False if it cannot."""
     d = scale.shape[0]
@@ -111,6 +113,26 @@ def draw_df_of_all(q, counts, typical, scale, members, work, rng):
     return True
 
 
+class CollapsedDfStep(NamedTuple):
+    """`CollapsedDfUpdate` for kernels."""
+
+    typical: float
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+    scale: np.ndarray
+    members: np.ndarray
+    work: np.ndarray
+
+
+@step.register(CollapsedDfStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    if update.n_drawn[0] >= update.n_held:
+        draw_df_of_all(
+            state.family, counts, update.typical, update.scale, update.members, update.work, rng
+        )
+    return 0
+
+
 class CollapsedDfUpdate(Update):
     """Draws the degrees of freedom of the clusters' prior given their members alone.
 
@@ -134,12 +156,22 @@ class CollapsedDfUpdate(Update):
         """Draw them; where rounding leaves no determinant, the other draw has to do."""
         if self.hyperpriors.n_drawn[0] < self.hyperpriors.n_held:
             return
-        d, n_slots = self.d, chain.counts.size
+        room = self._room_for(chain.counts.size)
+        self._kernels.run(
+            draw_df_of_all, chain.family, chain.counts, self.hyperpriors.typical, *room, rng
+        )
+
+    def _room_for(self, n_slots: int) -> tuple[Any, ...]:
+        d = self.d
         if not self._room or len(self._room[1]) != n_slots:
             self._room = (np.zeros((d, d)), np.zeros((n_slots, d, d)), np.zeros((d, d)))
-        self._kernels.run(
-            draw_df_of_all, chain.family, chain.counts, self.hyperpriors.typical, *self._room, rng
-        )
+        return self._room
+
+    def kernel(self, chain: Chain) -> CollapsedDfStep:
+        """Return it for kernels."""
+        own = self.hyperpriors
+        room = self._room_for(chain.counts.size)
+        return CollapsedDfStep(own.typical, own.n_drawn, int(own.n_held), *room)
 
 
 def with_collapsed_df(updates: tuple[Update, ...]) -> tuple[Update, ...]:

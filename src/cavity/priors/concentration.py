@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._numba.jit import Kernels
+from cavity._numba.jit import Kernels, jit
 from cavity._numba.slice_sampler import log_target, slice_step
+from cavity.interface import log_weight, step
 from cavity.priors.partition import PartitionPrior, log_prior
 from cavity.updates import Chain, Update
 
@@ -33,6 +34,7 @@ def _(density, x):
     return total
 
 
+@jit
 def update_concentration(prior, counts, shape, rate, rng):
     """Draw the concentration given the cluster sizes, in place: one slice step on its logarithm.
 
@@ -42,6 +44,31 @@ def update_concentration(prior, counts, shape, rate, rng):
     density = LogConcentration(prior, counts, shape, rate)
     x = slice_step(density, math.log(prior.concentration[0]), 1.0, rng)
     prior.concentration[0] = math.exp(x)
+
+
+@jit
+def log_gamma_density(value, shape, rate):
+    """Log density of a Gamma(shape, rate) variable."""
+    constant = shape * math.log(rate) - math.lgamma(shape)
+    return constant + (shape - 1.0) * math.log(value) - rate * value
+
+
+class ConcentrationStep(NamedTuple):
+    """`ConcentrationUpdate` for kernels."""
+
+    shape: float
+    rate: float
+
+
+@step.register(ConcentrationStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    update_concentration(prior, counts, update.shape, update.rate, rng)
+    return 0
+
+
+@log_weight.register(ConcentrationStep)
+def _(update, state, parameters, prior, counts):
+    return log_gamma_density(prior.concentration[0], update.shape, update.rate)
 
 
 class ConcentrationUpdate(Update):
@@ -67,6 +94,8 @@ class ConcentrationUpdate(Update):
 
     def log_density(self, chain: Chain) -> float:
         """Of the concentration under its gamma prior."""
-        value = float(chain.prior.concentration[0])
-        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        return constant + (self.shape - 1.0) * math.log(value) - self.rate * value
+        return float(log_gamma_density(chain.prior.concentration[0], self.shape, self.rate))
+
+    def kernel(self, chain: Chain) -> ConcentrationStep:
+        """Return it for kernels."""
+        return ConcentrationStep(float(self.shape), float(self.rate))

@@ -164,7 +164,8 @@ def slice_spare(density, spare, rng):
     return math.exp(slice_step(density, math.log(spare), 1.0, rng))
 
 
-def spare_log_density(typical: float, spare: float) -> float:
+@jit
+def spare_log_density(typical, spare):
     """Log density of nu - d - 1 under its prior."""
     inside = MOST / (MOST + typical) - LEAST / (LEAST + typical)
     return math.log(typical / inside) - 2.0 * math.log(typical + spare)

@@ -32,7 +32,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln
 
 from cavity._numba.jit import jit
 from cavity._numba.linalg import cholesky_in_place
@@ -134,6 +133,7 @@ def draw_scale(prior, common, rng):
     return True
 
 
+@jit
 def wishart_log_density(prior, scale, root):
     """Log density of a full mean covariance under its prior; `root` is room for a matrix."""
     d, g = prior.mean.shape[0], prior.strength
@@ -162,11 +162,15 @@ def draw_variances(
     return drawn
 
 
-def variances_log_density(prior: ScalePrior, scale: np.ndarray) -> float:
-    """Log density of a diagonal mean covariance under its prior."""
-    g, rate = prior.strength, prior.strength / prior.mean
-    each = g * np.log(rate) - gammaln(g) + (g - 1.0) * np.log(scale) - rate * scale
-    return float(each.sum())
+@jit
+def variances_log_density(strength, mean, scale):
+    """Log density of a diagonal mean covariance under its prior, by the fields of `ScalePrior`."""
+    total = 0.0
+    for j in range(scale.shape[0]):
+        rate = strength / mean[j]
+        total += strength * math.log(rate) - math.lgamma(strength)
+        total += (strength - 1.0) * math.log(scale[j]) - rate * scale[j]
+    return total
 
 
 @jit
@@ -178,7 +182,8 @@ def draw_widths(expected, typical, tail, weight, variance, rng):
         expected[j] = typical[j] * rate / rng.standard_gamma(tail + weight)
 
 
-def widths_log_density(expected: np.ndarray, typical: np.ndarray, tail: float) -> float:
+@jit
+def widths_log_density(expected, typical, tail):
     """Log density of M under its prior.
 
     Examples
@@ -189,6 +194,9 @@ def widths_log_density(expected: np.ndarray, typical: np.ndarray, tail: float) -
     >>> bool(np.isclose(value, stats.betaprime(0.5, 0.5, scale=0.1).logpdf(0.3)))
     True
     """
-    ratio = expected / typical
-    each = (tail - 1.0) * np.log(ratio) - 2.0 * tail * np.log1p(ratio) - np.log(typical)
-    return float(each.sum() - expected.size * betaln(tail, tail))
+    total = 0.0
+    for j in range(expected.shape[0]):
+        ratio = expected[j] / typical[j]
+        total += (tail - 1.0) * math.log(ratio) - 2.0 * tail * math.log1p(ratio)
+        total -= math.log(typical[j]) + 2.0 * math.lgamma(tail) - math.lgamma(2.0 * tail)
+    return total

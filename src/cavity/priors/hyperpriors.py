@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity._numba.jit import Kernels
+from cavity._numba.jit import Kernels, jit
 from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
 from cavity.conjugate.normal import Tied
-from cavity.priors.cluster import Common, common_of, read_common, write_common
+from cavity.interface import log_weight, show, step
+from cavity.priors.cluster import Common, common_of, read_common, read_prior, write_common
 from cavity.priors.covariance_df import draw_df, spare_log_density
 from cavity.priors.covariance_scale import (
     DIAGONAL,
@@ -99,14 +100,15 @@ class HeldUpdate(Update):
 
     def scale_log_density(self, scale: np.ndarray) -> float:
         """Return the log density of a learned mean covariance, and of its prior's mean."""
-        total = variances_log_density(self.scale, scale if scale.ndim == 1 else scale.diagonal())
-        return total + self.widths_log_density()
+        variances = np.array(scale if scale.ndim == 1 else scale.diagonal())
+        total = variances_log_density(self.scale.strength, self.scale.mean, variances)
+        return float(total) + self.widths_log_density()
 
     def widths_log_density(self) -> float:
         """Return the log density of the mean of the scale's prior, where it is learned."""
         if self.scale.tail == 0.0:
             return 0.0
-        return widths_log_density(self.scale.mean, self.scale.typical, self.scale.tail)
+        return float(widths_log_density(self.scale.mean, self.scale.typical, self.scale.tail))
 
     def log_density(self, chain: Chain) -> float:
         """Return the log prior density of all that is learned."""
@@ -118,8 +120,8 @@ class HeldUpdate(Update):
             least = self.d + 1.0 if scale.ndim == 2 else 2.0
             total += spare_log_density(self.typical, nu - least)
         if self.spread.shape > 0.0:
-            total += spread_log_density(self.spread, centre, kappa)
-        return total
+            total += spread_log_density(*self.spread, np.array(centre), kappa)
+        return float(total)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Return all that is learned."""
@@ -139,10 +141,11 @@ class HeldUpdate(Update):
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
-        self.n_drawn = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")
+        self.n_drawn[:] = fitting(saved_array(arrays, "n_drawn"), self.n_drawn, "n_drawn")
         self.scale.mean[:] = fitting(saved_array(arrays, "expected"), self.scale.mean, "expected")
 
 
+@jit
 def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, common, rng):
     """Draw what is learned given the occupied clusters' parameters; 0 or which part failed."""
     read_common(common, natural, parameters, counts)
@@ -161,6 +164,86 @@ def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, co
         return 3
     write_common(common, natural)
     return 0
+
+
+class HyperpriorsStep(NamedTuple):
+    """`ClusterHyperpriors` for kernels."""
+
+    scale: ScalePrior
+    typical: float
+    spread: SpreadPrior
+    room: Common
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+
+
+@step.register(HyperpriorsStep)
+def _(update, state, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    return draw_hyperparameters(
+        state.family.prior,
+        parameters,
+        counts,
+        update.scale,
+        update.typical,
+        update.spread,
+        update.room,
+        rng,
+    )
+
+
+@jit(internal=True)
+def _prior_of(update, natural):
+    """What the family's packed prior says, which the last draw may have left."""
+    room = update.room
+    if room.kappa[0] != natural[0] or room.nu[0] != natural[1]:
+        read_prior(room, natural)
+    return room
+
+
+@log_weight.register(HyperpriorsStep)
+def _(update, state, parameters, prior, counts):
+    room, scale, spread = _prior_of(update, state.family.prior), update.scale, update.spread
+    d = room.centre.shape[0]
+    total = 0.0
+    if scale.form == FULL:
+        total += wishart_log_density(scale, room.scale, room.work[0])
+    elif scale.form == DIAGONAL:
+        variance = room.work[0, 0]
+        for j in range(d):
+            variance[j] = room.scale[j, j]
+        total += variances_log_density(scale.strength, scale.mean, variance)
+    if scale.form != FIXED and scale.tail > 0.0:
+        total += widths_log_density(scale.mean, scale.typical, scale.tail)
+    if update.typical > 0.0:
+        total += spare_log_density(update.typical, room.nu[0] - d - 1.0)
+    if spread.shape > 0.0:
+        total += spread_log_density(
+            spread.shape, spread.rate, spread.spread, room.centre, room.kappa[0]
+        )
+    return total
+
+
+@show.register(HyperpriorsStep)
+def _(update, state, parameters, prior, counts, out):
+    room = _prior_of(update, state.family.prior)
+    d = room.centre.shape[0]
+    at = 0
+    if update.scale.form != FIXED:
+        for j in range(d):
+            out[at + j] = room.scale[j, j]
+        at += d
+    if update.typical > 0.0:
+        out[at] = room.nu[0]
+        at += 1
+    if update.spread.shape > 0.0:
+        for j in range(d):
+            out[at + j] = room.centre[j]
+        out[at + d] = room.kappa[0]
+        at += d + 1
+    return at
 
 
 class ClusterHyperpriors(HeldUpdate):
@@ -183,12 +266,26 @@ class ClusterHyperpriors(HeldUpdate):
             self.typical, self.spread, self._room, rng,
         )  # fmt: skip
         if failed:
-            what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
-            raise FloatingPointError(
-                f"The clusters' {what[failed - 1]} cannot be drawn: the covariances are singular. "
-                "Leave out columns that repeat others, or pass a cluster_prior with a fixed "
-                "covariance_scale."
-            )
+            raise FloatingPointError(self.explain(failed))
+
+    def explain(self, failure: int) -> str:
+        """Return what could not be drawn, and the way out."""
+        what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
+        return (
+            f"The clusters' {what[failure - 1]} cannot be drawn: the covariances are singular. "
+            "Leave out columns that repeat others, or pass a cluster_prior with a fixed "
+            "covariance_scale."
+        )
+
+    def kernel(self, chain: Chain) -> HyperpriorsStep:
+        """Return it for kernels."""
+        return HyperpriorsStep(
+            self.scale, self.typical, self.spread, self._room, self.n_drawn, int(self.n_held)
+        )
+
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of all that is learned."""
+        return {name: value.shape for name, value in self.record(chain).items()}
 
     def shared(self, chain: Chain) -> Shared:
         """Return those of the family's packed prior, which the last draw may have left."""

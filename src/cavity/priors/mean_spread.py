@@ -62,12 +62,15 @@ def draw_spread(prior, common, parameters, counts, rng):
     return True
 
 
-def spread_log_density(prior: SpreadPrior, centre: np.ndarray, kappa: float) -> float:
-    """Log density of the centre and kappa under their priors."""
-    shape, rate, spread = prior
+@jit
+def spread_log_density(shape, rate, spread, centre, kappa):
+    """Log density of the centre and kappa under their priors, by the fields of `SpreadPrior`."""
     value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
-    value -= rate * kappa + 0.5 * float(centre @ centre) / spread**2
-    return value - centre.size * math.log(spread * math.sqrt(2.0 * math.pi))
+    value -= rate * kappa
+    for j in range(centre.shape[0]):
+        value -= 0.5 * centre[j] * centre[j] / (spread * spread)
+        value -= math.log(spread * math.sqrt(2.0 * math.pi))
+    return value
 
 
 def draw_centre(

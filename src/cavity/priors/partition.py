@@ -141,19 +141,35 @@ def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
     return prior._replace(weights=np.pad(prior.weights, (0, n_slots - prior.weights.size)))
 
 
+@jit
+def _renew_lists(n, free, n_free, weighted, noise_slot, counts):
+    """Sum the sizes and list the empty slots, in place."""
+    total = 0.0
+    empty = 0
+    for k in range(counts.shape[0] - 1, -1, -1):
+        total += counts[k]
+        if free.shape[0] > 0 and counts[k] == 0 and k != noise_slot:
+            free[empty] = k
+            empty += 1
+    if weighted:
+        n[0] = total
+    n_free[0] = empty
+
+
+@jit(internal=True)
+def renew_slots(prior, counts):
+    """``renew`` for kernels: there is room for every slot."""
+    weighted = prior.size.shape[0] > 0
+    _renew_lists(prior.n, prior.free, prior.n_free, weighted, prior.noise_slot, counts)
+
+
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     """Return the prior with its list of empty slots brought up to date with `counts`."""
-    if prior.size.size:
-        prior.n[0] = counts.sum()
-    if not prior.is_open:
-        return prior
-    vacant = np.asarray(counts) == 0
-    if prior.noise_slot >= 0:
-        vacant[prior.noise_slot] = False
-    empty = np.flatnonzero(vacant)[::-1]
-    free = np.zeros(vacant.size, dtype=np.int64)
-    free[: empty.size] = empty
-    return prior._replace(free=free, n_free=np.array([empty.size]))
+    if prior.is_open and prior.free.size != len(counts):
+        prior = prior._replace(free=np.zeros(len(counts), dtype=np.int64))
+    weighted = prior.size.size > 0
+    _renew_lists(prior.n, prior.free, prior.n_free, weighted, prior.noise_slot, counts)
+    return prior
 
 
 def cluster_sizes(prior: PartitionPrior, z: np.ndarray, n_slots: int) -> np.ndarray:

@@ -1,0 +1,102 @@
+"""Many sweeps of a chain in one compiled call, with the draws that are kept of them.
+
+Between two sweeps nothing runs in Python, so that chains on threads do not wait for each other.
+What a kept draw shows is one row of numbers: log joint density, log likelihood, log joint density
+without cluster parameters, concentration, and then whatever each update shows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity._numba.jit import cycles, jit, wide_vectors
+from cavity.conjugate.common import log_densities_of_parameters
+from cavity.interface import attempt, log_likelihood, log_weight, show, step
+from cavity.mcmc.sweep import sweep_part
+from cavity.priors.partition import log_prior, renew_slots
+
+# Where a block stands: sweeps done, position in the scan, draws kept, and what went wrong.
+DONE, POSITION, KEPT, FAILURE = range(4)
+# What a call does: sweeps, only what follows a scan and its moves, or one draw of the state.
+SWEEPS, DRAW, SHOW = range(3)
+# The first numbers of a row.
+LOG_JOINT, LOG_LIKELIHOOD, LOG_MARGINAL, CONCENTRATION, SHOWN = range(5)
+
+
+class Block(NamedTuple):
+    """What one call does, and room for what it keeps."""
+
+    task: int
+    keeps: np.ndarray  # (sweeps,), whether each is a draw
+    at: np.ndarray  # (4,)
+    clock: np.ndarray  # (2,), cycles of the moves, and of all
+    order: np.ndarray  # (n,)
+    weights: np.ndarray  # (slots,)
+    slot: np.ndarray  # room for the natural parameters of one
+    numbers: np.ndarray  # (draws, width)
+    labels: np.ndarray  # (draws, n)
+    sizes: np.ndarray  # (draws, slots)
+
+
+@jit(internal=True)
+def _draw_rest(state, parameters, prior, z, counts, steps, rng):
+    return step(steps, state, parameters, prior, z, counts, rng)
+
+
+@jit(internal=True)
+def _keep(state, parameters, prior, z, counts, steps, block):
+    """Write the state as a draw."""
+    row = block.at[KEPT]
+    out = block.numbers[row]
+    q = state.family
+    before, after = log_densities_of_parameters(q, parameters, counts, block.slot)
+    of_labels = log_prior(prior, counts)
+    likelihood = log_likelihood(state.model, parameters, z)
+    updates = log_weight(steps, state, parameters, prior, counts)
+    total = of_labels + updates + likelihood + before
+    out[LOG_JOINT] = total
+    out[LOG_LIKELIHOOD] = likelihood
+    # By Bayes' theorem: p(labels, data) = p(labels, data, parameters) / p(parameters | ...).
+    out[LOG_MARGINAL] = total - after
+    out[CONCENTRATION] = prior.concentration[0]
+    show(steps, state, parameters, prior, counts, out[SHOWN:])
+    for i in range(z.shape[0]):
+        block.labels[row, i] = z[i]
+    for k in range(counts.shape[0]):
+        block.sizes[row, k] = counts[k]
+    block.at[KEPT] += 1
+
+
+def run_block(state, parameters, prior, z, counts, moves, steps, block, rng):
+    """Sweep until the block is done, or something is left to Python: see `block.at`."""
+    wide_vectors()
+    at = block.at
+    if block.task == SHOW:
+        _keep(state, parameters, prior, z, counts, steps, block)
+        return
+    if block.task == DRAW:
+        at[FAILURE] = _draw_rest(state, parameters, prior, z, counts, steps, rng)
+        return
+    n = z.shape[0]
+    begun = cycles()
+    while at[DONE] < block.keeps.shape[0]:
+        at[POSITION] = sweep_part(
+            state, prior, z, counts, block.order, block.weights, at[POSITION], rng
+        )
+        if at[POSITION] < n:
+            break
+        at[POSITION] = 0
+        renew_slots(prior, counts)
+        before = cycles()
+        attempt(moves, state, prior, z, counts, rng)
+        block.clock[0] += cycles() - before
+        renew_slots(prior, counts)
+        at[FAILURE] = _draw_rest(state, parameters, prior, z, counts, steps, rng)
+        if at[FAILURE] != 0:
+            break
+        if block.keeps[at[DONE]]:
+            _keep(state, parameters, prior, z, counts, steps, block)
+        at[DONE] += 1
+    block.clock[1] += cycles() - begun
