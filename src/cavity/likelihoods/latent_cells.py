@@ -329,9 +329,7 @@ def log_density_of_errors(y, row, column, value, precision):
 @log_weight.register(LatentCellStep)
 def _(update, state, parameters, prior, counts):
     cells = update.cells
-    return log_density_of_errors(
-        update.y, update.row, cells.column, cells.value, cells.precision
-    )
+    return log_density_of_errors(update.y, update.row, cells.column, cells.value, cells.precision)
 
 
 class LatentCellUpdate(Update):
