@@ -28,7 +28,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# Each compiles kernels of its own, for blocks and for single sweeps.
+@pytest.mark.parametrize(
+    "name", ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[1:])]
+)
 def test_blocks_are_the_sweeps_that_they_hold(name):
     data = np.random.default_rng(3)
     X = data.standard_normal((48, 2)) + 6.0 * (np.arange(48) % 2)[:, None]
