@@ -277,7 +277,7 @@ def series(n=10**5, n_times=200, k=20, n_files=8, n_sweeps=6):
     from cavity.priors.series import SeriesPrior
     from cavity.priors.specifications import specification
     from cavity.series import shards as series_shards
-    from cavity.series.sources import series_source
+    from cavity.series.shards import series_source
     from distributed import Client, LocalCluster
 
     Y, truth = make_series(n, n_times, n_clusters=k, missing=0.1, random_state=3)

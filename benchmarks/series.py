@@ -26,7 +26,7 @@ from cavity.mcmc.chain import PartitionSampler
 from cavity.mcmc.sweep import sweep
 from cavity.priors.partition import dirichlet
 from cavity.series import cluster_information, kalman
-from cavity.series.exact import cheapest_route, evidence_workspace, group_evidence, rebuild_clusters
+from cavity.series.exact import evidence_workspace, group_evidence, rebuild_clusters
 from cavity.series.parameters import EVERYTHING, NOTHING, SeriesPriors
 from cavity.series.problem import SeriesProblem
 from cavity.series.state_space import factor_series
@@ -238,7 +238,7 @@ def fits():
 
 
 def exact_times():
-    """The exact sweep, and where the filter is cheaper than the information form."""
+    """The exact sweep, and evidences of groups of series."""
     Y, truth = make_series(300, 200, 20, random_state=0)
     s, rng = chain(Y, collapse="collapsed", labels=truth.labels)
     s.sweep(rng)
@@ -257,17 +257,12 @@ def exact_times():
         cluster_information.factorize(work)
 
     print(f"information form: {fastest(by_information, 50) * 1e6:.0f} us")
-    print(
-        "n series by the filter, and by the route that is chosen (0 filter, 1 matrix, 3 columns):"
-    )
+    print("evidence of n series:")
+    room = evidence_workspace(m)
     for n in (1, 2, 4, 8, 12, 16, 20, 30, 50, 80):
-        y, square = np.empty((n, 200)), np.empty((n + 3, n))
-        some = (m, m.scratch.row, np.arange(n), n, y, square)
-        seconds = fastest(functools.partial(cluster_information.joint_filter, *some), 10)
-        room = evidence_workspace(m)
         room.members[:n] = np.arange(n)
-        chosen = fastest(functools.partial(group_evidence, m, room, n), 10)
-        print(f"  {n:3d} {seconds * 1e6:7.0f} {chosen * 1e6:7.0f} us {cheapest_route(n, 200)}")
+        seconds = fastest(functools.partial(group_evidence, m, room, n), 10)
+        print(f"  {n:3d} {seconds * 1e6:7.0f} us")
 
 
 def linear():

@@ -21,7 +21,7 @@ PAGES = {
     "README.md": 2,
     "docs/index.md": 1,
     "docs/guide.md": 5,
-    "docs/series.md": 6,
+    "docs/series.md": 7,
     "docs/tables.md": 1,
     "docs/covariates.md": 1,
     "docs/extending.md": 2,

@@ -197,8 +197,6 @@ def _run(dice: Dice, kind: str, n: int) -> dict[str, Any]:
             options["pass_every"] = dice.one(0, 1, 3, 10**12)
         if kind == "series":
             options["draw"] = dice.one("auto", "joint", "alternate")
-            if out["collapse"] == "collapsed":
-                options["route"] = dice.one("auto", "information", "filter")
         out["options"] = options
     return out
 

@@ -19,7 +19,7 @@ from cavity.posterior.units import SeriesUnits
 from cavity.priors import SeriesPrior
 from cavity.priors.specifications import FiniteMixture
 from cavity.series import mixture as estimator
-from cavity.series.student_t_noise import RATE, SHAPE
+from cavity.series.parameters import RATE, SHAPE
 
 N, T, K = 8, 15, 3
 DRAWS, THIN = 99, 6

@@ -77,12 +77,11 @@ def exact_posterior(m, rows, kind):
 @pytest.mark.parametrize(
     ("kind", "collapse", "settings"),
     [
-        ("dirichlet", "collapsed", {"route": "information"}),
-        pytest.param("dp", "collapsed", {"route": "filter"}, marks=pytest.mark.exact),
+        ("dirichlet", "collapsed", {}),
         pytest.param("dp", "naive", {"draw": "joint"}, marks=pytest.mark.exact),
         pytest.param("dirichlet", "naive", {"draw": "alternate"}, marks=pytest.mark.exact),
     ],
-    ids=["information", "filter", "naive joint", "naive alternating"],
+    ids=["collapsed", "naive joint", "naive alternating"],
 )
 def test_partitions_are_visited_with_their_probabilities(small, kind, collapse, settings):
     m, rows = small

@@ -17,11 +17,21 @@ from cavity.interface import choose, confirm, evidences, insert, note, recall, r
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet, dirichlet_process, finite
-from cavity.series import spectral
-from cavity.series.corrected import CorrectedSeries, _add, _propose, corrected_state, rebuild_sites
+from cavity.series.corrected import (
+    REFERENCE,
+    CorrectedSeries,
+    _add,
+    _propose,
+    corrected_state,
+    find_site,
+    rebuild_sites,
+    score_slot,
+    score_slots,
+    spectral_series,
+    turn_series,
+)
 from cavity.series.likelihood import factor_family
 from cavity.series.parameters import NOTHING, SeriesPriors
-from cavity.series.spectral import REFERENCE, spectral_series, turn_series
 
 NONE = np.zeros(0)
 PRIORS = SeriesPriors(3.0, 0.2, 3.0, 1.0, NONE, NONE, NONE, NONE)
@@ -190,7 +200,7 @@ def test_a_site_has_the_moments_of_its_series(n_times):
     m, rows = oracle.model_of(np.random.default_rng(4), n=3, n_times=n_times, missing=0.3, p=1)
     found = spectral_series(m)
     for i in range(3):
-        spectral.find_site(found, i)
+        find_site(found, i)
         precision, shift = dense_site(m, rows, i)
         np.testing.assert_allclose(found.sites[i, :n_times], precision, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(found.sites[i, n_times:], shift, rtol=1e-8, atol=1e-9)
@@ -199,7 +209,7 @@ def test_a_site_has_the_moments_of_its_series(n_times):
 
 @jit
 def _score_slots(m, q, i, out):
-    spectral.score_slots(m, q, i, out)
+    score_slots(m, q, i, out)
 
 
 @pytest.mark.parametrize("loud", [1.0, 1e7], ids=["plain", "a product that would overflow"])
@@ -223,7 +233,7 @@ def test_scores_by_sites(loud):
             for others, found in (
                 (total, out[:, k] if not inside else None),
                 (total - sites[i] if inside else total,
-                 spectral.score_slot(state.model, state.family, k, i, inside)),
+                 score_slot(state.model, state.family, k, i, inside)),
             ):  # fmt: skip
                 if found is None:
                     continue

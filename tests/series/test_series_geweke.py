@@ -22,9 +22,8 @@ from cavity.moves.standard import WholeClusterMoves
 from cavity.priors.partition import dirichlet
 from cavity.series.corrected import rebuild_sites
 from cavity.series.exact import rebuild_clusters
-from cavity.series.parameters import Hyperprior, SeriesPriors
+from cavity.series.parameters import RATE, SHAPE, Hyperprior, SeriesPriors
 from cavity.series.state_space import factor_series
-from cavity.series.student_t_noise import RATE, SHAPE
 
 N, T, K = 4, 4, 2
 ONE = np.ones(2)
@@ -249,7 +248,6 @@ def prior_draws(world):
 CHAINS = {
     "corrected": {"collapse": "corrected", "moves": True},
     "collapsed": {"collapse": "collapsed"},
-    "collapsed by filter": {"collapse": "collapsed", "route": "filter"},
     "naive joint": {"collapse": "naive", "draw": "joint"},
     "naive alternating": {"collapse": "naive", "draw": "alternate"},
     "ep": {"collapse": "ep"},
@@ -257,9 +255,7 @@ CHAINS = {
 
 
 # Chains that share most of their steps with the others.
-LONG = dict.fromkeys(
-    ("collapsed", "collapsed by filter", "naive joint", "corrected", "ep"), pytest.mark.exact
-)
+LONG = dict.fromkeys(("collapsed", "naive joint", "corrected", "ep"), pytest.mark.exact)
 
 
 @pytest.mark.variants("exact", "naive alternating")
@@ -274,7 +270,7 @@ def test_prior_and_chain_agree(world, prior_draws, name):
     [
         pytest.param("corrected", marks=pytest.mark.exact),
         pytest.param("collapsed", marks=pytest.mark.exact),
-        pytest.param("collapsed by filter", marks=pytest.mark.exact),
+        pytest.param(marks=pytest.mark.exact),
         pytest.param("naive alternating", marks=pytest.mark.exact),
     ],
 )
@@ -305,7 +301,7 @@ def shared_draws(shared_world):
         pytest.param("corrected", marks=pytest.mark.exact),
         pytest.param("collapsed", marks=pytest.mark.exact),
         pytest.param("naive joint", marks=pytest.mark.exact),
-        pytest.param("collapsed by filter", marks=pytest.mark.exact),
+        pytest.param(marks=pytest.mark.exact),
         pytest.param("naive alternating", marks=pytest.mark.exact),
         pytest.param("ep", marks=pytest.mark.exact),
     ],

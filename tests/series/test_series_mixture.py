@@ -376,8 +376,6 @@ def test_long_gap_and_near_unit_root():
         ({"n_clusters": 0}, "n_clusters must be an integer"),
         ({"collapse": "blocked"}, "one of 'auto', 'ep', 'corrected', 'collapsed', 'naive'"),
         ({"options": {"draw": "both"}}, "draw'. must be one of"),
-        ({"options": {"route": "scenic"}}, "route'. must be one of"),
-        ({"options": {"route": "filter"}}, "collapse='collapsed' alone"),
         ({"options": {"speed": 1}}, "is not an option of collapse='auto'"),
         ({"options": "fast"}, "must be a dictionary"),
         (

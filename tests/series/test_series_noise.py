@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from cavity import SeriesMixture
 from cavity.datasets import make_series
-from cavity.series import cluster_information, kalman, student_t_noise
+from cavity.series import kalman, parameters
 from cavity.series.state_space import factor_series
 
 LEVEL = 1e-4  # of each Kolmogorov-Smirnov test, at fixed seeds
@@ -34,14 +34,6 @@ def test_weights_enter_every_likelihood():
         np.testing.assert_allclose(out[0], out[1], rtol=1e-12)
         constant = -0.5 * (np.log(2 * np.pi * 0.7) * 12 - np.log(weight[i]).sum())
         assert kalman.observation_constant(weighted, i) == pytest.approx(constant)
-    members = np.arange(3)
-    joint = []
-    for m in (repeated, weighted):
-        found = cluster_information.joint_filter(
-            m, m.scratch.row, members, 3, np.empty((3, 12)), np.empty((6, 3))
-        )
-        joint.append(found[0] - sum(kalman.observation_constant(m, i) for i in range(3)))
-    assert joint[0] == pytest.approx(joint[1], rel=1e-12)
 
 
 def test_weights_are_drawn_given_the_noise():
@@ -50,7 +42,7 @@ def test_weights_are_drawn_given_the_noise():
     repeats = np.ones(squares.shape, dtype=np.uint16)
     repeats[:, 3] = 0
     drawn = squares.copy()
-    gain = student_t_noise.draw_weights(drawn, repeats, 3.0, rng)
+    gain = parameters.draw_weights(drawn, repeats, 3.0, rng)
     for t in range(3):
         reference = stats.gamma(2.0, scale=2.0 / (3.0 + squares[0, t]))
         assert stats.kstest(drawn[:, t], reference.cdf).pvalue > LEVEL

@@ -140,12 +140,11 @@ def small():
 @pytest.mark.parametrize(
     ("collapse", "settings"),
     [
-        ("collapsed", {"route": "information"}),
-        ("collapsed", {"route": "filter"}),
+        ("collapsed", {}),
         ("naive", {"draw": "joint"}),
         ("naive", {"draw": "alternate"}),
     ],
-    ids=["information", "filter", "naive joint", "naive alternating"],
+    ids=["collapsed", "naive joint", "naive alternating"],
 )
 def test_exact_samplers_visit_partitions_with_their_probabilities(small, kind, collapse, settings):
     m, rows = small

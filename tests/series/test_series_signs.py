@@ -103,8 +103,7 @@ def visits(m, posterior, collapse, n_draws=4000, thin=3, broken=None, **settings
 
 
 EXACT = {
-    "information": {"collapse": "collapsed", "route": "information"},
-    "filter": {"collapse": "collapsed", "route": "filter"},
+    "collapsed": {"collapse": "collapsed"},
     "corrected": {"collapse": "corrected"},
     "naive joint": {"collapse": "naive", "draw": "joint", "thin": 6},
     "naive alternating": {"collapse": "naive", "draw": "alternate", "thin": 10},

@@ -12,9 +12,18 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.hedonic.clusters import ClusteredTrends
-from cavity.hedonic.design import LogQuartileSplines, SeasonalTrend, month_labels, month_numbers
-from cavity.hedonic.local import LocalFit, NoLocal, RegionRegressions
-from cavity.hedonic.sales import Rows, check_prices, check_table, known_months, region_positions
+from cavity.hedonic.design import (
+    LogQuartileSplines,
+    Rows,
+    SeasonalTrend,
+    check_prices,
+    check_table,
+    known_months,
+    month_labels,
+    month_numbers,
+    region_positions,
+)
+from cavity.hedonic.regression import LocalFit, NoLocal, RegionRegressions
 from cavity.mcmc.schedule import AUTO
 
 if TYPE_CHECKING:

@@ -23,10 +23,9 @@ from cavity.series.gibbs import refresh_series
 from cavity.series.initialization import own_spreads, scatter_in_units, starting_levels
 from cavity.series.likelihood import factor_paths
 from cavity.series.moves import state_sums
-from cavity.series.parameters import NOTHING, SeriesPriors
+from cavity.series.parameters import NOTHING, SeriesPriors, draw_noise_weights
 from cavity.series.problem import build_priors, common_population_of, population_of, start_df
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
-from cavity.series.student_t_noise import draw_noise_weights
 from cavity.series.time_axis import TimeAxis
 
 if TYPE_CHECKING:

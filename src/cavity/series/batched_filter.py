@@ -2,7 +2,7 @@
 
 The recursions of `cavity.series.cluster_information` run along time and leave nothing to
 vectorize, so eight series are filtered at once. The result for each, (u, phi) and the lines of its
-coefficients (`cavity.series.semiseparable`), is then added to the cluster's information. The
+coefficients, is then added to the cluster's information. The
 integral over the coefficients is derived in `cavity.series.coefficients`.
 """
 
@@ -16,7 +16,6 @@ import numpy as np
 from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, max8, splat8, store8, sum8, whole_vectors
 from cavity.series.kalman import prepare
-from cavity.series.semiseparable import columns_are_cheaper
 from cavity.series.state_space import DRIFT, WEIGHT
 
 # Paths in the room; h takes the drift's place.
@@ -34,8 +33,16 @@ class SeriesBatch(NamedTuple):
     lines: np.ndarray  # (p, 8 T) of the coefficients
     small: np.ndarray  # (rows, 8) one number of each series
     columns: np.ndarray  # (8 (1 + p), padded T) products and lines, along time
-    square: np.ndarray  # (widest, widest) of a semiseparable matrix
+    square: np.ndarray  # (widest, widest) of a matrix held by columns
     sums: np.ndarray  # (3, widest)
+
+
+@jit
+def columns_are_cheaper(width, n_times):
+    """Whether so many columns are less work than a matrix of so many times (cycles, measured)."""
+    if 3 * width + 1 > n_times:
+        return False
+    return 0.5 * width * width + 60.0 < n_times * (n_times / 17.0 + width / 14.0)
 
 
 def series_batch(n: int, n_times: int, p: int) -> SeriesBatch:

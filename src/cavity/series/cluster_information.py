@@ -14,6 +14,22 @@ exact draws of eta all come from one Cholesky factor of P, whatever the cluster'
 Members are added one at a time, or eight at a time: as columns of a semiseparable matrix, or to a
 dense one. To a dense matrix four rows are added at once, in which the products of a column are
 those up to the first row times a number: only multiplications and additions of eight remain.
+
+With few members the matrix is held by the generators of its columns. A coefficient that is
+integrated out subtracts l_s l_t, and a cluster is
+
+    P = diag + sum over columns j of u_jt (phi_js ... phi_j,t-1) v_js,
+
+one column for each member (v = 1) and each coefficient (phi = 1, u = -v = -l). Its factor has the
+same form: P = L D L' with L_ts = u_t' (phi_s ... phi_{t-1} w_s), by the recursion
+
+    S_t = phi_{t-1} (S_{t-1} + D_{t-1} w_{t-1} w_{t-1}') phi_{t-1}
+    D_t = P_tt - u_t' S_t u_t,    w_t = (v_t - S_t u_t) / D_t
+
+(Foreman-Mackey et al. 2017, for Gaussian processes). The work is T times the square of the number
+of columns. Columns go eight at a time; unused ones have u = 0. Row t of such a matrix holds u_t,
+w_t, phi_t and, in the place after these, P_tt and then D_t. Row T is that of the vector h, as in a
+dense matrix; it ends with the number of columns, which is 0 for a dense matrix.
 """
 
 from __future__ import annotations
@@ -36,11 +52,18 @@ from cavity._numba.simd import (
     whole_vectors,
 )
 from cavity.series.batched_filter import BATCH_DIAGONAL, BATCH_PHI, BATCH_SLOPE
-from cavity.series.kalman import cell_precision, dynamics, observation_constant, prepare
-from cavity.series.semiseparable import columns_of, draw_semiseparable
-from cavity.series.state_space import DIAGONAL, DRIFT, PHI, PULL, SHRINK, SLOPE, WEIGHT
+from cavity.series.kalman import (
+    dynamics,
+    filter_forward,
+    observation_constant,
+    prepare,
+    smooth_back,
+)
+from cavity.series.state_space import DIAGONAL, FACTOR_MEAN, FACTOR_VARIANCE, PHI, SLOPE
 
 _NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
+# Information about a factor, in units of its prior's, that differences can bear.
+LARGEST = 1e8
 
 
 @jit
@@ -65,50 +88,13 @@ def describe_against(m, row, i, variance):
 @jit
 def describe_prepared(row, dyn, variance):
     """The same for scratch rows that are prepared, less ``observation_constant``."""
-    a = dyn.a
-    b = dyn.loading
-    weight = row[WEIGHT]
-    drift = row[DRIFT]
-    shrink = row[SHRINK]
-    pull = row[PULL]
-    phi = row[PHI]
-    diagonal = row[DIAGONAL]
-    h = row[SLOPE]
     n_times = row.shape[1]
-    process = dyn.var_x + b * b * variance
-    x = 0.0
-    p = dyn.var_x0
-    log_det = 0.0
-    quad = 0.0
-    product = 1.0
-    for t in range(n_times):
-        x = a * x - drift[t]
-        p = a * a * p + process
-        w = weight[t]
-        d = 1.0 + w * p
-        inverse = 1.0 / d
-        shrink[t] = inverse
-        pull[t] = -x * w * inverse
-        quad -= x * pull[t]
-        x *= inverse
-        p *= inverse
-        product *= d
-        if product > 1e200:
-            log_det += math.log(product)
-            product = 1.0
-    log_det += math.log(product)
-    r = 0.0
-    info = 0.0
-    for t in range(n_times - 1, -1, -1):
-        g = shrink[t]
-        r = pull[t] + g * r
-        info = weight[t] * g + g * g * info
-        h[t] = b * r
-        diagonal[t] = b * b * info
-        phi[t] = a * g
-        r *= a
-        info *= a * a
-    return -0.5 * (log_det + quad)
+    row[FACTOR_MEAN, :] = 0.0
+    row[FACTOR_VARIANCE, :] = variance
+    mean = row[FACTOR_MEAN].reshape(n_times, 1)
+    total = filter_forward(row, dyn, mean, row[FACTOR_VARIANCE].reshape(n_times, 1), 0)
+    smooth_back(row, dyn)
+    return total
 
 
 def information_matrix(n_times: int, *slots: int) -> np.ndarray:
@@ -125,7 +111,7 @@ def add_information(row, target, source, sign, products):
 
     Both come from ``information_matrix``: rows 0..T-1 hold the matrix, row T the vector h. They
     may be the same array. `row` holds the scratch rows that ``describe`` filled; `products` is
-    scratch as long as a row of the matrix. SeriesBatch columns go at a time, so what lies above the
+    scratch as long as a row of the matrix. Eight columns go at a time, so what lies above the
     diagonal is not meaningful.
     """
     wide_vectors()
@@ -229,79 +215,6 @@ def start_information(target):
         target[t, t] = 1.0
 
 
-@jit
-def joint_filter(m, row, members, n_members, y, work):
-    """Log evidence of the observations of some series in one cluster, by one Kalman filter.
-
-    The state is x_t of all `n_members` series, coupled by the factor; each cell is taken in as
-    one scalar observation. Cost: T n^3. `y` is (n, T) scratch for residuals, `work` (n + 3, n).
-    Agrees with the information form: evidence = sum of c + ``factorize``. Returns it as the
-    loadings are, and with that of the last member turned around, which is the same as turning
-    its data: the covariances are common to both.
-    """
-    n_times = m.cells.y.shape[1]
-    n = n_members
-    mean = work[n]
-    gain = work[n + 1]
-    turned = work[n + 2]
-    total = 0.0
-    for j in range(n):
-        i = members[j]
-        prepare(m, row, i)
-        total += observation_constant(m, i)
-        # The reference path of each series is its origin, as in the filter of one series.
-        for t in range(n_times):
-            y[j, t] = row[DRIFT, t]
-        mean[j] = 0.0
-        turned[j] = 0.0
-        for c in range(n):
-            work[j, c] = 0.0
-        work[j, j] = m.own.var_x0[0]
-    product = 1.0
-    log_det = 0.0
-    quad = 0.0
-    mirrored = 0.0
-    for t in range(n_times):
-        for j in range(n):
-            aj = m.own.a[members[j]]
-            bj = m.own.loading[members[j]]
-            covariance = work[j]
-            for c in range(j + 1):
-                other = members[c]
-                covariance[c] = aj * m.own.a[other] * covariance[c] + bj * m.own.loading[other]
-            covariance[j] += m.own.var_x[0]
-            mean[j] = aj * mean[j] - y[j, t]
-            turned[j] = aj * turned[j] + (y[j, t] if j == n - 1 else -y[j, t])
-        for j in range(n):
-            w = cell_precision(m, members[j], t)
-            if w == 0.0:
-                continue
-            for c in range(j):
-                gain[c] = work[j, c]
-            for c in range(j, n):
-                gain[c] = work[c, j]
-            d = 1.0 + w * max(gain[j], 0.0)
-            pull = w * mean[j] / d
-            quad += pull * mean[j]
-            other_pull = w * turned[j] / d
-            mirrored += other_pull * turned[j]
-            product *= d
-            if product > 1e200:
-                log_det += math.log(product)
-                product = 1.0
-            shrink = w / d
-            for c in range(n):
-                mean[c] -= gain[c] * pull
-                turned[c] -= gain[c] * other_pull
-                covariance = work[c]
-                scaled = gain[c] * shrink
-                for o in range(c + 1):
-                    covariance[o] -= scaled * gain[o]
-    log_det += math.log(product)
-    return total - 0.5 * (log_det + quad), total - 0.5 * (log_det + mirrored)
-
-
-_NEGLIGIBLE = 1e-30  # products below this are dropped: they would only turn denormal
 _ROWS = 4
 
 
@@ -362,7 +275,7 @@ def put_columns(room, matrix, start, n_members, p):
 def add_to_matrix(room, matrix, p):
     """Add the eight series to the lower triangle of a whole matrix.
 
-    SeriesBatch columns go at a time, so what lies above the diagonal is not meaningful.
+    Eight columns go at a time, so what lies above the diagonal is not meaningful.
     """
     wide_vectors()
     n_times = matrix.shape[0] - 2
@@ -464,3 +377,170 @@ def _finish_rows(room, matrix, flat, size, top, n_rows, first):
             product = load8(columns, lane * length + first)
             largest = largest + product * product
     return first
+
+
+# --------------------------------------------------------------------------- by columns
+
+
+@jit(forceinline=True)
+def columns_of(matrix):
+    """Number of columns of a matrix that is held by them; 0: it is whole."""
+    n_times = matrix.shape[0] - 2
+    return int(matrix[n_times, n_times + 1])
+
+
+@jit(internal=True)
+def start_semiseparable(matrix, width):
+    """Set a cluster to the prior, with room for so many columns."""
+    n_times = matrix.shape[0] - 2
+    for t in range(n_times):
+        matrix[t, 3 * width] = 1.0
+        matrix[n_times, t] = 0.0
+    matrix[n_times, n_times + 1] = width
+
+
+@jit(internal=True)
+def factorize_semiseparable(matrix, n_members, square, sums):
+    """Factorise in place, and L^{-1} h in row T (L the Cholesky factor); returns log evidence.
+
+    The first `n_members` columns have v = 1. `square` is room for S, `sums` for three vectors.
+    NaN if it is not positive definite.
+    """
+    wide_vectors()
+    n_times = matrix.shape[0] - 2
+    width = columns_of(matrix)
+    stride = matrix.shape[1]
+    flat = matrix.reshape(matrix.size)
+    S = square.reshape(square.size)
+    line = sums.reshape(sums.size)
+    size = sums.shape[1]
+    h = matrix[n_times]
+    for j in range(width * width):
+        S[j] = 0.0
+    for j in range(width):
+        line[j] = 0.0
+        line[2 * size + j] = 0.0
+    quad = 0.0
+    log_det = 0.0
+    product = 1.0
+    pivot = 0.0
+    before = 0.0
+    for t in range(n_times):
+        at = t * stride
+        if t > 0:
+            _advance(S, line, size, flat, at, stride, width, pivot, before)
+        own = splat8(0.0)
+        pull = splat8(0.0)
+        for j in range(0, width, WIDTH):
+            u = load8(flat, at + j)
+            own = own + u * load8(line, j)
+            pull = pull + u * load8(line, 2 * size + j)
+        pivot = matrix[t, 3 * width] - sum8(own)
+        if not pivot > 0.0:
+            return math.nan
+        inverse = splat8(1.0 / pivot)
+        for j in range(0, width, WIDTH):
+            v = splat8(1.0) if j < n_members else splat8(0.0) - load8(flat, at + j)
+            store8(flat, at + width + j, (v - load8(line, j)) * inverse)
+        matrix[t, 3 * width] = pivot
+        before = h[t] - sum8(pull)
+        quad += before * before / pivot
+        h[t] = before / math.sqrt(pivot)
+        product *= pivot
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    return 0.5 * (quad - log_det - math.log(product))
+
+
+@jit(internal=True)
+def _advance(S, line, size, flat, at, stride, width, pivot, before):
+    """S_t, S_t u_t (first vector) and the state of the solution (third); `at` is row t."""
+    last = at - stride
+    for j in range(0, width, WIDTH):
+        w = load8(flat, last + width + j)
+        phi = load8(flat, last + 2 * width + j)
+        store8(line, 2 * size + j, phi * (load8(line, 2 * size + j) + w * splat8(before)))
+        store8(line, size + j, splat8(pivot) * w * phi)
+    for j in range(0, width, WIDTH):
+        phi = load8(flat, last + 2 * width + j)
+        w = load8(flat, last + width + j) * phi
+        total = splat8(0.0)
+        for r in range(width):
+            old = load8(S, r * width + j)
+            new = repeat8(flat, last + 2 * width + r) * phi * old + repeat8(line, size + r) * w
+            store8(S, r * width + j, new)
+            total = total + repeat8(flat, at + r) * new
+        store8(line, j, total)
+
+
+@jit(internal=True)
+def solve_semiseparable(matrix, values):
+    """Replace a vector by L^{-1} of it; row T + 1 of `matrix` is used up."""
+    wide_vectors()
+    width = columns_of(matrix)
+    stride = matrix.shape[1]
+    flat = matrix.reshape(matrix.size)
+    state = (matrix.shape[0] - 1) * stride
+    for j in range(width):
+        flat[state + j] = 0.0
+    before = 0.0
+    for t in range(values.shape[0]):
+        at = t * stride
+        pull = splat8(0.0)
+        for j in range(0, width, WIDTH):
+            if t > 0:
+                w = load8(flat, at - stride + width + j)
+                moved = load8(flat, state + j) + w * splat8(before)
+                store8(flat, state + j, load8(flat, at - stride + 2 * width + j) * moved)
+            pull = pull + load8(flat, at + j) * load8(flat, state + j)
+        before = values[t] - sum8(pull)
+        values[t] = before / math.sqrt(matrix[t, 3 * width])
+
+
+@jit(internal=True)
+def draw_semiseparable(matrix, eta, rng):
+    """Draw eta ~ N(P^{-1} h, P^{-1}); row T of `matrix` is used up, and so is row T + 1."""
+    wide_vectors()
+    n_times = matrix.shape[0] - 2
+    width = columns_of(matrix)
+    stride = matrix.shape[1]
+    flat = matrix.reshape(matrix.size)
+    state = (n_times + 1) * stride
+    for j in range(width):
+        flat[state + j] = 0.0
+    value = 0.0
+    for t in range(n_times - 1, -1, -1):
+        at = t * stride
+        pull = splat8(0.0)
+        for j in range(0, width, WIDTH):
+            if t < n_times - 1:
+                moved = load8(flat, state + j) + load8(flat, at + stride + j) * splat8(value)
+                store8(flat, state + j, load8(flat, at + 2 * width + j) * moved)
+            pull = pull + load8(flat, at + width + j) * load8(flat, state + j)
+        value = (matrix[n_times, t] + rng.standard_normal()) / math.sqrt(matrix[t, 3 * width])
+        value -= sum8(pull)
+        eta[t] = value
+
+
+@jit(internal=True)
+def expand(matrix, n_members, room):
+    """Make it a whole matrix, not factorized, from its columns; `room` is as long as a row."""
+    n_times = matrix.shape[0] - 2
+    width = columns_of(matrix)
+    for t in range(n_times - 1, -1, -1):
+        for s in range(t):
+            room[s] = 0.0
+        for j in range(width):
+            value = matrix[t, j]
+            for s in range(t - 1, -1, -1):
+                value *= matrix[s, 2 * width + j]
+                if abs(value) < 1e-300:
+                    break
+                room[s] += value * (1.0 if j < n_members else -matrix[s, j])
+        matrix[t, t] = matrix[t, 3 * width]
+        for s in range(t):
+            matrix[t, s] = room[s]
+    matrix[n_times, n_times + 1] = 0.0
+    for s in range(matrix.shape[1]):
+        matrix[n_times + 1, s] = 0.0

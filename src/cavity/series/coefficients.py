@@ -23,9 +23,9 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.series.batched_filter import factor_in_place
+from cavity.series.cluster_information import columns_of, solve_semiseparable
 from cavity.series.kalman import cell_precision, residual
 from cavity.series.parameters import inverse_gamma
-from cavity.series.semiseparable import columns_of, solve_semiseparable
 from cavity.series.state_space import LOADING_MEAN, LOADING_PRECISION
 
 

@@ -206,6 +206,8 @@ EFFORT, FEW = 16.0, 500
 # Seconds that a sweep may take if every series is proposed another cluster, and numbers that the
 # clusters' matrices may hold: beyond, EP.
 AFFORDABLE, MOST_NUMBERS = 1.0, 25_000_000
+# Longest series for which a T x T matrix is kept for each cluster.
+LONGEST_EXACT = 2000
 
 
 def affordable_collapse(n: int, n_times: int, n_clusters: int) -> str:
@@ -268,7 +270,7 @@ def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> Assem
 @supports("series", "collapsed")
 def _(problem: SeriesProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     model, family, paths = _room(problem, n_slots)
-    driver = ExactSeriesCollapse(model, family, paths, options.get("route", "auto"))
+    driver = ExactSeriesCollapse(model, family, paths)
     return AssembledModel(driver, problem.updates(model, exact=True, approximate=False))
 
 

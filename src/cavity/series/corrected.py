@@ -1,7 +1,7 @@
 """Corrected collapse: labels are proposed by a cheap score and accepted by exact evidence.
 
 A series' label, and the sign of its loading, are proposed by the sites of its cluster's other
-members (`cavity.series.spectral`) and accepted by the exact evidence, factors and states
+members and accepted by the exact evidence, factors and states
 integrated out (Metropolis-Hastings). The proposal has probability
 
     q(k, sign) = (1 - e) w_k s(k, sign) / sum  +  e / number of (k, sign) allowed
@@ -13,6 +13,13 @@ the cluster without the series, and of the cluster with it. Those of unchanged c
 
 Moves of many labels allocate by the same sites. What they accept is confirmed by exact evidence, a
 second stage of acceptance.
+
+Sites. Given a and the variances, the information J of a completely observed series is nearly
+diagonal in the cosines of the DCT-IV, whatever its a: its inverse is tridiagonal with constant
+diagonals but for the ends. A *site* is the diagonal Gaussian in these coordinates that has the
+moments of the series' likelihood times N(0, v I), divided by the latter. It depends on the series'
+own data and parameters alone. A cluster is the prior times the sites of its members, and sites
+multiply in any order.
 """
 
 from __future__ import annotations
@@ -23,12 +30,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare, grown
-from cavity._numba.jit import jit
+from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.numerics import fast_exp
+from cavity._numba.simd import WIDTH, load8, splat8, store8, whole_vectors
 from cavity.conjugate.common import load_slot, to_prior
 from cavity.conjugate.diagonal_normal import DiagonalNormal
-from cavity.interface import choose, confirm, insert, note, recall, remove
-from cavity.series.cluster_information import describe
+from cavity.interface import (
+    choose,
+    complete,
+    confirm,
+    evidence,
+    insert,
+    note,
+    recall,
+    remove,
+)
+from cavity.series.cluster_information import describe, describe_against, information_matrix
 from cavity.series.exact import (
     EvidenceWorkspace,
     SeriesCollapse,
@@ -37,18 +54,187 @@ from cavity.series.exact import (
     evidence_workspace,
     group_evidence,
     remove_from_slot,
-    slot_matrices,
 )
-from cavity.series.likelihood import sign_pull
-from cavity.series.spectral import (
-    SpectralSeries,
-    find_site,
-    score_slot,
-    score_slots,
-    spectral_series,
-    turn_series,
-)
-from cavity.series.state_space import SLOPE, FactorSeries
+from cavity.series.likelihood import both_signs, sign_pull
+from cavity.series.state_space import DIAGONAL, PHI, SLOPE, FactorSeries
+
+# Variance of the factor against which a site has the right moments: between the prior's, 1, and
+# that of a factor which many series have shown. Measured: docs/series.md.
+REFERENCE = 0.3
+
+
+class SpectralSeries(NamedTuple):
+    """The series with their sites, as moves of many labels and the scan's proposals see them."""
+
+    series: FactorSeries
+    basis: np.ndarray  # (T, padded T) cosines, a frequency per column
+    sites: np.ndarray  # (n, 2 T) precisions, then shifts, by frequency
+    most: np.ndarray  # (n,) largest precision of a site
+
+
+declare(SpectralSeries, slots={}, constant=("basis", "sites", "most"))
+
+
+def spectral_series(series: FactorSeries) -> SpectralSeries:
+    """Series whose sites are still to be found."""
+    n, n_times = series.cells.y.shape
+    return SpectralSeries(series, cosines(n_times), np.zeros((n, 2 * n_times)), np.zeros(n))
+
+
+def cosines(n_times: int) -> np.ndarray:
+    """Orthonormal cosines of the DCT-IV, a frequency per column, in whole vectors of columns."""
+    half = np.arange(n_times) + 0.5
+    out = np.zeros((n_times, whole_vectors(n_times)))
+    out[:, :n_times] = math.sqrt(2.0 / n_times) * np.cos(np.pi / n_times * np.outer(half, half))
+    return out
+
+
+@jit
+def find_site(m, i):
+    """Fill the site of series i from its data and parameters.
+
+    With M the information matrix of a filter whose process variance has v loading^2 added, and r
+    its smoothed disturbances, the posterior of the factor under N(0, v I) has covariance
+    v I - v^2 M and mean v r: the site's precision is M_ff / (1 - v M_ff), its shift r_f over the
+    same.
+    """
+    wide_vectors()
+    row = m.series.scratch.row
+    describe_against(m.series, row, i, REFERENCE)
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    slope = row[SLOPE]
+    n_times, stride = m.basis.shape
+    flat = m.basis.reshape(m.basis.size)
+    site = m.sites[i]
+    b = m.series.own.loading[i]
+    # 1 - v M_ff is at least what it is when nothing but the factor's share is unknown.
+    least = m.series.own.var_x[0] / (m.series.own.var_x[0] + b * b * REFERENCE)
+    room = m.series.scratch.lanes.reshape(m.series.scratch.lanes.size)
+    most = 0.0
+    for f in range(0, n_times, WIDTH):
+        before = splat8(0.0)
+        matrix = splat8(0.0)
+        shift = splat8(0.0)
+        for t in range(n_times):
+            here = load8(flat, t * stride + f)
+            matrix = matrix + splat8(diagonal[t]) * here * (here + 2.0 * before)
+            shift = shift + splat8(slope[t]) * here
+            before = splat8(phi[t]) * (before + here)
+        store8(room, 0, matrix)
+        store8(room, WIDTH, shift)
+        for j in range(min(WIDTH, n_times - f)):
+            known = max(room[j], 0.0)
+            left = max(1.0 - REFERENCE * known, least)
+            site[f + j] = known / left
+            site[n_times + f + j] = room[WIDTH + j] / left
+            most = max(most, site[f + j])
+    m.most[i] = most
+
+
+@jit(internal=True)
+def turn_series(m, i):
+    """Turn the sign of series i's loading, and its site with it."""
+    m.series.own.loading[i] = -m.series.own.loading[i]
+    n_times = m.basis.shape[0]
+    for f in range(n_times, 2 * n_times):
+        m.sites[i, f] = -m.sites[i, f]
+
+
+@jit(internal=True)
+def _log_each(n_terms, most):
+    """Return how many factors 1 + precision may be multiplied before taking the logarithm."""
+    growth = math.log1p(most)
+    return n_terms if growth * n_terms < 600.0 else max(1, int(600.0 / growth))
+
+
+@jit(internal=True)
+def score_slots(m, q, i, out):
+    """Log evidence of series i's site in every slot, and with the loading turned.
+
+    With mean mu and variance v of the slot and the site's precision d and shift h, by frequency,
+    half of the sum of (v h^2 - d mu^2 + 2 h mu) / (1 + d v) - log(1 + d v).
+    """
+    wide_vectors()
+    site = m.sites[i]
+    n_times, slots = q.mean.shape
+    means = q.mean.reshape(q.mean.size)
+    variances = q.variance.reshape(q.variance.size)
+    room = m.series.scratch.lanes.reshape(m.series.scratch.lanes.size)
+    length = _log_each(n_times, m.most[i])
+    used = -(-out.shape[1] // WIDTH) * WIDTH
+    for k in range(0, used, WIDTH):
+        for j in range(WIDTH):
+            room[2 * WIDTH + j] = 0.0
+        even = splat8(0.0)
+        odd = splat8(0.0)
+        for start in range(0, n_times, length):
+            product = splat8(1.0)
+            for f in range(start, min(start + length, n_times)):
+                d = splat8(site[f])
+                h = splat8(site[n_times + f])
+                mean = load8(means, f * slots + k)
+                variance = load8(variances, f * slots + k)
+                here = 1.0 + d * variance
+                inverse = splat8(1.0) / here
+                product = product * here
+                even = even + (h * h * variance - d * mean * mean) * inverse
+                odd = odd + h * mean * inverse
+            store8(room, 0, product)
+            for j in range(WIDTH):
+                room[2 * WIDTH + j] += math.log(room[j])
+        store8(room, 0, even)
+        store8(room, WIDTH, odd)
+        for j in range(min(WIDTH, out.shape[1] - k)):
+            common = 0.5 * (room[j] - room[2 * WIDTH + j])
+            out[0, k + j] = common + room[WIDTH + j]
+            out[1, k + j] = common - room[WIDTH + j]
+
+
+@jit
+def score_slot(m, q, k, i, inside):
+    """The same of one slot; `inside`: the series is a member, and is scored by the others."""
+    n_times = m.basis.shape[0]
+    natural = q.natural[k]
+    site = m.sites[i]
+    away = 1.0 if inside else 0.0
+    even = 0.0
+    odd = 0.0
+    log_det = 0.0
+    product = 1.0
+    for f in range(n_times):
+        d = site[f]
+        h = site[n_times + f]
+        p = natural[f] - away * d
+        pull = natural[n_times + f] - away * h
+        more = p + d
+        inverse = 1.0 / (p * more)
+        even += (h * h * p - pull * pull * d) * inverse
+        odd += h * pull * p * inverse
+        product *= more * more * inverse
+        if product > 1e200:
+            log_det += math.log(product)
+            product = 1.0
+    common = 0.5 * (even - log_det - math.log(product))
+    return common + odd, common - odd
+
+
+@evidence.register(SpectralSeries)
+def _(model, q, k, i):
+    here, turned = score_slot(model, q, k, i, False)
+    return both_signs(model.series, i, here, turned)
+
+
+@complete.register(SpectralSeries)
+def _(model, q, k, i, rng):
+    if model.series.own.free_signs:
+        here, turned = score_slot(model, q, k, i, False)
+        ratio = math.exp(min(here - turned + 2.0 * sign_pull(model.series, i), 700.0))
+        if rng.random() * (1.0 + ratio) < 1.0:
+            turn_series(model, i)
+
+
+# ---------------------------------------------------------------------- the collapse
 
 # Share of the proposals that are uniform.
 UNIFORM = 0.02
@@ -64,7 +250,7 @@ class CorrectedSeries(NamedTuple):
     room: EvidenceWorkspace
     home: np.ndarray  # (n,) slot of every series
     present: np.ndarray  # (1,) slot that the series being visited is still in, or -1
-    information: np.ndarray  # (slots, T + 2, T + 2 padded); one slot when only the filter is used
+    information: np.ndarray  # (slots, T + 2, T + 2 padded)
     ready: np.ndarray  # (slots,) whether that is up to date
     constant: np.ndarray  # (n,) log density of each series at eta = 0
     evidence: np.ndarray  # (slots,) log density of each cluster's observations
@@ -90,14 +276,13 @@ def corrected_state(
     """State with every slot empty; ``rebuild_sites`` fills it from the assignments."""
     n, n_times = model.series.cells.y.shape
     n_slots = family.natural.shape[0]
-    room = evidence_workspace(model.series)
     return CorrectedSeries(
         model=model,
         family=family,
-        room=room,
+        room=evidence_workspace(model.series),
         home=np.full(n, -1, dtype=np.int64),
         present=np.array([-1]),
-        information=slot_matrices(room, n_times, n_slots),
+        information=information_matrix(n_times, n_slots),
         ready=np.zeros(n_slots, dtype=np.bool_),
         constant=np.zeros(n),
         evidence=np.zeros(n_slots),

@@ -1,9 +1,8 @@
 """Exact collapse: factors and states integrated out, no approximation.
 
 The score of series i for cluster k is log p(y of k and i) - log p(y of k). The log density of a
-group of series is computed by one of three routes: one Kalman filter over the group's series,
-T n^3; a semiseparable matrix, T n^2, eight series at a time (`cavity.series.semiseparable`); or the
-information form, T^3 whatever n. The cheapest is taken for each group, at its current size.
+group of n series is computed from their information about the factor: by its columns, T n^2, eight
+series at a time, or as a dense matrix, T^3 whatever n. The cheaper way is taken for each group.
 """
 
 from __future__ import annotations
@@ -19,108 +18,62 @@ from cavity._numba.jit import jit
 from cavity._numba.simd import WIDTH
 from cavity.collapse.driver import CollapsedState
 from cavity.interface import choose, insert, remove
-from cavity.series.batched_filter import SeriesBatch, describe_batch, series_batch
+from cavity.series.batched_filter import (
+    SeriesBatch,
+    columns_are_cheaper,
+    describe_batch,
+    series_batch,
+)
 from cavity.series.cluster_information import (
+    LARGEST,
     add_information,
     add_slopes,
     describe,
     factorize,
+    factorize_semiseparable,
     information_matrix,
-    joint_filter,
     put_columns,
     slope_of,
+    solve_semiseparable,
     start_information,
+    start_semiseparable,
 )
 from cavity.series.kalman import observation_constant
 from cavity.series.likelihood import draw_label_and_sign
-from cavity.series.semiseparable import (
-    LARGEST,
-    columns_are_cheaper,
-    factorize_semiseparable,
-    solve_semiseparable,
-    start_semiseparable,
-)
 from cavity.series.state_space import DIAGONAL, SLOPE, FactorSeries
 
-# Above this length no T x T matrices are kept, and only the filter is used.
-LONGEST = 2000
 _STIFF = 1e6  # information about a factor, in units of its prior's, that a difference can bear
-FILTER, INFORMATION, CHEAPER, COLUMNS = 0, 1, 2, 3
-ROUTES = {"filter": FILTER, "information": INFORMATION, "auto": CHEAPER}
 
 
 class EvidenceWorkspace(NamedTuple):
-    """Room to compute evidences in, and the route that they take."""
+    """Room to compute evidences in."""
 
     row: np.ndarray  # (ROWS, T) scratch for the members, while another series is described
     members: np.ndarray  # (n,) of the group at hand
     work: np.ndarray  # (T + 2, T + 2 padded)
     products: np.ndarray  # (T + 2 padded,)
     batch: SeriesBatch
-    paths: np.ndarray  # (widest, T) scratch of the filter
-    square: np.ndarray  # (widest + 3, widest)
-    route: int
 
 
 declare(EvidenceWorkspace, slots={}, constant=EvidenceWorkspace._fields)
 
 
-def evidence_workspace(model: FactorSeries, route: str = "auto") -> EvidenceWorkspace:
+def evidence_workspace(model: FactorSeries) -> EvidenceWorkspace:
     """Room for groups of these series."""
     n, n_times = model.cells.y.shape
-    code = ROUTES[route] if n_times <= LONGEST else FILTER
-    widest = widest_filter(n, n_times, code)
-    work = information_matrix(n_times if code != FILTER else 1)
+    work = information_matrix(n_times)
     return EvidenceWorkspace(
         row=np.zeros_like(model.scratch.row),
         members=np.zeros(n + 1, dtype=np.int64),
         work=work,
         products=np.zeros(work.shape[1]),
-        batch=series_batch(n + 1, n_times if code != FILTER else 1, 0),
-        paths=np.zeros((widest, n_times)),
-        square=np.zeros((widest + 3, widest)),
-        route=code,
+        batch=series_batch(n + 1, n_times, 0),
     )
 
 
-def slot_matrices(room: EvidenceWorkspace, n_times: int, n_slots: int) -> np.ndarray:
-    """A matrix per slot, or none where only the filter is used."""
-    if room.route == FILTER:
-        return information_matrix(1, 1)
-    return information_matrix(n_times, n_slots)
-
-
-def widest_filter(n: int, n_times: int, route: int) -> int:
-    """Largest group that the filter will be asked for."""
-    if route == INFORMATION:
-        return 1
-    if route == FILTER:
-        return n
-    size = 1
-    while size < n and cheapest_route(size + 1, n_times) == FILTER:
-        size += 1
-    return size
-
-
-@jit
-def cheapest_route(size, n_times):
-    """The route that takes the least time for `size` series; COLUMNS is none that can be asked for.
-
-    Nanoseconds, measured: a filter step has little to vectorize, the others much.
-    """
-    by_filter = n_times * size * (30.0 + size * (1.8 + 0.14 * size))
-    by_information = 4000.0 + n_times * n_times * (1.0 + 0.018 * n_times)
-    width = -(-size // WIDTH) * WIDTH
-    if columns_are_cheaper(width, n_times):
-        by_columns = n_times * (30.0 + 4.0 * size + width * (5.0 + 0.25 * width))
-        if by_columns < by_filter:
-            return COLUMNS
-    return FILTER if by_filter < by_information else INFORMATION
-
-
 @jit(internal=True)
-def _route(room, size, n_times):
-    return cheapest_route(size, n_times) if room.route == CHEAPER else room.route
+def _by_columns_is_cheaper(n, n_times):
+    return columns_are_cheaper(-(-n // WIDTH) * WIDTH, n_times)
 
 
 @jit
@@ -128,10 +81,7 @@ def group_evidence(model, room, n):
     """Log density of the first n of ``room.members``, and with the last one's loading turned."""
     if n == 0:
         return 0.0, 0.0
-    route = _route(room, n, model.cells.y.shape[1])
-    if route == FILTER:
-        return joint_filter(model, room.row, room.members, n, room.paths, room.square)
-    if route == COLUMNS:
+    if _by_columns_is_cheaper(n, model.cells.y.shape[1]):
         found = _by_columns(model, room, n)
         if found[0] == found[0]:
             return found
@@ -190,8 +140,8 @@ def cluster_evidence(state, model, k, other, change):
 
     The second value is that with the loading of `other` turned. The state has the slot of every
     series (``home``), the matrix of every slot (``information``), whether that is up to date
-    (``ready``), and every series' log density at eta = 0 (``constant``); the information route
-    expects `other` described in the scratch of the model.
+    (``ready``), and every series' log density at eta = 0 (``constant``). `other` must be described
+    in the scratch of the model.
     """
     room = state.room
     n = 0
@@ -204,7 +154,7 @@ def cluster_evidence(state, model, k, other, change):
         n += 1
     if n == 0:
         return 0.0, 0.0
-    if _route(room, n, model.cells.y.shape[1]) != INFORMATION:
+    if _by_columns_is_cheaper(n, model.cells.y.shape[1]):
         return group_evidence(model, room, n)
     if not state.ready[k]:
         rebuild_slot(state, model, k)
@@ -271,7 +221,7 @@ class ExactSeries(NamedTuple):
     model: FactorSeries
     room: EvidenceWorkspace
     home: np.ndarray  # (n,) slot of every series; -1 for the one that is being scored
-    information: np.ndarray  # (slots, T + 2, T + 2 padded); one slot when only the filter is used
+    information: np.ndarray  # (slots, T + 2, T + 2 padded)
     ready: np.ndarray  # (slots,) whether that is up to date
     constant: np.ndarray  # (n,) log density of each series at eta = 0
     evidence: np.ndarray  # (slots,) log density of each cluster's observations
@@ -288,15 +238,14 @@ declare(
 )
 
 
-def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> ExactSeries:
+def exact_state(model: FactorSeries, n_slots: int) -> ExactSeries:
     """State with every slot empty; ``rebuild_clusters`` fills it from the assignments."""
     n, n_times = model.cells.y.shape
-    room = evidence_workspace(model, route)
     return ExactSeries(
         model=model,
-        room=room,
+        room=evidence_workspace(model),
         home=np.full(n, -1, dtype=np.int32),
-        information=slot_matrices(room, n_times, n_slots),
+        information=information_matrix(n_times, n_slots),
         ready=np.ones(n_slots, dtype=np.bool_),
         constant=np.zeros(n),
         evidence=np.zeros(n_slots),
@@ -310,12 +259,11 @@ def exact_state(model: FactorSeries, n_slots: int, route: str = "auto") -> Exact
 def _(state, z, counts, i, k):
     state.home[i] = -1
     state.constant[i] = describe(state.model, state.model.scratch.row, i)
-    if state.room.route != 0:
-        if counts[k] == 0:
-            start_information(state.information[k])
-            state.ready[k] = True
-        else:
-            remove_from_slot(state, state.model, k)
+    if counts[k] == 0:
+        start_information(state.information[k])
+        state.ready[k] = True
+    else:
+        remove_from_slot(state, state.model, k)
     state.evidence[k] = cluster_evidence(state, state.model, k, -1, 0)[0]
 
 
@@ -350,26 +298,18 @@ def _(state, i, weights, rng):
 
 @insert.register(ExactSeries)
 def _(state, i, k):
-    if state.room.route != 0:
-        add_to_slot(state, state.model, k)
+    add_to_slot(state, state.model, k)
     state.evidence[k] = state.joined[0, k]
     state.home[i] = k
 
 
 @jit
 def rebuild_clusters(state, z):
-    """Every cluster from its members, after parameters have changed."""
-    if state.room.route != 0:
-        for k in range(state.evidence.shape[0]):
-            start_information(state.information[k])
-            state.ready[k] = True
+    """Compute every cluster from its members, after parameters have changed."""
     for i in range(z.shape[0]):
         state.home[i] = z[i]
-        state.constant[i] = describe(state.model, state.model.scratch.row, i)
-        if state.room.route != 0:
-            slot = state.information[z[i]]
-            add_information(state.model.scratch.row, slot, slot, 1.0, state.room.products)
     for k in range(state.evidence.shape[0]):
+        rebuild_slot(state, state.model, k)
         state.evidence[k] = cluster_evidence(state, state.model, k, -1, 0)[0]
 
 
@@ -415,17 +355,14 @@ class ExactSeriesCollapse(SeriesCollapse):
     model : FactorSeries
     family, parameters : NamedTuple
         Prior of a factor's path, and room for one draw of every cluster's.
-    route : {"auto", "information", "filter"}
-        How a cluster's likelihood is computed.
     """
 
-    def __init__(self, model: FactorSeries, family: Any, parameters: Any, route: str) -> None:
-        self.route = route
-        state = exact_state(model, family.natural.shape[0], route)
+    def __init__(self, model: FactorSeries, family: Any, parameters: Any) -> None:
+        state = exact_state(model, family.natural.shape[0])
         super().__init__(state, family=family, parameters=parameters)
 
     def _rebuild(self, z: np.ndarray) -> None:
         rebuild_clusters(self.state, z)
 
     def _grown_state(self, n_slots: int) -> ExactSeries:
-        return exact_state(grown(self.model, n_slots), n_slots, self.route)
+        return exact_state(grown(self.model, n_slots), n_slots)

@@ -12,14 +12,23 @@ import numpy as np
 
 from cavity._numba.jit import jit
 from cavity._numba.simd import WIDTH
-from cavity.series.batched_filter import describe_batch, integrate_coefficients
+from cavity.series.batched_filter import (
+    columns_are_cheaper,
+    describe_batch,
+    integrate_coefficients,
+)
 from cavity.series.cluster_information import (
+    LARGEST,
     add_slopes,
     add_to_matrix,
+    columns_of,
     draw_factor,
+    expand,
     factorize,
+    factorize_semiseparable,
     put_columns,
     start_information,
+    start_semiseparable,
 )
 from cavity.series.coefficients import close_equations, draw_coefficients, draw_hyper
 from cavity.series.kalman import (
@@ -31,14 +40,6 @@ from cavity.series.kalman import (
 )
 from cavity.series.moves import LOADING_SQUARE, add_to_sums, clear_sums
 from cavity.series.parameters import draw_dynamics, draw_noise, inverse_gamma, store_squared_noise
-from cavity.series.semiseparable import (
-    LARGEST,
-    columns_are_cheaper,
-    columns_of,
-    expand,
-    factorize_semiseparable,
-    start_semiseparable,
-)
 from cavity.series.state_space import CENTRE, DRIFT, STATE, VARIANCE
 
 

@@ -29,11 +29,14 @@ from cavity._numba.jit import jit, wide_vectors
 from cavity._numba.simd import WIDTH, load8, splat8, store8
 from cavity.series.state_space import (
     CENTRE,
+    DIAGONAL,
     DRIFT,
+    PHI,
     PRECISION,
     PULL,
     SHIFT,
     SHRINK,
+    SLOPE,
     STATE,
     VARIANCE,
     WEIGHT,
@@ -313,35 +316,49 @@ def log_likelihood(m, i, mean, variance, k):
 
 
 @jit
-def tilted_site(row, dyn, mean, variance, k):
-    """Site of series i against the cavity in column k, by the backward disturbance recursion.
+def smooth_back(row, dyn):
+    """Run the backward disturbance recursion after ``filter_forward``.
 
-    Needs the scratch rows of ``filter_forward``. Writes the site's natural parameters into the
-    rows PRECISION and SHIFT: adding them to the cavity's gives the marginal means and variances
-    of the tilted distribution.
+    Leaves in the scratch rows: SLOPE the disturbances times the loading, DIAGONAL their variance
+    times its square, PHI a (1 - gain).
     """
     a = dyn.a
     b = dyn.loading
-    var_x = dyn.var_x
     weight = row[WEIGHT]
     shrink = row[SHRINK]
     pull = row[PULL]
-    precision = row[PRECISION]
-    shift = row[SHIFT]
+    phi = row[PHI]
+    diagonal = row[DIAGONAL]
+    slope = row[SLOPE]
     r = 0.0
     info = 0.0
     for t in range(row.shape[1] - 1, -1, -1):
         g = shrink[t]
         r = pull[t] + g * r
         info = weight[t] * g + g * g * info
-        v = variance[t, k]
-        known = b * b * info
-        # info <= 1/(var_x + b^2 v): the bound keeps rounding from making the site improper.
-        left = max(1.0 - known * v, var_x / (var_x + b * b * v))
-        precision[t] = known / left
-        shift[t] = (b * r + known * mean[t, k]) / left
+        slope[t] = b * r
+        diagonal[t] = b * b * info
+        phi[t] = a * g
         r *= a
         info *= a * a
+
+
+@jit
+def tilted_site(row, dyn, mean, variance, k):
+    """Find the site of series i against the cavity in column k, after ``filter_forward``.
+
+    Writes the site's natural parameters into the rows PRECISION and SHIFT: adding them to the
+    cavity's gives the marginal means and variances of the tilted distribution.
+    """
+    smooth_back(row, dyn)
+    b2 = dyn.loading * dyn.loading
+    for t in range(row.shape[1]):
+        v = variance[t, k]
+        known = row[DIAGONAL, t]
+        # info <= 1/(var_x + b^2 v): the bound keeps rounding from making the site improper.
+        left = max(1.0 - known * v, dyn.var_x / (dyn.var_x + b2 * v))
+        row[PRECISION, t] = known / left
+        row[SHIFT, t] = (row[SLOPE, t] + known * mean[t, k]) / left
 
 
 @jit

@@ -26,7 +26,7 @@ from cavity.predict.predictor import given_matched
 from cavity.priors.series import SeriesPrior
 from cavity.series.append import append_times, appended
 from cavity.series.assign import MAX_DRAWS, Assigner, assigner, new_series
-from cavity.series.collapses import affordable_collapse
+from cavity.series.collapses import LONGEST_EXACT, affordable_collapse
 from cavity.series.common_factor import move_together
 from cavity.series.data import (
     SeriesData,
@@ -34,7 +34,6 @@ from cavity.series.data import (
     read_series,
     with_terms,
 )
-from cavity.series.exact import ROUTES
 from cavity.series.initialization import find_units, smoothed_paths
 from cavity.series.predictions import OBSERVATION, TRENDING, SeriesForecaster
 from cavity.series.problem import (
@@ -47,7 +46,13 @@ from cavity.series.problem import (
     series_problem,
 )
 from cavity.series.results import LEVEL, Band, data_from, details_of, pool_trends, summaries_of
-from cavity.series.spread import PARALLEL, check_spread, fit_spread, is_spread
+from cavity.series.shards import (
+    PARALLEL,
+    check_spread,
+    fit_spread,
+    is_spread,
+    predict_series,
+)
 from cavity.series.summary import SeriesSummary
 
 if TYPE_CHECKING:
@@ -130,9 +135,8 @@ random_state, progress, checkpoint, warm_start
         (``posterior_.parameters["trend"]``), rather than their means and variances only.
         ``draw``: draw factors and states as one block, exactly (``"joint"``), or in turns
         (``"alternate"``); ``"auto"`` takes the block for series of at most 500 times, and the exact
-        collapses always do. For ``collapse="collapsed"``, ``route``: ``"information"``,
-        ``"filter"`` or ``"auto"``, the cheaper. For ``"ep"``: ``fraction`` and ``damping`` of site
-        updates, ``pass_every``: full EP passes every so many sweeps.
+        collapses always do. For ``"ep"``: ``fraction`` and ``damping`` of site updates,
+        ``pass_every``: full EP passes every so many sweeps.
     loss : {"omari", "vi", "binder"} or Loss
         As for `StudentTMixture`.
 
@@ -162,7 +166,7 @@ random_state, progress, checkpoint, warm_start
     _model: ClassVar[str] = "series"
     _starts: ClassVar[tuple[str, ...]] = ("random",)
     _defaults: ClassVar[dict[str, Any]] = {**Estimator._defaults, "keep_trends": False}
-    _words: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS, "route": tuple(ROUTES)}
+    _words: ClassVar[dict[str, tuple[str, ...]]] = {"draw": DRAWS}
 
     collapse: str = "auto"
     intercept: bool = True
@@ -199,14 +203,17 @@ random_state, progress, checkpoint, warm_start
                 "options['refresh_every'] must be 1 for series: their parameters are "
                 "drawn after every sweep, and every site follows them."
             )
-        if self.collapse != "collapsed" and "route" in options:
-            raise ValueError("options['route'] is one of collapse='collapsed' alone.")
 
     def _collapses(self) -> tuple[str, ...]:
         return ("auto", *super()._collapses(), PARALLEL)
 
     def _collapse_for(self, n: int, n_times: int) -> str:
         """The collapse of so many series of such a length."""
+        if self.collapse in ("corrected", "collapsed") and n_times > LONGEST_EXACT:
+            raise ValueError(
+                f"collapse={self.collapse!r} takes series of at most {LONGEST_EXACT} times, and "
+                f"there are {n_times}. Use 'ep'."
+            )
         if self.collapse != "auto":
             return self.collapse
         if self._collapse_options().get("draw") == "alternate":
@@ -596,8 +603,6 @@ random_state, progress, checkpoint, warm_start
         >>> pd.read_parquet(path)["cluster"].shape
         (30,)
         """
-        from cavity.series.sources import predict_series
-
         check_is_fitted(self, "posterior_")
         check_client(client)
         return predict_series(self._assigner(n_draws), Y, Path(folder), series, client)

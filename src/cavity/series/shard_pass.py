@@ -23,9 +23,8 @@ from cavity.series.coefficients import coefficients
 from cavity.series.gibbs import refresh_each
 from cavity.series.likelihood import FactorPaths
 from cavity.series.moves import HIGH, LOW, StateSums, state_sums
-from cavity.series.parameters import Moving, SeriesPriors
+from cavity.series.parameters import Moving, SeriesPriors, draw_weights
 from cavity.series.state_space import Cells, FactorSeries, SeriesParameters, scratch
-from cavity.series.student_t_noise import draw_weights
 
 # Series of a block: a few milliseconds of work.
 SERIES_BLOCK = 512

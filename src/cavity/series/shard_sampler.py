@@ -30,11 +30,14 @@ from cavity.series.moves import PRIOR_PULL, SIZE, draw_scales, draw_shifts
 from cavity.series.parameters import (
     LEAST_VARIANCE,
     MOST_VARIANCE,
+    RATE,
+    SHAPE,
     Moving,
     PopulationUpdate,
     SeriesPriors,
     draw_autoregressions_by_sums,
     draw_normals_by_sums,
+    log_density_of_df,
     log_inverse_gamma,
     log_mass,
     log_normal,
@@ -58,7 +61,6 @@ from cavity.series.shard_pass import (
     saved_own,
 )
 from cavity.series.state_space import LOADING_MEAN, FactorSeries
-from cavity.series.student_t_noise import RATE, SHAPE, log_density_of_df
 from cavity.series.update import SeriesUpdate
 from cavity.updates import Update
 
@@ -254,7 +256,7 @@ class SeriesShardedSampler:
     def log_joint(self) -> float:
         """Log joint density of all data, labels and parameters, as labels were drawn.
 
-        The weights of cells are out, by one draw of them (`cavity.series.student_t_noise`).
+        The weights of cells are out, by one draw of them (`cavity.series.parameters`).
         """
         return self._log_joint
 

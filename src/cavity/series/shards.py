@@ -1,24 +1,34 @@
-"""Series in shards: one chain's sweep shared by threads, or by the workers of a Dask cluster."""
+"""Fits of series whose sweeps are shared by threads or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.collapse.registry import assemble
-from cavity.distributed.blocks import Layout, Node, partial_sums, total
+from cavity.distributed.blocks import Layout, Node, Piece, partial_sums, total
 from cavity.distributed.executor import ShardExecutor, local_rows, make_executor
-from cavity.distributed.sources import ShardError, Source
-from cavity.estimators.fitting import moves_for, prior_of_rows
-from cavity.estimators.validation import LARGEST
+from cavity.distributed.mixture_weights import is_supported
+from cavity.distributed.results import predict_to_parquet
+from cavity.distributed.sources import ArraySource, ShardError, Source, parquet_source, read_rows
+from cavity.estimators.fitting import moves_for, posterior_of, prior_of_rows
+from cavity.estimators.sharded import PARALLEL, run_of
+from cavity.estimators.sharding import is_dask_frame, is_in_shards
+from cavity.estimators.validation import LARGEST, check_names
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.units import SeriesUnits
 from cavity.priors.series import SeriesPrior
 from cavity.priors.specifications import PartitionSpecification
+from cavity.series.assign import Assigner
 from cavity.series.collapses import affordable_collapse
+from cavity.series.common_factor import move_together
 from cavity.series.data import SeriesData, from_wide
 from cavity.series.initialization import (
     find_units,
@@ -30,10 +40,10 @@ from cavity.series.initialization import (
     starting_weights,
     typical_loudness,
 )
-from cavity.series.problem import SeriesProblem, series_problem, start_df
+from cavity.series.problem import SeriesProblem, check_priors, series_problem, start_df
+from cavity.series.results import details_of, pool_trends, summaries_of
 from cavity.series.shard_pass import SERIES_BLOCK, LocalState, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
-from cavity.series.sources import names_of, times_of
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
 
 # Series whose labels, parameters and trends are kept, a uniform sample.
@@ -233,64 +243,43 @@ class SpreadSeries(NamedTuple):
 
 
 def spread(
-    source: Source,
-    client: Any,
-    n_jobs: int | None,
-    *,
-    axis_of: SeriesData | None,
-    names: str | None,
-    prior: PartitionSpecification,
-    n_clusters: int,
-    series_prior: SeriesPrior,
-    intercept: bool,
-    each: bool,
-    df: float | str | None,
-    moves: bool,
+    estimator: Any, source: Source, client: Any, data: SeriesData | None, names: str | None
 ) -> tuple[SpreadSeries, float, int]:
     """Read all series, follow some, and make ready to run.
 
     Parameters
     ----------
+    estimator : SeriesMixture
     source : Source
     client : distributed.Client or None
-    n_jobs : int or None
-        Threads, without a client.
-    axis_of : SeriesData, optional
+    data : SeriesData, optional
         All series, where they are in memory; files' columns are times otherwise.
     names : str, optional
         Column of files with the names of the series.
-    prior : specification
-    n_clusters : int
-    series_prior : SeriesPrior
-    intercept, each : bool
-    df : float, "learn" or None
-    moves : bool
 
     Returns
     -------
     fit : SpreadSeries
     volume : float
-        What the log density of all data loses on the way to their units.
+        Log volume of the change of units of all data.
     n_silent : int
         Series without any observation.
     """
     import pandas as pd
 
-    n = sum(source.sizes)
+    n, df, intercept = sum(source.sizes), estimator.df, bool(estimator.intercept)
     rng = np.random.default_rng(_SEED)
     followed = np.sort(rng.choice(n, size=min(n, N_FOLLOWED), replace=False))
-    start = start_df(df)
-    executor = make_executor(source, client, n_jobs, SERIES_BLOCK, LEAST_SERIES, "series")
+    executor = make_executor(source, client, estimator.n_jobs, SERIES_BLOCK, LEAST_SERIES, "series")
     raw = executor.sample(followed)
-    if axis_of is not None:
-        index = axis_of.series[followed]
-        frame = pd.DataFrame(raw, index=index, columns=axis_of.axis.labels())
+    if data is not None:
+        frame = pd.DataFrame(raw, index=data.series[followed], columns=data.axis.labels())
     else:
         index = pd.Index(names_of(source, names, followed), name=names)
         frame = pd.DataFrame(raw, index=index, columns=times_of(source.columns))
     data = from_wide(frame)
     position = data.axis.locate(frame.columns)
-    scaler = series_scaler(data, position, intercept, each, start)
+    scaler = series_scaler(data, position, intercept, estimator.scales != "all", start_df(df))
     executor.load(make_series_shard, scaler, followed)
     volumes, cells, silent = zip(*executor.map(facts), strict=True)
     sizes = SeriesSizes(n, int(sum(cells)), data.axis.size)
@@ -298,9 +287,13 @@ def spread(
     scale = scaler.scale(data)
     weight = data.count.sum(1, dtype=float)
     units = replace(base, scale=scale, log_volume=float(np.average(np.log(scale), weights=weight)))
+    n_clusters = estimator.n_clusters
     most = max(PILOT_SERIES, PILOT_PER_CLUSTER * n_clusters)
-    problem = pilot_problem(data, units, series_prior, df, most)
-    fit = SpreadSeries(executor, data, units, problem, scaler, prior, n_clusters, sizes, moves)
+    problem = pilot_problem(data, units, check_priors(estimator.priors), df, most)
+    fit = SpreadSeries(
+        executor, data, units, problem, scaler, estimator._specification(), n_clusters, sizes,
+        estimator._option("moves"),
+    )  # fmt: skip
     volume = total([node for nodes in volumes for node in nodes], executor.n_blocks)
     return fit, float(volume[0]), int(sum(silent))
 
@@ -318,3 +311,225 @@ def pilot_problem(
         few, replace(units, scale=units.scale[some]), prior, {}, df=df, common=False, draw="auto",
         keep_trends=False,
     )  # fmt: skip
+
+
+# --------------------------------------------------------------------------- fits
+
+# Collapses under which files of series may be fitted: both mean this sampler.
+SPREAD = ("auto", PARALLEL)
+
+
+def is_spread(estimator: Any, Y: Any) -> bool:
+    """Whether a sweep over these series is shared by threads or workers."""
+    return is_in_shards(Y) or estimator.collapse == PARALLEL
+
+
+def check_spread(estimator: Any, Y: Any, covariates: Sequence[str], offset: Any) -> None:
+    """Refuse what series in shards cannot have, each by its name."""
+    if is_dask_frame(Y):
+        raise ValueError(
+            "Series in shards are read from Parquet files or memory, not from a Dask "
+            "DataFrame: write it with to_parquet, a row per series, and give the folder."
+        )
+    if estimator.collapse not in SPREAD:
+        raise ValueError(
+            f"collapse={estimator.collapse!r} is not supported for sharded data. "
+            f"Use collapse={PARALLEL!r}, which is exact."
+        )
+    for given, word in (
+        (len(covariates) > 0, "covariates"),
+        (offset is not None, "an offset"),
+        (estimator.season is not None, "a season"),
+        (bool(estimator.difference), "difference=True"),
+        (estimator.common_factor is True, "common_factor=True"),
+        (bool(estimator.hold), "parameters to hold"),
+        (estimator._option("keep_trends"), "options={'keep_trends': True}"),
+        (not isinstance(estimator.init, str), "labels to start from"),
+    ):
+        if given:
+            raise ValueError(
+                f"{word} cannot be had with series in shards, or collapse={PARALLEL!r}; leave "
+                "it out, or fit the series in memory by another collapse."
+            )
+    prior = estimator._specification()
+    if prior.is_open or not is_supported(
+        prior.state(estimator.n_clusters, estimator.n_clusters, 1)
+    ):
+        raise ValueError(
+            "Over series in shards, prior must be 'finite', 'dirichlet' or 'fixed', not "
+            f"{type(prior).__name__}."
+        )
+
+
+def fit_spread(
+    estimator: Any,
+    Y: Any,
+    client: Any,
+    *,
+    names: str | None,
+    read: Any,
+    covariates: Sequence[str],
+    offset: Any,
+) -> None:
+    """Sample over series in blocks, here or on a cluster; ``read()`` gives those in memory."""
+    check_spread(estimator, Y, covariates, offset)
+    data: SeriesData | None = None
+    if is_in_shards(Y):
+        source: Any = series_source(Y, names)
+    else:
+        data = read()
+        if data.count.max(initial=0) > 1:
+            row, column = (int(v) for v in np.argwhere(data.count > 1)[0])
+            raise ValueError(
+                f"Series {str(data.series[row])!r} has several values at "
+                f"{data.axis.labels()[column]}; with collapse={PARALLEL!r} there may be one. "
+                "Average them first."
+            )
+        source = array_source(data)
+    n = sum(source.sizes)
+    if n < max(2, estimator.n_clusters):
+        raise ValueError(
+            f"There are {n} series: clustering needs at least 2, and no fewer than "
+            f"n_clusters={estimator.n_clusters}."
+        )
+    fit, volume, n_silent = spread(estimator, source, client, data, names)
+    with fit.executor:
+        if estimator.common_factor == "auto" and move_together(fit.data, fit.units):
+            raise ValueError(
+                "All series move together, and a common factor cannot be had with series in "
+                "shards: take its mean off them first, or say common_factor=False."
+            )
+        if n_silent:
+            warnings.warn(
+                f"{n_silent} series without any observation: their clusters are the prior's guess.",
+                UserWarning,
+                stacklevel=3,
+            )
+        run = run_of(estimator, source, client).chains(fit.sampler, estimator.n_clusters)
+    moments = pool_trends([part for chain in run.summaries for part in chain])
+    estimator._data, estimator._moments = fit.data, moments
+    posterior = posterior_of(
+        run,
+        type(estimator).__name__,
+        estimator.n_clusters,
+        names=check_names(fit.data.series, "series"),
+        units=fit.units,
+        volume=volume,
+        summaries=summaries_of(fit.data, moments),
+        settings=estimator._settings(),
+        noun="series",
+        details=details_of(fit.data) | {"collapse": PARALLEL, "n_series": n},
+    )
+    estimator._finish(posterior)
+
+
+# --------------------------------------------------------------------------- files
+
+# Series that are assigned together: their cells are all in memory.
+CHUNK = 4_096
+
+
+def series_source(Y: str | os.PathLike[str], names: str | None) -> Source:
+    """Return files with a row per series and a column per time."""
+    source = parquet_source(Y, None, () if names is None else (names,))
+    return replace(source, gaps=True)
+
+
+def times_of(columns: Sequence[str]) -> list[Any]:
+    """Return times from the names of columns: numbers if all are, otherwise the text.
+
+    Examples
+    --------
+    >>> times_of(["0", "1"]), times_of(["2001-01", "2001-02"])
+    ([0, 1], ['2001-01', '2001-02'])
+    """
+    for kind in (int, float):
+        try:
+            return [kind(name) for name in columns]
+        except ValueError:
+            continue
+    return list(columns)
+
+
+def array_source(data: SeriesData) -> Source:
+    """Return series in memory."""
+    return ArraySource(data.y, tuple(map(str, range(data.y.shape[1]))), gaps=True)
+
+
+def names_of(source: Any, column: str | None, rows: np.ndarray) -> list[str]:
+    """Return the names of the chosen series: a column of their files, or numbers."""
+    if column is None:
+        return [str(row) for row in rows]
+    out: list[str] = []
+    first = 0
+    for part, size in enumerate(source.sizes):
+        own = rows[(rows >= first) & (rows < first + size)] - first
+        if own.size:
+            names = names_of_part(source, column, part)
+            out += [names[row] for row in own]
+        first += size
+    return out
+
+
+def names_of_part(source: Any, column: str, part: int) -> list[str]:
+    """Return the names of all series of one file."""
+    piece = Piece(part, 0, source.sizes[part])
+    table = read_rows(source.name(part), piece, (column,))
+    return [str(value) for value in table.column(column).to_pylist()]
+
+
+def position_of(columns: tuple[str, ...], assigner: Assigner) -> np.ndarray:
+    """Return the positions of the columns of files on the axis of the fit."""
+    import pandas as pd
+
+    position = assigner.axis.locate(pd.Index(times_of(columns)))
+    if position.max(initial=0) >= assigner.axis.size:
+        raise ValueError(
+            f"The files reach beyond the fit's last time, {assigner.axis.labels()[-1]}. Leave the "
+            "later columns out."
+        )
+    return position
+
+
+class SeriesPredictor(NamedTuple):
+    """Assign series of files to clusters."""
+
+    assigner: Assigner
+    source: Any
+    position: np.ndarray  # of the columns on the axis of the fit
+    series: str | None  # column with names
+
+    def __call__(self, rows: np.ndarray, part: int) -> Iterator[Any]:
+        """Yield tables of the results for the series of one file, a chunk at a time."""
+        import pandas as pd
+        import pyarrow as pa
+
+        axis = self.assigner.axis
+        rng = np.random.default_rng(part)
+        names = None if self.series is None else names_of_part(self.source, self.series, part)
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            y = np.full((len(some), axis.size), np.nan)
+            y[:, self.position] = some
+            data = SeriesData(
+                y, (~np.isnan(y)).astype(np.uint16), np.zeros((len(y), axis.size, 0)),
+                np.zeros((len(y), 1, 1)), pd.RangeIndex(len(y)), axis,
+            )  # fmt: skip
+            found = self.assigner.table(data, rng)
+            if names is not None:
+                found.insert(0, str(self.series), names[start : start + CHUNK])
+            yield pa.Table.from_pandas(found, preserve_index=False)
+
+
+def predict_series(
+    assigner: Assigner,
+    Y: str | os.PathLike[str],
+    folder: Path,
+    series: str | None,
+    client: Any = None,
+) -> list[Path]:
+    """Write a file of results for every file of series that has any."""
+    source: Any = series_source(Y, series)
+    position = position_of(source.columns, assigner)
+    predictor = SeriesPredictor(assigner, source, position, series)
+    return predict_to_parquet(source, predictor, folder, client)

@@ -83,12 +83,14 @@ A_MEAN, A_PRECISION, LOADING_MEAN, LOADING_PRECISION = 0, 1, 2, 3
 
 # Rows of the scratch space. Of a prepared series: cell precisions, the reference path and its
 # drift. Of a filter: one minus the gain, innovation over its variance, filtered moments. Of its
-# information about the factor: see `cluster_information.describe`. Of its site: natural parameters.
+# information about the factor: see `kalman.smooth_back`. Of its site: natural parameters. Of the
+# factor: moments that are the same at all times.
 WEIGHT, DRIFT, CENTRE = 0, 1, 2
 SHRINK, PULL, STATE, VARIANCE = 3, 4, 5, 6
 PHI, DIAGONAL, SLOPE = 7, 8, 9
 PRECISION, SHIFT = 10, 11
-ROWS = 12
+FACTOR_MEAN, FACTOR_VARIANCE = 12, 13
+ROWS = 14
 
 
 def scratch(n_times: int, n_slots: int) -> Scratch:

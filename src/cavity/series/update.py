@@ -39,13 +39,17 @@ from cavity.series.moves import (
     shift_autoregressions,
     state_sums,
 )
-from cavity.series.parameters import NOTHING, Moving, SeriesPriors, log_normal, log_prior_of_series
-from cavity.series.state_space import FactorSeries, SeriesParameters
-from cavity.series.student_t_noise import (
+from cavity.series.parameters import (
+    NOTHING,
+    Moving,
+    SeriesPriors,
     draw_noise_weights,
     log_density_of_df,
     log_density_of_weights,
+    log_normal,
+    log_prior_of_series,
 )
+from cavity.series.state_space import FactorSeries, SeriesParameters
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
@@ -291,7 +295,7 @@ class SeriesUpdate(Update):
         """Return the log density of data and parameters, all else integrated out, where joint.
 
         The weights are by one draw of them: exact for Gaussian noise, for Student-t noise on
-        average (`cavity.series.student_t_noise`).
+        average (`cavity.series.parameters`).
         """
         if not self.joint:
             return None
