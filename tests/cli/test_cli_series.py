@@ -51,7 +51,7 @@ def test_options_reach_the_model_and_the_record(cavity, wide, tmp_path, noise, c
     long += ["--season", "12", "--scales", "all", "--forecast", "5"]
     ran = cavity(*long)
     assert ran.code == 0, ran.err
-    assert ("As asked, a movement that all series share was taken out" in ran.out) == common
+    assert ("As requested, a movement that all series share was removed" in ran.out) == common
     folder = tmp_path / "cavity-run"
     asked = {"common_factor": common, "season": 12, "df": noise, "scales": "all", "forecast": 5}
     assert asked.items() <= settings(folder).items()

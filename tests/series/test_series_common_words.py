@@ -1,4 +1,4 @@
-"""Whether a movement of all series was taken out is told for what it is."""
+"""Whether a movement of all series was taken out is described."""
 
 import pytest
 
@@ -9,8 +9,13 @@ from cavity.series.common_factor import common_factor_words
     ("asked", "has_one", "n_times", "words"),
     [
         ("auto", True, 50, "All series share a movement."),
-        (True, True, 10, "As asked, a movement that all series share was taken out"),
-        ("auto", False, 20, "cannot be told from 20 times (21 are needed), so none was taken out"),
+        (True, True, 10, "As requested, a movement that all series share was removed"),
+        (
+            "auto",
+            False,
+            20,
+            "20 times are too few to detect a movement that all series share (21 are needed)",
+        ),
         ("auto", False, 21, "No movement that all series share stands out, or too few"),
     ],
 )

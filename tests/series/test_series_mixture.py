@@ -390,7 +390,7 @@ def test_long_gap_and_near_unit_root():
         ({"init": "kmeans"}, "init must be"),
         ({"init": [0, 1]}, "init has shape"),
         ({"hold": {"a": 1.0}}, "a must be held between"),
-        ({"hold": {"loading": 1e10}}, "Check it, and the data for wild values"),
+        ({"hold": {"loading": 1e10}}, "Check it, and the data for outliers"),
         ({"hold": {"speed": 1.0}}, "hold must be a dictionary of values by name"),
         ({"priors": (0.5, 0.1)}, "priors must be a cavity.priors.SeriesPrior"),
         ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),

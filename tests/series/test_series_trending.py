@@ -112,7 +112,7 @@ def test_differences_that_are_refused():
         pytest.raises(ValueError, match="has none"),
     ):
         SeriesMixture(2, difference=True).check(np.where([[True], [False]], np.nan, Y))
-    with pytest.raises(ValueError, match="difference=True cannot be had"):
+    with pytest.raises(ValueError, match="difference=True is not supported"):
         SeriesMixture(2, difference=True, collapse="parallel").check(Y)
 
 

@@ -191,7 +191,7 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
         return self._clusters("posterior_").posterior
 
     def diagnostics(self, **options: Any) -> Diagnostics:
-        """Whether the draws of the regions' clusters can be trusted; print it.
+        """Return convergence diagnostics of the regions' clusters; print them.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ def draw_index(index: pd.DataFrame, last_month: Any, *, ax: Any = None) -> Axes:
     Parameters
     ----------
     index : DataFrame
-        As `HedonicIndex.price_index` gives it.
+        From `HedonicIndex.price_index`.
     last_month : Period
         The last month of the fit.
     ax : axes, optional
@@ -30,8 +30,7 @@ def draw_index(index: pd.DataFrame, last_month: Any, *, ax: Any = None) -> Axes:
     regions = list(dict.fromkeys(index["region"]))
     if len(regions) > _MOST_REGIONS:
         raise ValueError(
-            f"{len(regions)} regions cannot be told apart in one picture; name at most "
-            f"{_MOST_REGIONS} of them."
+            f"{len(regions)} regions are too many for one picture. Name at most {_MOST_REGIONS}."
         )
     ax = style.one_axes(ax, 7.0, 3.4)
     for k, region in enumerate(regions):
@@ -55,7 +54,7 @@ def draw_clusters(index: pd.DataFrame, labels: np.ndarray, *, ax: Any = None) ->
     Parameters
     ----------
     index : DataFrame
-        As `HedonicIndex.price_index` gives it, of all regions in their order.
+        From `HedonicIndex.price_index`, all regions in their order.
     labels : array of int
         The cluster of each region.
     ax : axes or list of axes, optional

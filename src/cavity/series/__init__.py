@@ -4,7 +4,7 @@
 file                             contents
 ================================ ==============================================================
 ``mixture.py``                   `SeriesMixture`: parameters, fit, methods of a fitted model
-``data.py``                      wide and long tables as cells (series x time); seasons
+``data.py``                      wide and long tables as cells (series x time); seasons, differences
 ``time_axis.py``                 regular time axes of periods, timestamps or numbers
 ``initialization.py``            scales of the data and starting values, without a model
 ``problem.py``                   checked settings and data as the problem that chains sample
@@ -12,26 +12,24 @@ file                             contents
 ``kalman.py``                    filters of one series: likelihoods, EP sites, state draws
 ``batched_filter.py``            filters of eight series at once
 ``cluster_information.py``       a cluster's exact information about its factor
-``semiseparable.py``             the same as a semiseparable matrix, for small clusters
-``spectral.py``                  diagonal approximation of the same, by frequency
 ``likelihood.py``                the model in the framework's terms; signs of loadings
 ``exact.py``                     evidence of a cluster; the exact collapse
 ``corrected.py``                 the corrected collapse: cheap proposals accepted exactly
-``collapses.py``                 which collapses there are; distance of EP from exact
-``parameters.py``                priors, conditional draws, populations, log densities
+``collapses.py``                 the available collapses; distance of EP from exact
+``parameters.py``                priors, conditional draws, populations, Student-t noise
 ``coefficients.py``              regression coefficients: drawn or integrated out
-``student_t_noise.py``           weights of observations and degrees of freedom
 ``common_factor.py``             the factor that all series share
 ``gibbs.py``                     draws of factors, states and parameters in a sweep
 ``moves.py``                     shifts and rescalings along slow directions
 ``metropolis.py``                adaptive Metropolis steps of shared parameters
-``update.py``                    `SeriesUpdate`, all of a sweep but the labels
+``update.py``                    `SeriesUpdate`: a sweep without its labels
 ``results.py``                   bands, moments of trends, aligned factors, storage
 ``summary.py``                   trends, factors, tables, pictures, the report
 ``predictions.py``               forecasts, predicted values, predictive densities
 ``assign.py``                    clusters of new series
 ``append.py``                    later observations without a new fit
-``spread.py``, ``shard*.py``     sweeps shared by threads or Dask workers
-``sources.py``                   Parquet files of series, and of their clusters
+``shards.py``                    sharded fits, their data, files of results
+``shard_pass.py``                one pass over a shard
+``shard_sampler.py``             one chain over shards
 ================================ ==============================================================
 """

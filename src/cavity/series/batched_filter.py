@@ -39,7 +39,7 @@ class SeriesBatch(NamedTuple):
 
 @jit
 def columns_are_cheaper(width, n_times):
-    """Whether so many columns are less work than a matrix of so many times (cycles, measured)."""
+    """Return whether so many columns are less work than a matrix of so many times (measured)."""
     if 3 * width + 1 > n_times:
         return False
     return 0.5 * width * width + 60.0 < n_times * (n_times / 17.0 + width / 14.0)
@@ -63,7 +63,7 @@ def series_batch(n: int, n_times: int, p: int) -> SeriesBatch:
 
 @jit(internal=True)
 def describe_batch(m, row, room, start, n):
-    """Filter members start..start + n - 1 at eta = 0; returns the sum of c, less the constants.
+    """Filter members start..start + n - 1 at eta = 0 and return the sum of c without constants.
 
     ``kalman.observation_constant`` is left out. A lane without a series adds nothing. `row` is
     scratch as that of the model.
@@ -265,7 +265,7 @@ def _solve_series(m, room, i, lane, c, equations):
 
 @jit(internal=True)
 def _clear_lane(room, lane, p):
-    """The same of a place without a series: nothing is taken away."""
+    """Clear the results of a lane without a series."""
     for row in range(_FIRST, _FIRST + 2 * p * p + p):
         room.small[row, lane] = 0.0
 

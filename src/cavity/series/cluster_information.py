@@ -77,7 +77,7 @@ def describe(m, row, i):
 
 @jit
 def describe_against(m, row, i, variance):
-    """The same with independent eta_t ~ N(0, variance): J and h are then those of a deviation.
+    """Describe series i given independent eta_t ~ N(0, variance): J and h are of a deviation.
 
     With positive variance v the posterior of eta has covariance v I - v^2 J and mean v h.
     """
@@ -87,7 +87,7 @@ def describe_against(m, row, i, variance):
 
 @jit
 def describe_prepared(row, dyn, variance):
-    """The same for scratch rows that are prepared, less ``observation_constant``."""
+    """Describe a series whose scratch rows are prepared, without ``observation_constant``."""
     n_times = row.shape[1]
     row[FACTOR_MEAN, :] = 0.0
     row[FACTOR_VARIANCE, :] = variance

@@ -11,7 +11,7 @@ All of it is Gaussian. With H the information that unit coefficients have about 
 precision of the coefficients given it and b what pulls them, a series' (J, h, c) of
 `cavity.series.cluster_information` become J - H' Q^{-1} H, h - H' Q^{-1} b and
 c + b' Q^{-1} b / 2 - log|Q| / 2, up to the coefficients' prior. Coefficients are measured from
-where they are, so that levels far above the movement of their series cost no digits.
+where they are, which keeps digits when levels are far above the movement of their series.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def log_without_means(c, equations, prior_mean, prior_precision):
         total -= 0.5 * away * away * prior_precision[j]
     factor_in_place(work, p)
     for j in range(p):
-        # Whatever the data say adds to the prior's precision.
+        # Data can only add to the prior's precision.
         if not work[j, j] * work[j, j] >= prior_precision[j]:
             return -math.inf
         total += 0.5 * work[p, j] * work[p, j] - math.log(work[j, j])
@@ -211,7 +211,7 @@ def draw_coefficients(m, i, mean, k, c, with_loading, rng):
 
 @jit
 def draw_all_coefficients(m, z, paths, c, with_loading, rng):
-    """The same of every series."""
+    """Draw coefficients of every series."""
     for i in range(z.shape[0]):
         draw_coefficients(m, i, paths.value, np.int64(z[i]), c, with_loading, rng)
 
@@ -232,7 +232,7 @@ def draw_hyper(beta, centre, spread, prior, rng):
 
 @jit
 def draw_hyper_by_sums(n, total, about, j, centre, spread, prior, rng):
-    """The same of coefficient j from the sum of the values and of squares about their mean."""
+    """Draw hyper-mean and hyper-variance of coefficient j from sums of the values."""
     precision = n / spread[j] + prior.beta_precision[j]
     shift = total / spread[j] + prior.beta_precision[j] * prior.beta_mean[j]
     centre[j] = shift / precision + rng.standard_normal() / math.sqrt(precision)

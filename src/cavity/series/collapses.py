@@ -112,7 +112,7 @@ def compare(state, room, prior, z, counts, i, held, weights, approximate, exact)
 
 
 def sweeps_between(n: int, n_times: int, n_slots: int) -> int:
-    """After how many sweeps the next series is compared, so that it takes little of their time.
+    """Return the number of sweeps between comparisons, which keeps their cost low.
 
     Nanoseconds, roughly as measured: exact evidences of all clusters, and a sweep of EP.
     """
@@ -152,8 +152,7 @@ class ExactComparison(Update):
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Compare a series if one is due; nothing is drawn."""
         self.n_sweeps += 1
-        # The first sweep is among those that compare, so that its kernel is compiled before any
-        # chain's clock runs.
+        # The first sweep compares too: its kernel is compiled before any chain's clock runs.
         turn, rest = divmod(int(self.n_sweeps[0]) - 1, self.every)
         if rest:
             return
@@ -199,7 +198,7 @@ class ExactComparison(Update):
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
 
 
-# Moves of whole groups cost little beside the other work of a sweep: more of them than usual, and
+# Moves of whole groups cost little compared with a sweep: more of them than usual, and
 # as many for each series however few these are (moves by themselves try more where there are fewer
 # than `FEW` observations): all other work of a sweep is for each series too.
 EFFORT, FEW = 16.0, 500

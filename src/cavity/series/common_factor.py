@@ -63,7 +63,7 @@ _STRONGER, _EVEN = 2.0, 0.9
 
 
 def common_factor_words(asked: bool | str, has_one: bool, n_times: int) -> str:
-    """Whether a movement of all series was taken out, and why; empty where it was not to be.
+    """Describe whether a common movement was removed, and why; empty if it was not requested.
 
     Parameters
     ----------
@@ -75,31 +75,31 @@ def common_factor_words(asked: bool | str, has_one: bool, n_times: int) -> str:
     Examples
     --------
     >>> print(common_factor_words("auto", False, 17))
-    Whether all series share a movement cannot be told from 17 times (21 are needed), so none was
-    taken out.
+    17 times are too few to detect a movement that all series share (21 are needed). None was
+    removed.
     """
-    apart = "was taken out: clusters are of what it does not explain."
+    removed = "was removed. Clusters describe the rest."
     if has_one:
         if asked == "auto":
-            return f"All series share a movement. It {apart}"
-        return f"As asked, a movement that all series share {apart}"
+            return f"All series share a movement. It {removed}"
+        return f"As requested, a movement that all series share {removed}"
     if asked != "auto":
         return ""
     if n_times <= _FEWEST_TIMES:
         return (
-            f"Whether all series share a movement cannot be told from {n_times} times "
-            f"({_FEWEST_TIMES + 1} are needed), so none was taken out."
+            f"{n_times} times are too few to detect a movement that all series share "
+            f"({_FEWEST_TIMES + 1} are needed). None was removed."
         )
     return (
-        "No movement that all series share stands out, or too few of their times are the same to "
-        "tell, so none was taken out."
+        "No movement that all series share was detected, or the series have too few times in "
+        "common. None was removed."
     )
 
 
 def move_together(data: SeriesData, units: SeriesUnits) -> bool:
-    """Whether one movement shared by nearly all series stands out.
+    """Return whether one movement is shared by nearly all series.
 
-    Of the correlations between the series' steps, wild values drawn in, the leading eigenvalue is
+    The leading eigenvalue of the correlations between the series' steps, outliers clipped, is
     compared with the next: clusters without a common factor have several of about the same size,
     and a single large cluster has few series in its own. docs/series.md has the evidence.
     """
@@ -180,7 +180,7 @@ def draw_common_given_states(m, sums, rng):
         precision += max(own[COMMON_SQUARE] - share * own[LOADING_COMMON], 0.0) / var_x
     sd = 1.0 / math.sqrt(precision)
     for t in range(g.shape[0]):
-        # The sums are of steps less the present g, so that this draws the change.
+        # The sums are of steps less the present g: this draws the change.
         pull = -g[t]
         for k in range(n_slots):
             own = sums.scalars[k]
@@ -208,7 +208,7 @@ def tilt_clusters(m, z, paths, sizes, tilts, rng):
     for t in range(g.shape[0]):
         square += g[t] * g[t]
     for k in range(n_slots):
-        # First the pull, then, in its place, the tilt; the information beside it.
+        # The pull first, replaced by the tilt below; sizes has the information.
         tilts[k] = 0.0
         sizes[k] = 0.0
     for i in range(z.shape[0]):

@@ -193,7 +193,7 @@ def score_slots(m, q, i, out):
 
 @jit
 def score_slot(m, q, k, i, inside):
-    """The same of one slot; `inside`: the series is a member, and is scored by the others."""
+    """Score one slot; with `inside` the series is a member and is scored by the others."""
     n_times = m.basis.shape[0]
     natural = q.natural[k]
     site = m.sites[i]
@@ -490,7 +490,7 @@ def _swap_signs(state, room, stop):
 
 @jit(internal=True)
 def _anything_new(state, room, labels, stop):
-    """Whether a label or a sign differs from what it was: if not, both evidences are the same."""
+    """Return whether a label or a sign has changed; otherwise the evidence has not."""
     for t in range(stop):
         i = room.members[t]
         if labels[t] != state.home[i]:

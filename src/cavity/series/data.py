@@ -169,7 +169,7 @@ class SeriesData:
 
     @property
     def given_covariates(self) -> tuple[str, ...]:
-        """Those that are columns of the data."""
+        """Covariates that are columns of the data."""
         n_waves = 0 if self.season is None else len(season_names(self.season))
         return self.covariate_names[: len(self.covariate_names) - n_waves]
 

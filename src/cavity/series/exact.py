@@ -95,7 +95,7 @@ def group_evidence(model, room, n):
 
 @jit(internal=True)
 def _by_columns(model, room, n):
-    """The same by columns; NaN where these have not the digits for it."""
+    """Compute evidences by columns; NaN where these lose too many digits."""
     batch, matrix = room.batch, room.work
     n_times = matrix.shape[0] - 2
     width = -(-n // WIDTH) * WIDTH
@@ -178,7 +178,7 @@ def cluster_evidence(state, model, k, other, change):
 
 @jit(internal=True)
 def is_stiff(row):
-    """Whether a described series knows so much that a difference of matrices loses its digits."""
+    """Return whether a series is so informative that a difference of matrices loses digits."""
     largest = 0.0
     for t in range(row.shape[1]):
         largest = max(largest, row[DIAGONAL, t])

@@ -140,7 +140,7 @@ def draw_factors_jointly(m, z, counts, paths, c, equations, matrices, room, eta,
 
 @jit
 def draw_factorized(counts, paths, matrices, eta, rng):
-    """The same from the matrices that ``marginal_likelihood`` has left, one for every cluster."""
+    """Draw every factor from the factorized matrices that ``marginal_likelihood`` left."""
     for k in range(counts.shape[0]):
         if counts[k] == 0:
             for t in range(eta.shape[0]):
@@ -211,7 +211,7 @@ def refresh_each(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
 
 @jit
 def refresh_series(m, z, paths, c, prior, moving, x, last, kept, sums, rng):
-    """The same, and then what all series share; see ``refresh_each``."""
+    """Draw by series (``refresh_each``), then draw the parameters that all series share."""
     n, n_times = m.cells.y.shape
     total, start = refresh_each(m, z, paths, c, prior, moving, x, last, kept, sums, rng)
     if moving.var_x:

@@ -33,9 +33,9 @@ def starting_dynamics(
     """Return starting values of a, loadings and variances, from autocovariances at lags 0 to 2.
 
     Noise of the observations makes series less like themselves at every lag by the same factor,
-    so that the quotient of two lags is a, and the factor says how much of them is noise. Where
-    they hardly resemble themselves at all, a is small and half is taken for noise. Wild
-    values are drawn in. In the model's units.
+    so the quotient of two lags is a, and the factor is the share of noise. With almost no
+    autocorrelation, a is small and half of the variance is taken for noise. Outliers are clipped.
+    In the model's units.
     """
     with np.errstate(invalid="ignore"):
         e = (y - levels[:, None]) / scale[:, None]
@@ -110,7 +110,7 @@ def smoothed_paths(y: np.ndarray, count: np.ndarray) -> np.ndarray:
     [[-0.71, 0.0, 0.71]]
     """
     seen = count > 0
-    # Reduced by the largest before anything is squared, and wild values held in.
+    # Divided by the largest before anything is squared; outliers are clipped.
     values = np.where(seen, y, np.nan)
     with np.errstate(all="ignore"):
         filled = np.where(seen, values, 0.0)
@@ -156,7 +156,7 @@ def _blocks(data: SeriesData, size: float) -> Iterator[tuple[np.ndarray, np.ndar
         yield count, np.concatenate([data.covariates[part], y[..., None]], axis=2)
 
 
-# A series with so many values has as much to say about its spread as all others have.
+# A series with this many values weighs its own spread as much as that of all others.
 _FEW = 5.0
 
 
@@ -201,7 +201,7 @@ def own_spreads(
 ) -> np.ndarray:
     """Robust spread of each series about its median, drawn to the others' where values are few.
 
-    A wild value hardly moves it, and no series is louder than the others. In units of `size`, as
+    Robust to outliers. In units of `size`, as
     is `common`, which serves where no series has a spread of its own; `loudness` is that of series
     in general, squared, where these are but some of them.
     """

@@ -98,7 +98,7 @@ def turned(
     together: bool,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Which occupied clusters to turn, given the sum of the loadings of each.
+    """Choose the occupied clusters to turn, given the sum of the loadings of each.
 
     The population's mean is turned in place, if it is turned with them.
     """

@@ -1,7 +1,7 @@
 """Metropolis steps of what all series share, with factors, states and coefficients integrated out.
 
 Directions come in blocks. Those of a block are taken together, since none of them moves far alone.
-Of the dynamics (`DYNAMICS`):
+The dynamics (`DYNAMICS`):
 
 * the logarithm of var_x;
 * a shift of all artanh(a_i), with that of the mean of their population if it is learned, and its
@@ -12,7 +12,7 @@ Of the dynamics (`DYNAMICS`):
 
 var_x has steps of its own too (`OWN_NOISE`): at a unit root the other two are one narrow ridge.
 
-Of how far series lie apart from the beginning (`BEGINNING`): the logarithms of var_x0 and of the
+The spread of series at the beginning (`BEGINNING`): the logarithms of var_x0 and of the
 variance of the levels. Near a unit root a state never forgets where it began, and the two are
 nearly confounded.
 
@@ -20,7 +20,7 @@ Steps are of two kinds: a random walk and leaps, which propose from a Student-t 
 where the chain has been, whatever the present place; its tails are long, or chains would stay in
 those of the posterior. Both are tried by turns at the end of the adaptation. Three steps in four
 are then leaps if these went further (by the mean square of what was accepted), and none if they
-did not: at a unit root the place follows the a_i, and a leap hardly ever fits those of the moment.
+did not: at a unit root the place follows the a_i, and few leaps fit the current ones.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class AdaptiveMetropolis:
         return _EAGER * self.n_tries if eager else self.n_tries
 
     def directions(self, moving: Moving, *, levels: bool = False) -> list[int]:
-        """Which of the block may be taken, as indices; `levels`: series have levels to draw."""
+        """Return the usable directions of the block as indices; `levels`: levels are drawn."""
         together = levels and moving.beta and moving.var_x0
         allowed = {
             VAR_X: moving.var_x,
@@ -121,14 +121,14 @@ class AdaptiveMetropolis:
         density: Callable[[], float],
         rng: np.random.Generator,
     ) -> tuple[bool, float]:
-        """One step; says whether it was accepted, and the log density of where it ended.
+        """Take one step; return whether it was accepted, and the log density where it ended.
 
         Parameters
         ----------
         spread : (p,) array
             Variances of the coefficients, that of the levels first.
         ways : list of int
-            What ``directions`` gave.
+            From ``directions``.
         before : float
             ``density()`` at the present parameters.
         density : callable
@@ -180,7 +180,7 @@ class AdaptiveMetropolis:
         """Return the coordinates of the parameters; a step adds to them in any order."""
         mean, precision = own.population[A_MEAN], own.population[A_PRECISION]
         if not self.priors.a.learned:
-            # Nothing but the a_i shifts then, and they alone say where they are.
+            # Only the a_i shift then, and they define the place.
             mean, precision = math.tanh(float(np.arctanh(own.a).mean())), 1.0
         at = {}
         if VAR_X in self.block:
@@ -201,7 +201,7 @@ class AdaptiveMetropolis:
         products += np.outer(away, here - mean)
 
     def independence_is_better(self) -> bool:
-        """Whether leaps went further than the walk where they were compared."""
+        """Return whether leaps went further than the walk where they were compared."""
         (walks, by_walk), (leaps, by_leaps) = self.jumps.tolist()
         return by_leaps * walks > by_walk * leaps
 

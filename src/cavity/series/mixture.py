@@ -82,14 +82,14 @@ class SeriesMixture(Estimator):
     n_clusters : int
         The most clusters there may be; under an open prior, where to start.
     collapse : {"auto", "corrected", "ep", "collapsed", "naive", "parallel"}
-        How factors are dealt with when labels are drawn. ``"corrected"`` proposes labels by a
+        How labels are drawn with respect to the factors. ``"corrected"`` proposes labels by a
         cheap score and accepts them by the exact posterior; ``"collapsed"`` scores all exactly,
-        at many times the price; ``"ep"`` is an approximation, whose distance from exact the
+        at many times the cost; ``"ep"`` is an approximation, whose distance from exact the
         diagnostics show. ``"auto"`` is ``"corrected"`` up to 500 times and as many series as
         leave the longest sweep below about a second (57,000 of 50 times, 15,000 of 100, 2,600 of
         200, 200 of 500) and the matrices of the clusters below 200 MB, and ``"ep"`` beyond.
         ``"parallel"`` is for many series, in memory or in files: given drawn factors series are
-        independent, so that threads or workers share every sweep. It is exact and follows a
+        independent, and threads or workers share every sweep. It is exact and follows a
         sample of 1,000 series; see docs/scaling.md.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, precision, n_jobs, \
 random_state, progress, checkpoint, warm_start
@@ -103,19 +103,19 @@ random_state, progress, checkpoint, warm_start
         mean). Without it the model has mean zero, offset and covariates apart.
     priors : SeriesPrior, optional
         Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``. They
-        are in the units that `scales` says.
+        are in the units that `scales` sets.
     scales : {"auto", "each", "all"}
-        What the data are divided by: each series by its own robust spread, so that neither loud
-        series nor wild values decide, or all by their standard deviation. By default each, but
-        for models with covariates, whose coefficients are alike in the data's units, or with a
+        Divide each series by its own robust spread, which keeps loud series and outliers from
+        dominating, or all by their standard deviation. The default is each, except
+        for models with covariates, whose coefficients are comparable in the data's units, or with a
         variance in `hold` that all series share.
     df : "learn", float or None
-        Degrees of freedom of the observations' noise: Student-t, so that single wild values make
-        no clusters, with learned (a Gamma(2, 0.1) prior) or known degrees; None is Gaussian.
+        Degrees of freedom of the observations' Student-t noise, learned (a Gamma(2, 0.1) prior)
+        or known. It keeps outliers from making clusters. None is Gaussian noise.
     common_factor : bool or "auto"
-        Let all series share a factor g beside those of their clusters: the market of stock returns,
-        the economy. Clusters are then of what it does not explain. By default where one movement
-        of nearly all series stands out of their correlations.
+        Include a factor g that all series share, such as the market of stock returns or the
+        economy. Clusters then describe the rest. By default it is included where the correlations
+        show one movement of nearly all series.
     season : int, optional
         Number of times in a season, such as 12 for months: each series has a seasonal pattern of
         its own, of up to three waves, shrunk towards what all have in common. Trends are
@@ -403,7 +403,7 @@ random_state, progress, checkpoint, warm_start
         return self._fitted().table()
 
     def typical_series(self, n: int = 3) -> pd.DataFrame:
-        """Return the `n` series of each cluster most often found with its other members."""
+        """Return the `n` most typical series of each cluster."""
         return self._fitted().typical_series(n)
 
     def distinguishing_features(self, most: int = 3) -> list[str]:
@@ -567,7 +567,7 @@ random_state, progress, checkpoint, warm_start
     ) -> list[Path]:
         """Write each series' cluster and its probabilities, one Parquet file for each of Y's.
 
-        Series of the fit and new ones alike, each by itself given the clusters (see `membership`).
+        Works for series of the fit and new ones, each by itself given the clusters (`membership`).
 
         Parameters
         ----------

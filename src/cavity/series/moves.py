@@ -1,7 +1,7 @@
 """Moves along directions in which the plain conditional draws are slow.
 
 Every series of a cluster leans on the same factor, so the factor can make up for a common change
-of their parameters, and a Gibbs step that holds it fixed hardly moves. Three exact remedies:
+of their parameters, and a Gibbs step that holds it fixed moves little. Three exact remedies:
 
 * ``shift_autoregressions``: one common shift of a cluster's a_i, the factor integrated out, and
   one of all a_i with the mean of their population.
@@ -172,8 +172,8 @@ def draw_shifts(var_x, n, sums, population, hyper, shifts, rng):
     """Draw one shift of all a_i of each cluster given the states, its factor integrated out.
 
     It is a truncated normal. Where their population is learned (`hyper`), one more shift is drawn
-    of all `n` a_i together with the population's mean. The sums are brought up to date, so that
-    the factors can be drawn next, as they must be.
+    of all `n` a_i together with the population's mean. The sums are updated, and
+    the factors must be drawn next.
     """
     n_slots = shifts.shape[0]
     for k in range(n_slots):
@@ -355,7 +355,7 @@ def rescale_own_noise(m, z, paths, prior, x, rng):
                 g = (x[t + 1] - base) / sd
                 square += w * g * g
                 pull += w * g * (residual(m, i, t) - base)
-    # sd enters the data's likelihood through pull sd - square sd^2 / 2, beside its prior.
+    # Besides its prior, sd enters the likelihood through pull sd - square sd^2 / 2.
     density = LogScale(-2.0 * prior.var_x_shape, -0.5 * square, pull, -prior.var_x_scale, 0.0)
     u = slice_step(density, math.log(sd), 0.5, rng)
     m.own.var_x[0] = min(max(math.exp(2.0 * u), LEAST_VARIANCE), MOST_VARIANCE)

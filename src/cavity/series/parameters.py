@@ -21,7 +21,8 @@ Gaussian noise. The degrees of freedom are drawn with the w integrated out, and 
 The w are as many as the cells, and a density that has them in it compares nothing. Since
 p(noise | w) p(w) / p(w | noise) is the Student-t density of the noise, the sum over all cells of
 log p(w) - log p(w | noise), added to a log density that is given w, takes them out again: on
-average but for what noise and w say of each other, which is alike wherever the noise is.
+average up to the information that noise and w have about each other, which does not depend on
+the other parameters.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class SeriesPriors(NamedTuple):
 
 
 class Moving(NamedTuple):
-    """Which parameters are drawn; the others keep the value they have."""
+    """Flags of the parameters that are drawn; the others are held."""
 
     a: bool
     loading: bool
@@ -334,7 +335,7 @@ def draw_autoregression_population(a, population, hyper, rng):
 
 @jit
 def draw_autoregressions_by_sums(n, total, about, population, hyper, rng):
-    """The same from their number, sum and sum of squares about their mean."""
+    """Draw the population of the a_i from their number, sum and squares about their mean."""
     mean = population[A_MEAN]
     variance = 1.0 / population[A_PRECISION]
     for _ in range(_ROUNDS):
@@ -356,7 +357,7 @@ def draw_normal_population(values, population, hyper, rng):
 
 @jit
 def draw_normals_by_sums(n, total, about, population, hyper, rng):
-    """The same from their number, sum and sum of squares about their mean."""
+    """Draw the population of normal values from their number, sum and squares about the mean."""
     precision = n * population[1] + hyper.precision
     mean = total * population[1] / precision
     mean += rng.standard_normal() / math.sqrt(precision)
@@ -426,7 +427,7 @@ class PopulationUpdate(Update):
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Whether it has begun; the population itself is among the model's parameters."""
+        """Return whether it has begun; the population itself is among the model's parameters."""
         return {"started": np.array([self.started], dtype=int)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:

@@ -32,7 +32,7 @@ from cavity.series.state_space import FactorSeries, factor_series, own_copy, som
 from cavity.series.update import SeriesUpdate
 from cavity.updates import Update
 
-# What a parameter may be held at, in the model's units: beyond, sums of squares lose their digits.
+# Range in which a parameter may be held, in the model's units; beyond, sums of squares lose digits.
 _RANGES = {
     "a": (-1.0, 1.0),
     "loading": (-1e4, 1e4),
@@ -74,7 +74,7 @@ def check_scales(scales: Any, hold: dict[str, Any]) -> None:
 
 
 def own_scales(scales: str, data: SeriesData, hold: dict[str, Any]) -> bool:
-    """Whether each series has a scale of its own."""
+    """Return whether each series has its own scale."""
     if scales != "auto":
         return scales == "each"
     return not data.given_covariates and not set(hold) & set(_SHARED)
@@ -107,7 +107,7 @@ def _held(name: str, value: Any, n: int, unit: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"{name} is held at {value!r}, which is outside {low * unit.max():.3g} to "
             f"{high * unit.min():.3g}, "
-            "what these data's spread allows. Check it, and the data for wild values."
+            "what these data's spread allows. Check it, and the data for outliers."
         )
     return inside
 
@@ -217,7 +217,7 @@ def _fixed_beta(value: Any, data: SeriesData, units: SeriesUnits) -> np.ndarray:
     if not (np.abs(out) <= _RANGES["beta"][1]).all():
         raise ValueError(
             f"beta is held at {value!r}, which puts series more than {_RANGES['beta'][1]:g} "
-            "standard deviations of these data away. Check it, and the data for wild values."
+            "standard deviations of these data away. Check it, and the data for outliers."
         )
     return out
 
@@ -364,6 +364,6 @@ class SeriesProblem:
         return series, population, common, flips
 
     def few(self) -> SeriesProblem:
-        """The same problem with few series and times, to compile kernels with."""
+        """Return the problem with few series and times, to compile kernels with."""
         n, n_times = self.data.cells.y.shape
         return replace(self, data=some_series(self.data, min(3, n), min(3, n_times)))

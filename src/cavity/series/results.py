@@ -129,7 +129,7 @@ def align_factors(
     """Factors of the clusters of the estimate, in number and in sign.
 
     A cluster of the estimate takes, in each draw, the factor of the slot that is matched to it;
-    draws without a match have no say. Neither sign of (loading, factor) is preferred by the
+    draws without a match are skipped. Neither sign of (loading, factor) is preferred by the
     model: each draw's is turned to agree with the others', and all together so that most loadings
     are positive.
 

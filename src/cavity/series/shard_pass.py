@@ -1,10 +1,10 @@
-"""What is done with one shard of series: a sweep over all that is theirs, and the sums of it.
+"""One pass over a shard of series: draws of everything that belongs to a series, and their sums.
 
 Given the factors of all clusters and what series have in common, series are independent. So a pass
 draws, series by series: the weights of its cells, its label with the sign of its loading (states
-integrated out), level and loading, states, autoregression, noise; the states are then forgotten.
-What leaves a shard are sums, from which the coordinator draws all that is shared. What stays
-are a few numbers for each series (`LocalState`), with which the next pass begins.
+integrated out), level and loading, states, autoregression, noise. The states are then discarded.
+A shard returns sums, from which the coordinator draws everything that series share. It keeps
+a few numbers for each series (`LocalState`), with which the next pass begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SERIES_BLOCK = 512
 _NO_LABELS = np.zeros(0, dtype=np.int32)
 _NOT_KEPT = np.zeros((0, 0), dtype=np.float32)
 
-# Sums beside the clusters': see `SeriesTotal`. Those of coefficients follow.
+# Sums over all clusters: see `SeriesTotal`. Those of coefficients follow.
 (
     LIKELIHOOD,
     WITHOUT_WEIGHTS,
@@ -49,7 +49,7 @@ N_SCALARS = 11
 
 
 class LocalState(NamedTuple):
-    """What series have of their own between two passes."""
+    """Parameters of the series between two passes."""
 
     z: np.ndarray  # (n,)
     a: np.ndarray  # (n,)
@@ -60,7 +60,7 @@ class LocalState(NamedTuple):
     noise: np.ndarray
 
     def part(self, rows: Any) -> LocalState:
-        """Those of some series."""
+        """Return the state of some series."""
         noise = self.noise[rows] if self.noise.size else self.noise
         return LocalState(
             self.z[rows], self.a[rows], self.loading[rows], self.var_y[rows], self.beta[rows], noise
@@ -68,7 +68,7 @@ class LocalState(NamedTuple):
 
 
 def joined(parts: list[LocalState]) -> LocalState:
-    """Those of several shards, one after another."""
+    """Concatenate the states of several shards."""
     return LocalState(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -78,7 +78,7 @@ def saved_own(own: LocalState) -> dict[str, np.ndarray]:
 
 
 def own_from(state: dict[str, np.ndarray], like: LocalState) -> LocalState:
-    """What `saved_own` gave, checked against the run's own."""
+    """Restore the state from `saved_own`, checked against the run's own."""
     return LocalState(
         *(fitting(saved_array(state, f"own.{k}"), v, k) for k, v in like._asdict().items())
     )
@@ -95,7 +95,7 @@ class SeriesShard(NamedTuple):
 
 
 class SeriesRequest(NamedTuple):
-    """What a pass draws by."""
+    """Shared parameters and settings of a pass."""
 
     paths: np.ndarray  # (T, padded slots), the factors
     weight: np.ndarray  # (padded slots,), 0 where there is no cluster
@@ -115,7 +115,7 @@ class SeriesRequest(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """All that a pass has drawn of the series that are followed."""
+    """Draws of the followed series in one pass."""
 
     own: LocalState
     weight: np.ndarray  # (m, T) or (0, 0), of their cells
@@ -123,7 +123,7 @@ class Seen(NamedTuple):
 
 
 class SeriesResult(NamedTuple):
-    """What a pass over one shard gave."""
+    """Result of a pass over one shard."""
 
     nodes: list[Node]
     bounds: np.ndarray  # (2, padded slots), of a shift of the a_i of each cluster
@@ -161,7 +161,7 @@ class SeriesTotal(NamedTuple):
 
 @jit
 def draw_block_labels(m, z, paths, weights, shift, scale, scores, mass, totals, rng):
-    """What the coordinator has drawn of the clusters as they were, then weights and labels.
+    """Apply the drawn shifts and scales of the clusters, then draw weights and labels.
 
     The first sums of `totals` are added to.
     """
@@ -197,7 +197,7 @@ def run_series_pass(
 ) -> tuple[LocalState, SeriesResult]:
     """Sweep over every block of a shard.
 
-    `own` is left as it is, so that a pass can be repeated.
+    `own` is not changed, so a pass can be repeated.
     """
     layout, cells = shard.layout, shard.cells
     request = request._replace(
@@ -296,7 +296,7 @@ def _writable(values: np.ndarray) -> np.ndarray:
 
 
 def leaf_sizes(n_times: int, width: int, p: int, n_grid: int) -> tuple[int, ...]:
-    """How many numbers each of the sums of a block takes."""
+    """Return the number of values of each of a block's sums."""
     grid = n_times * width
     return grid, grid, 10 * width, width, N_SCALARS, 2 * p, 2 * p, n_grid
 

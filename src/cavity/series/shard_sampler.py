@@ -1,10 +1,10 @@
-"""One chain over series in shards: all that is each series' own by a pass, the rest from sums.
+"""One chain over series in shards: a pass draws what belongs to a series, sums give the rest.
 
 A sweep draws what all series share given the states of the last pass: variances, populations,
 levels' spread, degrees of freedom (weights of cells integrated out), a shift of each cluster's
 autoregressions with its factor integrated out, the factors, their scales and signs, the clusters'
-weights. Then a pass over all series draws the rest. What the runner sees as labels are those of
-the series that are followed, of which all is known here.
+weights. Then a pass over all series draws the rest. The labels that the runner sees are those of
+the followed series, whose state is complete here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _SHARED = ("shift", "scale", "weight", "df_grid")
 
 
 class SeriesSizes(NamedTuple):
-    """How much there is in all shards."""
+    """Sizes of all shards together."""
 
     n: int  # series
     cells: int  # cells that were observed
@@ -147,7 +147,7 @@ class SeriesShardedSampler:
     # ------------------------------------------------------------------ a sweep
 
     def sweep(self, rng: np.random.Generator) -> None:
-        """All that is shared given states and labels, then a pass over all series."""
+        """Draw everything shared given states and labels, then run a pass over all series."""
         self._draw_shared(rng)
         self.n_sweeps += 1
         self._pass()
@@ -162,7 +162,7 @@ class SeriesShardedSampler:
         )  # fmt: skip
 
     def _pass(self) -> None:
-        """Let all series sweep, and take over what they tell."""
+        """Run a pass over all series and take over its results."""
         self.total: SeriesTotal = self.shards.run(self._request())
         seen, own = self.total.seen, self.model.own
         self.z[:] = seen.own.z
@@ -180,7 +180,7 @@ class SeriesShardedSampler:
         self._log_joint = self._log_likelihood + self._log_priors()
 
     def _draw_shared(self, rng: np.random.Generator) -> None:
-        """Everything but what is a series' own, given the sums of the last pass."""
+        """Draw everything that series share, given the sums of the last pass."""
         own, moving, priors, sums = self.model.own, self.moving, self.priors, self.total.sums
         n, n_times = self.sizes.n, self.sizes.times
         scalars = self.total.scalars
@@ -221,7 +221,7 @@ class SeriesShardedSampler:
             self.df_grid = draw_df_grid(alpha, self._tails, self.sizes.cells, rng)[0]
 
     def _draw_populations(self, rng: np.random.Generator) -> None:
-        """Of the a_i and of the loadings, as they will be once shifts and scales are known."""
+        """Draw the populations of the a_i and of the loadings, shifts and scales applied."""
         own, n, learned = self.model.own, self.sizes.n, self._population
         by_cluster = self.total.sums.scalars
         if learned.a is not None:
@@ -247,7 +247,7 @@ class SeriesShardedSampler:
             self.scale[chosen] *= -1.0
             self.parameters.value[:, chosen] *= -1.0
 
-    # ------------------------------------------------------------------ what a draw says
+    # ------------------------------------------------------------------ densities and records
 
     def labels(self) -> np.ndarray:
         """Current slot of every followed series."""
@@ -261,7 +261,7 @@ class SeriesShardedSampler:
         return self._log_joint
 
     def _log_priors(self) -> float:
-        """Of labels, factors and all parameters, from sums over all series."""
+        """Log prior of labels, factors and all parameters, from sums over all series."""
         own, priors, moving, n = self.model.own, self.priors, self.moving, self.sizes.n
         sums = self.total.scalars
         total = float(self._kernels.run(log_prior, self.prior, self.counts))
@@ -321,17 +321,17 @@ class SeriesShardedSampler:
         self._series.forget()
 
     def events(self) -> dict[str, float]:
-        """What befell the workers."""
+        """Return events of the workers."""
         return self.shards.executor.events()
 
     def news(self) -> str:
-        """What a progress bar should say."""
+        """Return the status for a progress bar."""
         return self.shards.executor.status()
 
-    # ------------------------------------------------------------------ survival
+    # ------------------------------------------------------------------ checkpoints
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything needed to continue, what all series have included."""
+        """Return everything needed to continue, with the state of all series."""
         return {
             "key": np.array(self.key, dtype=np.int64),
             "n_sweeps": np.array(self.n_sweeps),

@@ -57,7 +57,7 @@ LEAST_SERIES = 5_000
 
 
 class SeriesScaler(NamedTuple):
-    """What turns series as recorded into those of the model, wherever they are read."""
+    """Conversion of series as recorded into those of the model, on any worker."""
 
     position: np.ndarray  # of each column on the axis of times
     n_times: int
@@ -83,7 +83,7 @@ class SeriesScaler(NamedTuple):
         return SeriesData(y, count, none, np.zeros((n, 1, 1)), pd.RangeIndex(n), axis)
 
     def scale(self, data: SeriesData) -> np.ndarray:
-        """What each series is divided by."""
+        """Return the scale of each series."""
         if not self.each:
             return np.full(len(data.y), self.common * self.size)
         return own_spreads(data, self.size, self.common, self.loudness) * self.size
@@ -320,7 +320,7 @@ SPREAD = ("auto", PARALLEL)
 
 
 def is_spread(estimator: Any, Y: Any) -> bool:
-    """Whether a sweep over these series is shared by threads or workers."""
+    """Return whether a sweep over these series is shared by threads or workers."""
     return is_in_shards(Y) or estimator.collapse == PARALLEL
 
 
@@ -337,19 +337,19 @@ def check_spread(estimator: Any, Y: Any, covariates: Sequence[str], offset: Any)
             f"Use collapse={PARALLEL!r}, which is exact."
         )
     for given, word in (
-        (len(covariates) > 0, "covariates"),
-        (offset is not None, "an offset"),
-        (estimator.season is not None, "a season"),
+        (len(covariates) > 0, "covariates="),
+        (offset is not None, "offset="),
+        (estimator.season is not None, "season="),
         (bool(estimator.difference), "difference=True"),
         (estimator.common_factor is True, "common_factor=True"),
-        (bool(estimator.hold), "parameters to hold"),
+        (bool(estimator.hold), "hold"),
         (estimator._option("keep_trends"), "options={'keep_trends': True}"),
-        (not isinstance(estimator.init, str), "labels to start from"),
+        (not isinstance(estimator.init, str), "init with labels"),
     ):
         if given:
             raise ValueError(
-                f"{word} cannot be had with series in shards, or collapse={PARALLEL!r}; leave "
-                "it out, or fit the series in memory by another collapse."
+                f"{word} is not supported for sharded data or collapse={PARALLEL!r}. Leave it out, "
+                "or fit the series in memory with another collapse."
             )
     prior = estimator._specification()
     if prior.is_open or not is_supported(
@@ -396,8 +396,8 @@ def fit_spread(
     with fit.executor:
         if estimator.common_factor == "auto" and move_together(fit.data, fit.units):
             raise ValueError(
-                "All series move together, and a common factor cannot be had with series in "
-                "shards: take its mean off them first, or say common_factor=False."
+                "All series move together, and a common factor is not supported for sharded data. "
+                "Subtract the mean of the series first, or pass common_factor=False."
             )
         if n_silent:
             warnings.warn(

@@ -7,7 +7,7 @@ The model (every symbol as in ``docs/notation.md``), for series i, time t = 1..T
     x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
 The common factor g is there on request only. What is known of the states' steps, common_i g_t, is
-taken off a series' drift (``kalman.prepare``), so that neither filters nor collapses know of it.
+subtracted from a series' drift (``kalman.prepare``), before any filter or collapse.
 
 With Student-t noise the mean of a cell has the variance var_y_i / (n_it w_it) instead of
 var_y_i / n_it, w_it ~ Gamma(df / 2, df / 2).
@@ -100,7 +100,7 @@ def scratch(n_times: int, n_slots: int) -> Scratch:
 
 
 def own_copy(m: FactorSeries, n_slots: int) -> FactorSeries:
-    """The same data with parameters and scratch space of a chain's own."""
+    """Return the same data with a chain's own parameters and scratch space."""
     own = {name: getattr(m.own, name).copy() for name in DRAWN}
     n_times = m.cells.y.shape[1]
     return m._replace(own=m.own._replace(**own), scratch=scratch(n_times, n_slots))

@@ -163,7 +163,7 @@ class SeriesSummary:
         return out
 
     def common_factor_words(self) -> str:
-        """Whether a common factor was removed, and why."""
+        """Describe whether a common factor was removed, and why."""
         n_times = self.predictor.data.y.shape[1]
         has_one = self.predictor.has_common_factor
         return common_factor_words(self.common_factor_setting, has_one, n_times)

@@ -197,7 +197,7 @@ class SeriesUpdate(Update):
             draw_factors()
             room = matrices[0], self.batch.columns[0]
             self._run(draw_common_jointly, model, z, parameters, *room, rng)
-        fresh = len(matrices) == counts.size  # whether all that they say can be kept
+        fresh = len(matrices) == counts.size  # whether all matrices can be kept
         equations = mean_equations(p if c.free else 0, n_times, len(matrices))
         before = density(matrices, equations)
         if c.free and not math.isfinite(before):
@@ -280,7 +280,7 @@ class SeriesUpdate(Update):
         n, p = model.own.beta.shape
         self.batch = series_batch(n, n_times if self.joint else 1, p)
 
-    # ------------------------------------------------------------------ what a draw says
+    # ------------------------------------------------------------------ densities and records
 
     def log_density(self, chain: Chain) -> float:
         """Return the log density of the parameters that move."""
@@ -337,7 +337,7 @@ class SeriesUpdate(Update):
             out["beta_mean"] = self.hyper[0].copy()
             out["beta_var"] = self.hyper[1].copy()
         if own.beta.shape[1] > model.cells.covariates.shape[2]:
-            # One number, which the diagnostics follow: levels and slow factors are much alike.
+            # For the diagnostics: the mean level mixes slowly with slow factors.
             out["intercept_mean"] = self.hyper[0, 0].copy()
         if self.states.size:
             has_intercept = own.beta.shape[1] > model.cells.covariates.shape[2]
