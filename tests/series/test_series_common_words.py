@@ -1,4 +1,4 @@
-"""Whether a movement of all series was taken out is described."""
+"""Whether a movement of all series was removed is described."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from cavity.series.common_factor import common_factor_words
             20,
             "20 times are too few to detect a movement that all series share (21 are needed)",
         ),
-        ("auto", False, 21, "No movement that all series share stands out, or too few"),
+        ("auto", False, 21, "No movement that all series share was detected"),
     ],
 )
 def test_what_was_taken_out_and_why(asked, has_one, n_times, words):
