@@ -55,6 +55,7 @@ def test_groups_come_back_from_a_file(circles, tmp_path):
     np.testing.assert_array_equal(other.predict(X, level="groups"), m.predict(X, level="groups"))
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_report_shows_both_levels(circles, tmp_path):
     X, _, m = circles
     page = m.report(tmp_path / "run.html", X).read_text()

@@ -142,6 +142,7 @@ def test_new_rows(fitted):
     assert np.isfinite(rows).all()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_files_page_and_leave_one_out(fitted, tmp_path):
     X = make_rows()
     fitted.save(tmp_path / "run.nc")

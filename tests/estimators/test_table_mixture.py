@@ -150,6 +150,7 @@ def test_new_rows_are_drawn(fitted, data):
     assert adjusted_rand_score(labels, fitted.predict(rows)) > 0.7
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_files_and_pages(fitted, data, tmp_path):
     path = fitted.save(tmp_path / "run.nc")
     again = cavity.load(path)

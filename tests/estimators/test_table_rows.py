@@ -90,6 +90,7 @@ def test_the_density_of_noise_by_hand(fitted):
     assert fitted.score_samples(row)[0] == pytest.approx(by_hand, abs=0.01)
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.slow
 def test_files_page_gaps_and_leave_one_out_with_noise(fitted, tmp_path):
     table = make_table()

@@ -79,6 +79,7 @@ def test_where_nothing_is_common_there_is_no_common_factor():
         assert "common" not in s.posterior_.drawn
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_new_series_files_and_pictures_know_the_common_factor(market, shared, tmp_path):
     Y, truth = market
     found = shared.membership(Y[36:, :84])
