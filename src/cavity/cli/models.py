@@ -448,8 +448,11 @@ class SeriesModel(RowsModel):
         """Return trends, factors and forecasts as long tables, and each series' parameters."""
         key, time = run.data.id_name, run.data.choice.time or TIME
         steps = run.settings.get("forecast", AHEAD)
-        ahead = _long_band(estimator.forecast(steps), key, time)
-        trend = _long_band(estimator.forecast(steps, of="trend"), key, time)
+        # One call, whose warning about series that trend is shown once.
+        ahead, trend = (
+            _long_band(estimator.forecast(steps, of=of), key, time)
+            for of in ("observation", "trend")
+        )
         for name in ("mean", "lower", "upper"):
             ahead[f"trend_{name}"] = trend[name]
         out = {
