@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 from cavity import (
+    ClusterLimitWarning,
     CoarseColumnsWarning,
     GaussianMixture,
     NotConvergedWarning,
@@ -528,6 +529,7 @@ def test_fit_says_when_the_chains_are_not_shown_to_agree(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", NotConvergedWarning)
+        warnings.simplefilter("ignore", ClusterLimitWarning)
         GaussianMixture(3, n_chains=1, n_warmup=0, n_draws=5, random_state=0).fit(data[0])
 
 

@@ -20,7 +20,7 @@ from cavity.posterior.groups import (
 )
 from cavity.predict.covariances import most_draws
 from cavity.predict.densities import entry_densities
-from cavity.predict.draws import MAX_DRAWS, MixtureDraws, Rows, spread_draws
+from cavity.predict.draws import MAX_DRAWS, MixtureDraws, Rows, cholesky, spread_draws
 from cavity.predict.predictor import Clusters, Predictor
 
 # Draws whose mixtures are in memory at a time.
@@ -92,11 +92,14 @@ class _Directions:
 
     def __call__(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         between = self.mean[second] - self.mean[first]
-        both = self.covariance[first] + self.covariance[second]
-        direction = np.linalg.solve(both, between[..., None])[..., 0]
-        distance = np.maximum((direction * between).sum(axis=1), 1e-300)
-        start = (direction * self.mean[first]).sum(axis=1)
-        out: np.ndarray = (direction @ self.X.T - start[:, None]) / distance[:, None]
+        root = cholesky(self.covariance[first] + self.covariance[second])
+        # Rows may lie so far out that their places overflow: they are in no window.
+        with np.errstate(over="ignore", invalid="ignore"):
+            direction = np.linalg.solve(root, between[..., None])
+            direction = np.linalg.solve(np.swapaxes(root, 1, 2), direction)[..., 0]
+            distance = np.maximum((direction * between).sum(axis=1), 1e-300)
+            start = (direction * self.mean[first]).sum(axis=1)
+            out: np.ndarray = (direction @ self.X.T - start[:, None]) / distance[:, None]
         return out
 
 
