@@ -18,6 +18,7 @@ _HOME = {
     "SeriesMixture": "cavity.series.mixture",
     "StudentTMixture": "cavity.mixture",
     "TableMixture": "cavity.mixture",
+    "WeightsWarning": "cavity.utils.notices",
     "load": "cavity.base",
 }
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         CoarseColumnsWarning,
         ColumnsNote,
         NotConvergedWarning,
+        WeightsWarning,
     )
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "SeriesMixture",
     "StudentTMixture",
     "TableMixture",
+    "WeightsWarning",
     "__version__",
     "load",
 ]

@@ -31,7 +31,7 @@ from cavity.estimators.known import (
     refuse_weighted_gaps,
     row_names,
     row_places,
-    weighted_rows,
+    warn_of_heavy_rows,
     with_known,
 )
 from cavity.estimators.model import (
@@ -60,7 +60,6 @@ from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
 from cavity.predict.cluster_summary import OVERALL, ClusterSummary, overall_of
@@ -323,9 +322,11 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             Parquet file, a folder of such files, or a pattern such as ``"rows/*.parquet"``.
         y : ignored
         sample_weight : array of float, optional
-            A row of weight w stands for w rows that share their label: whole weights are repeated
-            rows that are never separated. Otherwise the likelihood is taken to that power, and
-            sizes of clusters are sums of weights. Rows with missing measurements have weight one.
+            How much each row counts, relative to the others: weights are rescaled to a mean of one,
+            and the likelihood of a row is taken to the power of its weight. Multiplying all weights
+            by a constant changes nothing. The prior over partitions counts each row once, as do
+            sizes of clusters and ``weights_``. Rows with missing measurements have the mean weight.
+            For counts of identical rows pass ``X.repeat(counts)`` instead.
         known_labels : array, optional
             Labels that are known for some rows: whole numbers from 0, or text; -1, NaN or None
             where the label is unknown. Rows of the same label stay together in every draw, rows of
@@ -345,6 +346,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         -----
         CoarseColumnsWarning
             If columns of numbers have few values, or one value in many rows.
+        WeightsWarning
+            If rows have more than ten times the mean weight.
         ColumnsNote
             If columns of a table may be meant as another kind.
         ClusterLimitWarning
@@ -381,6 +384,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         if named:
             self.feature_names_in_ = reader.feature_names_in_
         self._warn_of_columns(cells)
+        warn_of_heavy_rows(prepared.weight, bool(cells.continuous.shape[1]))
         tell_of_noise(self.noise, plan.noisy)
         n, weight, units = len(cells), prepared.weight, prepared.units
         if n >= MANY and self.collapse == "collapsed" and client is None:
@@ -403,7 +407,6 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             details={
                 "taken_for": [column.to_plain() for column in self._columns],
                 OVERALL: overall_of(cells, self._columns, weight),
-                ROWS_BEHIND_WEIGHTS: float(n if weight is None else weight.sum()),
             },
         )
 
@@ -444,7 +447,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             start=_first_labels(views, start, n_start, home, noise is not None),
             n_start=n_start if known is None else max(n_start, known.names.size),
             n_runs=runs_of(start, points.shape, n_start, self.n_warmup),
-            places=row_places(weight, home, n, noise is not None),
+            places=row_places(home, n, noise is not None),
             describe=describe,
             cluster_parameters=describe.names,
             from_slots=self.covariance_type == FULL,
@@ -460,7 +463,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         named = self._mixed or hasattr(self, "feature_names_in_")
         words = np.array(names, dtype=object) if named else None
         refuse_empty_columns(cells.continuous, words)
-        return ColumnUnits(*robust_standardiser(weighted_rows(cells.continuous, weight), words))
+        return ColumnUnits(*robust_standardiser(cells.continuous, words, weight))
 
     def _model_rows(
         self,
@@ -1072,7 +1075,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 "counts do not allow. Use score_samples on rows that were left out."
             )
         n = len(cells)
-        places = row_places(weight, kept.get(KNOWN), n, posterior.record.noise)
+        places = row_places(kept.get(KNOWN), n, posterior.record.noise)
 
         def prior_state(n_slots: int) -> Any:
             return prior_of_rows(self._specification(), self.n_clusters, n_slots, n, places)

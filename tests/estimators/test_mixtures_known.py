@@ -1,11 +1,15 @@
 """Weights, and labels that are known for some rows."""
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 import cavity
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, StudentTMixture, WeightsWarning
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 
@@ -21,41 +25,74 @@ def kind(request):
     return request.param
 
 
-def test_weights_move_the_estimates_as_repeated_rows_do(kind):
-    """Means and shares of clusters: within what two runs of one fit differ by."""
-    X, _truth = make_rows()
+def test_weights_move_means_and_not_shares(kind):
+    """Within what two runs of one fit differ by."""
+    X, truth = make_rows()
     weight = np.where(np.arange(40) % 4 == 0, 5.0, 1.0)
-    settings = {**SMALL, "n_draws": 400}
-    tied = kind(2, **settings).fit(X, sample_weight=weight)
-    rows = np.repeat(np.arange(40), weight.astype(int))
-    repeated = kind(2, **settings).fit(X[rows])
-    order = [np.argsort(m.means_[:, 0]) for m in (tied, repeated)]
-    np.testing.assert_allclose(tied.means_[order[0]], repeated.means_[order[1]], atol=0.15)
-    np.testing.assert_allclose(tied.weights_[order[0]], repeated.weights_[order[1]], atol=0.02)
-    np.testing.assert_allclose(tied._units.centre, repeated._units.centre)
-    # The clusters' shares are those of the weights, not of the rows.
-    assert tied.weights_.max() > 0.6
-    total = getattr(tied.loo(X), "elpd_loo", None)
+    m = kind(2, **{**SMALL, "n_draws": 400}).fit(X, sample_weight=weight)
+    order = np.argsort(m.means_[:, 0])
+    expected = [np.average(X[truth == k], axis=0, weights=weight[truth == k]) for k in (0, 1)]
+    np.testing.assert_allclose(m.means_[order], expected, atol=0.15)
+    np.testing.assert_allclose(m.weights_, 0.5, atol=0.05)
+    total = getattr(m.loo(X), "elpd_loo", None)
     assert total is None or np.isfinite(total)
 
 
-def test_weights_of_one_change_nothing(kind):
+def same_draws(one, other):
+    np.testing.assert_array_equal(one.posterior_.labels, other.posterior_.labels)
+    np.testing.assert_array_equal(one.posterior_.log_joint, other.posterior_.log_joint)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5, 1.0 / 150.0, 2.0, 1e9])
+def test_equal_weights_change_nothing(weight, iris_without_weights):
+    """Iris, room for ten clusters: once ten arbitrary ones with weights of 0.5, 1/n or 2."""
+    X, plain = iris_without_weights
+    other = StudentTMixture(10, **SMALL).fit(X, sample_weight=np.full(150, weight))
+    same_draws(other, plain)
+
+
+@pytest.fixture(scope="module")
+def iris_without_weights():
+    X = load_iris().data
+    return X, StudentTMixture(10, **SMALL).fit(X)
+
+
+def test_weights_are_relative():
     X, _ = make_rows()
-    plain = kind(2, **SMALL).fit(X)
-    ones = kind(2, **SMALL).fit(X, sample_weight=np.ones(40))
-    np.testing.assert_array_equal(plain.posterior_.log_joint, ones.posterior_.log_joint)
+    weight = np.random.default_rng(0).uniform(0.2, 3.0, 40)
+    one = GaussianMixture(2, **SMALL).fit(X, sample_weight=weight)
+    for factor in (0.5, 1.0 / weight.sum(), 3e5):
+        same_draws(GaussianMixture(2, **SMALL).fit(X, sample_weight=factor * weight), one)
+    # Negative control: other weights, other draws.
+    other = GaussianMixture(2, **SMALL).fit(X, sample_weight=weight[::-1])
+    assert (other.posterior_.log_joint != one.posterior_.log_joint).any()
+
+
+def test_large_weights_need_no_memory_and_are_warned_of():
+    X, _ = make_rows(200)
+    weight = np.where(np.arange(200) == 7, 30.0, 1.0) * 1e7
+    tracemalloc.start()
+    with pytest.warns(WeightsWarning, match=r"1 of 200 rows .* \(row 7 has 26.2 times\)") as found:
+        GaussianMixture(1, **SMALL).fit(X, sample_weight=weight)
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeightsWarning)
+        GaussianMixture(1, **SMALL).fit(X, sample_weight=np.where(np.arange(200) < 99, 8.0, 1.0))
 
 
 @pytest.mark.parametrize(
     ("weight", "sentence"),
     [
         ([0.0] + [1.0] * 39, "sample_weight is zero in row 0: .* Leave rows without weight"),
-        ([1.0] * 39 + [-2.0], "sample_weight is -2 in row 39: it must be a number from 0.001"),
+        ([1.0] * 39 + [-2.0], "sample_weight is -2 in row 39: it must be a positive number"),
         ([1.0, np.nan] + [1.0] * 38, "sample_weight is nan in row 1"),
         ([1.0, np.inf] + [1.0] * 38, "sample_weight is inf in row 1"),
         ([1.0] * 39, r"sample_weight.shape == \(39,\), expected \(40,\)"),
         (np.ones((40, 2)), "Sample weights must be 1D array or scalar"),
         (["a"] * 40, "sample_weight must hold numbers"),
+        ([1e-4] + [1.0] * 39, "sample_weight in row 0 is less than 0.001 of the mean weight"),
     ],
 )
 def test_weights_that_are_refused(weight, sentence):
@@ -67,9 +104,10 @@ def test_weights_that_are_refused(weight, sentence):
 def test_a_weight_for_a_row_with_gaps_is_refused():
     X, _ = make_rows()
     X[3, 1] = np.nan
-    GaussianMixture(2, **SMALL).check(X, sample_weight=np.where(np.arange(40) == 3, 1.0, 2.0))
-    with pytest.raises(ValueError, match="Row 3 of X has gaps and sample_weight 2"):
-        GaussianMixture(2, **SMALL).check(X, sample_weight=np.full(40, 2.0))
+    GaussianMixture(2, **SMALL).check(X, sample_weight=np.full(40, 2.0))
+    weight = np.where(np.arange(40) == 3, 40.0, 20.0)
+    with pytest.raises(ValueError, match=r"Row 3 of X has gaps and 1\.95 times the mean of "):
+        GaussianMixture(2, **SMALL).check(X, sample_weight=weight)
     with pytest.raises(ValueError, match="sample_weight is not supported with collapse='ep'"):
         StudentTMixture(2, collapse="ep", **SMALL).check(X[:3], sample_weight=[1, 2, 3])
 

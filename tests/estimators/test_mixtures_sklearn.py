@@ -1,8 +1,7 @@
 """scikit-learn's own checks of an estimator.
 
-One does not hold for samplers, and is expected to fail by scikit-learn's own randomised estimators
-too: that whole weights give the very numbers of repeated rows. Here they give them in distribution,
-with copies that are never parted: `tests/exact/test_row_priors.py`.
+One does not apply: that whole weights give the numbers of repeated rows. Weights are relative here,
+and the prior over partitions counts each row once: `tests/exact/test_row_priors.py`.
 """
 
 import os

@@ -23,7 +23,7 @@ def _scan(state, prior, z, counts, weights, factor, forgotten, rng):
     """
     for i in range(z.shape[0]):
         k = np.int64(z[i])
-        leave(prior, counts, i, k)
+        leave(prior, counts, k)
         free = -1
         for j in range(weights.shape[0]):
             weights[j] = counts[j]
@@ -35,7 +35,7 @@ def _scan(state, prior, z, counts, weights, factor, forgotten, rng):
         remove(state, z, counts, i, k)
         visit(state.model, i, k, rng)
         k = choose(state, i, weights, rng)
-        join(prior, counts, i, k)
+        join(prior, counts, k)
         z[i] = k
         settle(state.model, i, k)
         insert(state, i, k)

@@ -1,4 +1,4 @@
-"""Rows of `small` that are repeated: what a weight stands for."""
+"""Rows of `small` with weights: each cluster's likelihood is that of repeated rows."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ def marginals(likelihood):
 
 
 def posterior(table, prior):
-    """Of rows that are repeated and tied, by log marginals of masks of rows."""
+    """Posterior of rows with weights, by log marginals of masks; the prior counts a row once."""
     closed = prior in small.CLOSED
     states = enumeration.labellings(small.N, 3) if closed else enumeration.partitions(small.N)
-    log_prior = small.log_prior(prior)
-    return enumeration.posterior(states, table, lambda z: log_prior(z[ROW]), closed)
+    return enumeration.posterior(states, table, small.log_prior(prior), closed)
 
 
 def noisy_posterior(table, log_noise, prior, share):

@@ -177,17 +177,17 @@ def exact(structure, df=None, gaps=False, log_prior=None):
     return enumeration.Exact(states, special.softmax(log_p), False)
 
 
-def exact_of_repeated(structure, df, weight):
-    """The posterior over partitions of rows that are repeated, copies never parted."""
+def exact_of_weighted(structure, df, weight):
+    """The posterior over partitions of rows with weights, each of which the prior counts once."""
     row = np.repeat(np.arange(N), np.asarray(weight, dtype=int))
     log_prior = small.log_prior("dp")
     states = enumeration.partitions(N)
     if structure != "tied":
         table = marginals(structure, df, False, tuple(weight))
-        return enumeration.posterior(states, table, lambda z: log_prior(z[row]), labelled=False)
+        return enumeration.posterior(states, table, log_prior, labelled=False)
     if df is None:
         likelihood = np.array([tied_closed_form(z[row], Y[row]) for z in states])
     else:
         likelihood = tied_log_likelihoods(df, False, tuple(weight))
-    log_p = likelihood + np.array([log_prior(z[row]) for z in states])
+    log_p = likelihood + np.array([log_prior(z) for z in states])
     return enumeration.Exact(states, special.softmax(log_p), False)

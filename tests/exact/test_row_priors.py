@@ -19,7 +19,6 @@ from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves
-from cavity.priors.partition import finite, padded
 from cavity.priors.rows import RowPlaces
 
 LEVEL = 1e-4
@@ -33,9 +32,7 @@ def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, mov
     """A chain over the six rows of `small`; ``noise`` is the beta prior of its share."""
     parts = small.collapse(name, rows=RowTraits(NONE, weight, box))
     state = small.partition_prior(prior)
-    if prior == "finite":
-        state = padded(finite(3, float(weight.sum()), *small.FINITE), small.SLOTS)
-    places = RowPlaces(weight, home, noise)
+    places = RowPlaces(home, noise)
     kinds = [StandardMoves, *([NoiseMoves] if noise else [])] if moves else []
     made = [kind(all_anchors(small.N), 0) for kind in kinds]
     for move in made:
@@ -46,7 +43,7 @@ def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, mov
 
 @functools.cache
 def weighted(likelihood, prior):
-    """The posterior of rows that are repeated and tied: only states in which copies agree."""
+    """The posterior of rows with whole weights, whose likelihood is that of repeated rows."""
     return repeated.posterior(repeated.marginals(likelihood), prior)
 
 
@@ -69,7 +66,7 @@ CASES = all_but_the_first(
 
 
 @pytest.mark.parametrize(("name", "prior", "moves"), CASES)
-def test_weights_are_repeated_rows(name, prior, moves):
+def test_whole_weights_repeat_the_likelihood_and_not_the_prior(name, prior, moves):
     rng = np.random.default_rng(21)
     exact = weighted(small.likelihood_of(name), prior)
     sampler = chain(name, prior, rng, weight=repeated.WEIGHT, moves=moves)
@@ -89,7 +86,7 @@ def test_weights_do_matter():
 
 @pytest.mark.exact
 def test_weights_below_one_are_powers_of_the_likelihood():
-    """By the definition: likelihood to the power w, sizes that are sums of weights."""
+    """By the definition: likelihood to the power w, sizes that count rows."""
     rng = np.random.default_rng(23)
     weight = np.array([0.5, 0.5, 1.0, 2.5, 1.0, 0.25])
     kappa, nu = small.NIW.kappa, small.NIW.nu
@@ -104,15 +101,19 @@ def test_weights_below_one_are_powers_of_the_likelihood():
         value += special.gammaln(0.5 * (nu + total)) - special.gammaln(0.5 * nu)
         table[mask] = value - 0.5 * (nu + total) * np.log(psi)
 
-    def log_prior(z):
+    states = enumeration.partitions(small.N)
+    exact = enumeration.posterior(states, table, small.log_prior("dp"), False)
+
+    def of_sums(z):
         return sum(special.gammaln(weight[z == k].sum()) for k in np.unique(z))
 
-    states = enumeration.partitions(small.N)
-    exact = enumeration.posterior(states, table, log_prior, False)
+    # Negative control: a prior that counts weights, as if rows were repeated.
+    other = enumeration.posterior(states, table, of_sums, False)
     for moves in (False, True):
         sampler = chain("gaussian-collapsed", "dp", rng, weight=weight, moves=moves)
-        result = enumeration.compare(exact, enumeration.visits(sampler, exact, N_SWEEPS, rng))
-        assert result.p_value > LEVEL
+        visits = enumeration.visits(sampler, exact, N_SWEEPS, rng)
+        assert enumeration.compare(exact, visits).p_value > LEVEL
+        assert enumeration.compare(other, visits).p_value < 1e-8
 
 
 # --------------------------------------------------------------------------- known labels

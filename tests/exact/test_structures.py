@@ -12,7 +12,6 @@ import small
 import structured
 
 from cavity.moves.standard import StandardMoves
-from cavity.priors.rows import RowPlaces
 
 LEVEL = 1e-4
 N_SWEEPS = 6000
@@ -61,9 +60,8 @@ WEIGHT = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
 
 
 def weighted(structure, df, moves, seed=4):
-    """A chain over rows with weights, which an open prior counts as so many."""
-    places = RowPlaces(WEIGHT, np.full(structured.N, -1))
-    prior = places.around(small.partition_prior("dp"), small.SLOTS)
+    """A chain over rows with weights, each of which the prior counts once."""
+    prior = small.partition_prior("dp")
     made = structured.problem(structure, df, weight=WEIGHT)
     kinds = (StandardMoves,) if moves else ()
     rng = np.random.default_rng(seed)
@@ -80,8 +78,8 @@ def weighted(structure, df, moves, seed=4):
         ("diag", small.DF, True),
     ],
 )
-def test_weights_are_repeated_rows(structure, df, moves):
-    exact = structured.exact_of_repeated(structure, df, WEIGHT)
+def test_whole_weights_repeat_the_likelihood_and_not_the_prior(structure, df, moves):
+    exact = structured.exact_of_weighted(structure, df, WEIGHT)
     sampler, rng = weighted(structure, df, moves)
     visits = enumeration.visits(sampler, exact, N_SWEEPS, rng)
     result = enumeration.compare(exact, visits)

@@ -70,7 +70,7 @@ def chain(
         if name != wrong
     }
     parts = table_cases.parts(names, collapse, rows=rows)
-    places = RowPlaces(weight, home, SHARE if noise else None)
+    places = RowPlaces(home, SHARE if noise else None)
     made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
     for move in made:
         move.rate[:] = 4
@@ -98,7 +98,7 @@ def of_product(names, marginals):
 
 @pytest.mark.variants("exact", "names0-collapsed-dp-True")
 @pytest.mark.parametrize(("names", "collapse", "prior", "moves"), CASES)
-def test_weights_are_repeated_rows(names, collapse, prior, moves):
+def test_whole_weights_repeat_the_likelihood_and_not_the_prior(names, collapse, prior, moves):
     rng = np.random.default_rng(31)
     exact = repeated.posterior(of_product(names, marginals_of_repeated), prior)
     sampler = chain(names, collapse, prior, rng, weight=repeated.WEIGHT, moves=moves)

@@ -23,6 +23,7 @@ from cavity import (
     SeriesMixture,
     StudentTMixture,
     TableMixture,
+    WeightsWarning,
 )
 from cavity.base import load
 
@@ -35,7 +36,7 @@ ESTIMATORS = {
 REFUSED_WITHIN, ANSWERED_WITHIN = 2.0, 10.0
 # The package's own warnings that have no category of their own, and what ArviZ says of a
 # leave-one-out estimate, whose user has to know.
-_OURS = (CoarseColumnsWarning, ColumnsNote, NotConvergedWarning)
+_OURS = (CoarseColumnsWarning, ColumnsNote, NotConvergedWarning, WeightsWarning)
 _OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
 
 

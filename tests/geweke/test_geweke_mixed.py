@@ -132,7 +132,7 @@ def z_scores(n_sweeps, seed, home):
     for update in parts.updates:
         if isinstance(update.update, count_rates.RateHyperpriors):
             update.update.centre = CENTRE
-    state = RowPlaces(np.ones(N), home).around(dirichlet_process(SLOTS, CONCENTRATION), SLOTS)
+    state = RowPlaces(home).around(dirichlet_process(SLOTS, CONCENTRATION), SLOTS)
     # The known ones are in the slots of their labels, all others in the third.
     z = np.where(KNOWN >= 0, KNOWN, 2)
     sampler = PartitionSampler(parts, state, z, rng, moves=[StandardMoves(all_anchors(N), 0)])

@@ -30,7 +30,6 @@ from cavity.priors.partition import (
     padded,
     renew,
     row_weights,
-    seat_power,
 )
 
 
@@ -44,15 +43,14 @@ def log_normalisers(state, prior, z, counts, weights, out):
     n_slots = weights.shape[0]
     for i in range(z.shape[0]):
         k = np.int64(z[i])
-        leave(prior, counts, i, k)
+        leave(prior, counts, k)
         row_weights(prior, counts, i, k, weights)
         remove(state, z, counts, i, k)
-        power = seat_power(prior, i)
         top = -math.inf
         top_weight = 0.0
         for j in range(n_slots):
             if weights[j] > 0.0:
-                weights[j] = power * math.log(weights[j])
+                weights[j] = math.log(weights[j])
                 top_weight = weights[j] if top == -math.inf else max(top_weight, weights[j])
                 own = integrated_evidence(state.model, state.family, j, i)
                 state.scores[j] = weights[j] + own
@@ -65,7 +63,7 @@ def log_normalisers(state, prior, z, counts, weights, out):
             total += math.exp(state.scores[j] - top)
             total_weight += math.exp(weights[j] - top_weight)
         out[i] = top + math.log(total) - top_weight - math.log(total_weight)
-        join(prior, counts, i, k)
+        join(prior, counts, k)
         insert(state, i, k)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity._numba.jit import wide_vectors
 from cavity.interface import insert, integrated_evidence, remove
-from cavity.priors.partition import join, leave, row_weights, seat_power
+from cavity.priors.partition import join, leave, row_weights
 
 
 def cluster_scores(state, prior, z, counts, rows, weights, out):
@@ -35,14 +35,13 @@ def cluster_scores(state, prior, z, counts, rows, weights, out):
     for position in range(rows.shape[0]):
         i = np.int64(rows[position])
         k = np.int64(z[i])
-        leave(prior, counts, i, k)
+        leave(prior, counts, k)
         row_weights(prior, counts, i, k, weights)
         remove(state, z, counts, i, k)
-        power = seat_power(prior, i)
         for j in range(n_slots):
             out[j, position] = -math.inf
             if weights[j] > 0.0 and (counts[j] > 0 or j == k):
                 own = integrated_evidence(state.model, state.family, j, i)
-                out[j, position] = power * math.log(weights[j]) + own
-        join(prior, counts, i, k)
+                out[j, position] = math.log(weights[j]) + own
+        join(prior, counts, k)
         insert(state, i, k)

@@ -121,7 +121,7 @@ class Plan:
     anchors : callable, optional
         Gives the pairs that moves of many labels start from; None for no moves.
     places : RowPlaces, optional
-        Weights and known labels, where not all observations are plain.
+        Known labels and noise, where not all observations are plain.
     """
 
     name: str
@@ -256,9 +256,9 @@ def prior_of_rows(
     """A chain's prior over partitions of n observations, with what is known of each."""
     if places is None:
         return prior.state(n_clusters, n_slots, n)
-    if places.size.size > n:
+    if places.home.size > n:
         places = places.first(n)
-    return places.around(prior.state(n_clusters, n_slots, places.total), n_slots)
+    return places.around(prior.state(n_clusters, n_slots, n), n_slots)
 
 
 def moves_for(

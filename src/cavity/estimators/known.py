@@ -1,7 +1,8 @@
-"""What a user knows of rows beside their values: weights, and some of their labels."""
+"""What a user knows of rows beyond their values: weights, and some of their labels."""
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -11,22 +12,27 @@ from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.estimators.validation import check_names
 from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces
+from cavity.utils.notices import WeightsWarning
 
-# Weights are kept to this fraction, so that sums of them are exact whatever their order.
+# Weights of mean one are rounded to this fraction, so that sums of them are exact whatever their
+# order, and multiplying all of them by a constant changes nothing.
 GRAIN = 2.0**-20
-LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e7
+# The least of them. The likelihood of a row with less hardly counts, and its scale underflows.
+LEAST_WEIGHT = 1e-3
+# Rows that count for more than this many others are warned of.
+HEAVY = 10.0
 UNKNOWN = -1
 # Beta prior of the share of noise: a twentieth, more or less.
 NOISE_PRIOR = (1.0, 19.0)
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    """One positive number per row, or None where all are one.
+    """Return one weight per row, of mean one; None where all are equal.
 
     Examples
     --------
-    >>> check_weights([1, 2, 2], 3)
-    array([1., 2., 2.])
+    >>> check_weights([1, 2, 3, 2], 4)
+    array([0.5, 1. , 1.5, 1. ])
     """
     if sample_weight is None:
         return None
@@ -42,28 +48,54 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         raise ValueError(
             f"sample_weight.shape == {weight.shape}, expected {(n,)}: give one weight per row of X."
         )
-    bad = np.flatnonzero(~((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT)))
+    bad = np.flatnonzero(~((weight > 0.0) & np.isfinite(weight)))
     if bad.size:
         value, remedy = f"{weight[bad[0]]:g}", "Check it."
         if weight[bad[0]] == 0.0:
             value, remedy = "zero", "Leave rows without weight out of X."
         raise ValueError(
-            f"sample_weight is {value} in row {bad[0]}: it must be a number from "
-            f"{LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. {remedy}"
+            f"sample_weight is {value} in row {bad[0]}: it must be a positive number. {remedy}"
         )
-    weight = np.round(weight / GRAIN) * GRAIN
+    weight = weight / weight.max()
+    weight = np.round(weight / weight.mean() / GRAIN) * GRAIN
+    row = int(weight.argmin())
+    if weight[row] < LEAST_WEIGHT:
+        raise ValueError(
+            f"sample_weight in row {row} is less than {LEAST_WEIGHT:g} of the mean weight. Weights "
+            "are relative: leave out rows that hardly count, or give the others less."
+        )
     return None if np.all(weight == 1.0) else weight
 
 
+def warn_of_heavy_rows(weight: np.ndarray | None, measured: bool) -> None:
+    """Warn of rows whose likelihood is that of so many copies that a cluster may close in on them.
+
+    Categories and counts have no density that grows without bound.
+    """
+    if weight is None or not measured or weight.max() <= HEAVY:
+        return
+    heavy = np.flatnonzero(weight > HEAVY)
+    row = int(weight.argmax())
+    warnings.warn(
+        f"{heavy.size} of {weight.size} rows have more than {HEAVY:g} times the mean weight (row "
+        f"{row} has {weight[row]:.3g} times). Each counts as so many equal rows, and a cluster may "
+        "close in on it. Limit large weights if a cluster holds such rows alone. Filter "
+        "cavity.WeightsWarning to silence this.",
+        WeightsWarning,
+        stacklevel=4,
+    )
+
+
 def refuse_weighted_gaps(measured: np.ndarray, weight: np.ndarray | None, words: str) -> None:
-    """Refuse a weight other than one for a row that lacks measurements."""
+    """Refuse a weight other than the mean, one, for a row that lacks measurements."""
     if weight is None:
         return
     bad = np.flatnonzero(np.isnan(measured).any(axis=1) & (weight != 1.0))
     if bad.size:
         raise ValueError(
-            f"Row {bad[0]} of X has {words} and sample_weight {weight[bad[0]]:g}: what is missing "
-            "would differ between the rows that it stands for. Repeat the row, or fill it in first."
+            f"Row {bad[0]} of X has {words} and {weight[bad[0]]:.3g} times the mean of "
+            "sample_weight. A row with missing measurements must have the mean weight, since its "
+            "likelihood to another power has no exact draw. Impute it first or leave it out."
         )
 
 
@@ -153,32 +185,12 @@ def with_known(z: np.ndarray, home: np.ndarray) -> np.ndarray:
     return np.where(known, home, slot[z])
 
 
-def weighted_rows(X: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """A table whose quantiles are those of rows with weights.
-
-    Whole weights repeat rows, as many as it takes; others, and large ones, in proportion.
-
-    Examples
-    --------
-    >>> weighted_rows(np.array([[1.0], [5.0]]), np.array([1.0, 2.0])).ravel().tolist()
-    [1.0, 5.0, 5.0]
-    """
-    if weight is None:
-        return X
-    times = weight
-    if np.any(weight != np.round(weight)) or weight.sum() > 1e6:
-        times = weight * max(1.0, min(1e6, 100.0 * len(X)) / weight.sum())
-    return np.repeat(X, np.maximum(np.round(times), 1).astype(int), axis=0)
-
-
-def row_places(
-    weight: np.ndarray | None, home: np.ndarray | None, n: int, noise: bool = False
-) -> RowPlaces | None:
-    """What the prior over partitions is told of the rows; None where all are plain."""
-    if weight is None and home is None and not noise:
+def row_places(home: np.ndarray | None, n: int, noise: bool = False) -> RowPlaces | None:
+    """Return where the partition prior may put the rows; None where all are plain."""
+    if home is None and not noise:
         return None
     slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
-    return RowPlaces(np.ones(n) if weight is None else weight, slot, NOISE_PRIOR if noise else None)
+    return RowPlaces(slot, NOISE_PRIOR if noise else None)
 
 
 def kept_of_rows(

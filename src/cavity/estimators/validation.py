@@ -162,8 +162,34 @@ def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:
     )
 
 
-def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Centre (median) and scale (from the quartiles) of every column.
+def weighted_quantiles(X: np.ndarray, q: list[float], weight: np.ndarray | None) -> np.ndarray:
+    """Return quantiles of the columns, (quantile, column), missing values ignored.
+
+    A row is at the middle of its share of the total weight, and values between rows are linear. For
+    equal weights these are NumPy's quantiles.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0], [2.0], [5.0]])
+    >>> weighted_quantiles(X, [0.0, 0.5, 1.0], np.array([1.0, 1.0, 4.0])).ravel().tolist()
+    [1.0, 2.9, 5.0]
+    """
+    if weight is None:
+        return np.nanquantile(X, q, axis=0)
+    out = np.empty((len(q), X.shape[1]))
+    for j, column in enumerate(X.T):
+        seen = np.flatnonzero(np.isfinite(column))
+        order = seen[np.argsort(column[seen], kind="stable")]
+        middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+        place = (middle - middle[0]) / max(middle[-1] - middle[0], np.finfo(float).tiny)
+        out[:, j] = np.interp(q, place, column[order])
+    return out
+
+
+def robust_standardiser(
+    X: np.ndarray, names: np.ndarray | None, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Centre (median) and scale (from the quartiles) of every column, of rows with these weights.
 
     Where the quartiles agree the standard deviation serves, and one for a constant column. Gaps
     have no part in either, and no column is without values. Values are reduced by the column's
@@ -172,7 +198,7 @@ def robust_standardiser(X: np.ndarray, names: np.ndarray | None) -> tuple[np.nda
     size = np.nanmax(np.abs(X), axis=0)
     size[size == 0.0] = 1.0
     reduced = X / size
-    quartiles = np.nanquantile(reduced, [0.25, 0.5, 0.75], axis=0)
+    quartiles = weighted_quantiles(reduced, [0.25, 0.5, 0.75], weight)
     centre = quartiles[1]
     scale = (quartiles[2] - quartiles[0]) / 1.349
     spread = np.nanstd(reduced, axis=0)

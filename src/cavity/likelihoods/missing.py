@@ -8,11 +8,11 @@ which a likelihood registers where the defaults do not do:
   kappa, nu - |M|, Psi_OO). The missing values are then drawn with the scale, given the label, and
   the row joins its cluster as a whole one. Nothing is approximated. Missing categories and counts
   need no wrapper: they add nothing to a score.
-* *Weights.* A row of weight w is w rows that share their label; its likelihood is that of one to
-  the power w. Of w Student-t rows the scales enter by their sum s alone, so that the integral is
-  again over one variable, of shape w (alpha + d/2). Where a category has the weight a of a slot's
-  sum A, w rows have a (a + 1) ... over A (A + 1) ..., w factors each; w counts are those of one
-  cell with w y in w times the time.
+* *Weights.* The likelihood of a row of weight w is taken to the power w, as if it were w rows that
+  share their label; the partition prior counts it once. Of w Student-t rows the scales enter by
+  their sum s alone, so that the integral is again over one variable, of shape w (alpha + d/2).
+  Where a category has the weight a of a slot's sum A, w rows have a (a + 1) ... over
+  A (A + 1) ..., w factors each; w counts are those of one cell with w y in w times the time.
 * *Noise.* In the slot that is no cluster's a row has a given density: measurements are uniform over
   a box.
 
@@ -61,7 +61,6 @@ from cavity.interface import (
     log_likelihood,
     observe,
     pick,
-    pick_given,
     set_auxiliary,
     settle,
     visit,
@@ -421,25 +420,12 @@ def _(model, q, i, most, least):
         most[noise] = least[noise] = model.log_noise[i]
 
 
-@jit(internal=True)
-def pick_weighted(model, q, i, w, weights, scores, mass, rng):
-    """``pick`` of a row of any weight w."""
-    # The prior gives the weight of a slot for all w rows as one of max(w, 1) equal factors, lest
-    # it overflow.
-    for k in range(weights.shape[0]):
-        if weights[k] > 0.0:
-            prior = max(w, 1.0) * np.log(weights[k])
-            scores[k] = evidence(model, q, np.int64(k), i) + prior
-            weights[k] = 1.0
-    return draw_from_scores(weights, scores, mass, rng)
-
-
 @pick.register(MissingOrWeightedRows)
 def _(model, q, i, weights, scores, mass, visited, rng):
-    w = model.weight[i]
-    if w == 1.0:
+    if model.weight[i] == 1.0:
         return part_pick(model.base, model, q, i, weights, scores, mass, visited, rng)
-    return pick_weighted(model, q, i, w, weights, scores, mass, rng)
+    evidences(model, q, i, scores)
+    return draw_from_scores(weights, scores, mass, rng)
 
 
 @log_density.register(MissingOrWeightedRows)
@@ -459,24 +445,6 @@ def _(model, parameters, i, out):
         part_log_densities(model.base, model, parameters, i, out)
     if model.noise_slot[0] >= 0:
         out[model.noise_slot[0]] = model.log_noise[i]
-
-
-@jit(internal=True)
-def pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng):
-    """``pick_given`` of a row of any weight w."""
-    log_densities(model, parameters, i, scores)
-    if w != 1.0:
-        for k in range(weights.shape[0]):
-            if weights[k] > 0.0:
-                scores[k] += max(w, 1.0) * np.log(weights[k])
-                weights[k] = 1.0
-    return draw_from_scores(weights, scores, mass, rng)
-
-
-@pick_given.register(MissingOrWeightedRows)
-def _(model, parameters, i, weights, scores, mass, rng):
-    w = model.weight[i]
-    return pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng)
 
 
 # --------------------------------------------------------------------------- members

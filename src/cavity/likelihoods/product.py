@@ -28,7 +28,6 @@ from cavity.interface import (
     log_likelihood,
     observe,
     pick,
-    pick_given,
     project,
     set_auxiliary,
     settle,
@@ -36,10 +35,9 @@ from cavity.interface import (
 )
 from cavity.likelihoods.categorical import Categorical
 from cavity.likelihoods.gaussian import ScaledGaussian
-from cavity.likelihoods.missing import MissingOrWeightedRows, pick_given_weighted, pick_weighted
+from cavity.likelihoods.missing import MissingOrWeightedRows
 from cavity.likelihoods.poisson import Poisson
 from cavity.likelihoods.sampled_student_t import SampledStudentT
-from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows
 from cavity.likelihoods.selection import draw_by_bounds, draw_from_scores
 from cavity.likelihoods.student_t import StudentT
 
@@ -121,43 +119,15 @@ for _class in (StudentT, SampledStudentT):
 
 @pick_by.register(MissingOrWeightedRows)
 def _(first, model, q, i, weights, scores, mass, visited, rng):
-    if first.weight[i] != 1.0:
-        return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
-    return pick_by(first.base, model, q, i, weights, scores, mass, visited, rng)
-
-
-@pick_by.register(ScaleMixtureRows)
-def _(first, model, q, i, weights, scores, mass, visited, rng):
-    if first.weight[i] != 1.0:
-        return pick_weighted(model, q, i, first.weight[i], weights, scores, mass, rng)
+    if first.weight[i] == 1.0:
+        return pick_by(first.base, model, q, i, weights, scores, mass, visited, rng)
     evidences(model, q, i, scores)
     return draw_from_scores(weights, scores, mass, rng)
-
-
-@verb
-def weight_of_row(first, i):
-    """Weight of row i of a product whose first part is `first`; all parts have the same."""
-
-
-@weight_of_row.register(None)
-def _(first, i):
-    return 1.0
-
-
-@weight_of_row.register(MissingOrWeightedRows)
-def _(first, i):
-    return first.weight[i]
 
 
 @pick.register(Product)
 def _(model, q, i, weights, scores, mass, visited, rng):
     return pick_by(model.first, model, q, i, weights, scores, mass, visited, rng)
-
-
-@pick_given.register(Product)
-def _(model, parameters, i, weights, scores, mass, rng):
-    w = weight_of_row(model.first, i)
-    return pick_given_weighted(model, parameters, i, w, weights, scores, mass, rng)
 
 
 @observe.register(Product)

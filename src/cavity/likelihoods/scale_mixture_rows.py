@@ -35,12 +35,10 @@ from cavity.interface import (
     integrated_evidence,
     log_likelihood,
     observe,
-    pick,
     set_auxiliary,
 )
 from cavity.likelihoods.gaussian import first_scales, log_student_t
-from cavity.likelihoods.missing import RowTraits, pick_weighted
-from cavity.likelihoods.selection import draw_from_scores
+from cavity.likelihoods.missing import RowTraits
 
 
 class ScaleMixtureRows(NamedTuple):
@@ -224,14 +222,6 @@ def _(model, q, i, out):
     noise = model.noise_slot[0]
     if noise >= 0:
         out[noise] = model.log_noise[i] + log_scale_of_noise(model, i, model.alpha[noise])
-
-
-@pick.register(ScaleMixtureRows)
-def _(model, q, i, weights, scores, mass, visited, rng):
-    if model.weight[i] != 1.0:
-        return pick_weighted(model, q, i, model.weight[i], weights, scores, mass, rng)
-    evidences(model, q, i, scores)
-    return draw_from_scores(weights, scores, mass, rng)
 
 
 # Steps of the integral over a scale, in standard deviations of its logarithm; where it begins, in

@@ -73,16 +73,16 @@ def sweep(state, prior, z, counts, order, weights, start, rng):
         # One integer type throughout: every verb is then compiled once.
         i = np.int64(order[position])
         k = np.int64(z[i])
-        leave(prior, counts, i, k)
+        leave(prior, counts, k)
         if not row_weights(prior, counts, i, k, weights):
-            join(prior, counts, i, k)
+            join(prior, counts, k)
             return position
         remove(state, z, counts, i, k)
         visit(state.model, i, k, rng)
         k = choose(state, i, weights, rng)
         if k < 0:
             return -1 - position
-        join(prior, counts, i, k)
+        join(prior, counts, k)
         z[i] = k
         settle(state.model, i, k)
         insert(state, i, k)

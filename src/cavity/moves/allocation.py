@@ -104,7 +104,7 @@ def take_out(state, prior, z, counts, room, stop):
     """Take the members out one by one; the others stay in their slots."""
     for t in range(stop):
         i, k = room.members[t], room.labels[OLD, t]
-        leave(prior, counts, i, k)
+        leave(prior, counts, k)
         z[i] = -1
         remove(state, z, counts, i, k)
 
@@ -157,7 +157,7 @@ def allocate(state, prior, counts, a, b, room, start, stop, second, forced, rng)
         insert(state, i, k)
         if counts[k] == 0:
             n_clusters += 1
-        join(prior, counts, i, k)
+        join(prior, counts, k)
     return total
 
 

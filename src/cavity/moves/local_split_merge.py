@@ -29,7 +29,7 @@ from cavity.moves.allocation import (
 from cavity.moves.anchors import NEIGHBOURS
 from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.moves.split_merge import free_slot, log_chance
-from cavity.priors.partition import is_cluster, row_size
+from cavity.priors.partition import is_cluster
 
 # Rows of the room where slots are kept: the large cluster, the small one, the large one without
 # the members at hand.
@@ -48,7 +48,7 @@ def gather_neighbours(state, prior, z, counts, anchors, at, other, room, rng):
     small, large = z[first], z[other]
     members[0] = first
     stop = 1
-    inside = row_size(prior, first)  # of the small cluster
+    inside = 1  # of the small cluster
     reach = 1 + int(rng.random() * min(anchors.second.shape[1], NEIGHBOURS))
     for place in range(reach):
         i = anchors.second[at, place]
@@ -60,8 +60,8 @@ def gather_neighbours(state, prior, z, counts, anchors, at, other, room, rng):
         elif z[i] == small:
             members[stop] = i
             stop += 1
-            inside += row_size(prior, i)
-    if small != large and inside < counts[small] - 1e-6:
+            inside += 1
+    if small != large and inside < counts[small]:
         return 0
     shuffle_and_note(state, z, room, 0, 1, stop, rng)
     return stop

@@ -48,9 +48,9 @@ def log_place(prior, counts, i, k):
     if home >= 0 and home != k:
         return -math.inf
     before = log_prior(prior, counts)
-    join(prior, counts, i, k)
+    join(prior, counts, k)
     after = log_prior(prior, counts)
-    leave(prior, counts, i, k)
+    leave(prior, counts, k)
     return after - before
 
 
@@ -84,7 +84,7 @@ def seat_rows(state, prior, counts, slot, noise, room, stop, forced, rng):
             complete(model, q, k, i, rng)
             room.labels[NEW, t] = k
         insert(state, i, k)
-        join(prior, counts, i, k)
+        join(prior, counts, k)
     return total
 
 
@@ -100,15 +100,15 @@ def gather_around(state, prior, z, counts, anchors, at, room, rng):
     members = room.members
     members[0] = first
     stop = 1
-    inside = prior.size[first]
+    inside = 1
     reach = 1 + int(rng.random() * min(anchors.second.shape[1], NEIGHBOURS))
     for place in range(reach):
         i = anchors.second[at, place]
         if z[i] == noise or z[i] == own:
             members[stop] = i
             stop += 1
-            inside += prior.size[i] * (z[i] == own)
-    if own != noise and inside < counts[own] - 1e-6:
+            inside += z[i] == own
+    if own != noise and inside < counts[own]:
         return 0
     shuffle_and_note(state, z, room, 0, 1, stop, rng)
     return stop
@@ -164,7 +164,7 @@ def foundings(state, prior, z, counts, anchors, room, n_tries, tally, rng):
         counts[slot], prior.noise_size[0] = 0, rest
         there = seat_rows(state, prior, counts, new, noise, room, stop, False, rng)
         tally[TRIES] += 1
-        # Not more rows, by their weights, than would be looked at on the way back.
+        # Not more rows than would be looked at on the way back.
         accepted = math.log1p(-rng.random()) < there - back + chance and counts[slot] <= LARGEST
         label(state, z, room, stop, accepted)
         if accepted:

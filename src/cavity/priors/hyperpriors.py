@@ -273,8 +273,8 @@ class ClusterHyperpriors(HeldUpdate):
         what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
         return (
             f"The clusters' {what[failure - 1]} cannot be drawn: the covariances are singular. "
-            "Leave out columns that repeat others, or pass a cluster_prior with a fixed "
-            "covariance_scale."
+            "Leave out columns that repeat others, limit large sample_weight, or pass a "
+            "cluster_prior with a fixed covariance_scale."
         )
 
     def kernel(self, chain: Chain) -> HyperpriorsStep:

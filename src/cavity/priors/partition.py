@@ -14,13 +14,11 @@ Four kinds of prior share the type `PartitionPrior`, so every kernel is compiled
 The same struct describes rows that differ from each other. It is empty in this respect for plain
 rows.
 
-* A row of weight w counts as w rows that share their label: where one row has the weight x of a
-  slot, w rows have x (x + 1) ... (x + w - 1), a ratio of gamma functions for any w.
 * A row whose label is known stays in the slot of that label.
 * A row is noise with a probability that has a beta prior; the others follow the prior.
 
-Cluster sizes (``counts``) are floats: numbers of rows, or sums of their weights. Rows that are
-noise are counted in ``noise_size`` instead.
+Cluster sizes (``counts``) are numbers of rows, as floats; a row counts once whatever its weight in
+the likelihood. Rows that are noise are counted in ``noise_size`` instead.
 """
 
 from __future__ import annotations
@@ -50,10 +48,9 @@ class PartitionPrior(NamedTuple):
     log_new_key: np.ndarray  # (2,) concentration and n that log_new was computed for
     free: np.ndarray  # (slots,) stack of the empty slots, for PROCESS: a new cluster takes the top
     n_free: np.ndarray  # (1,) height of the stack
-    size: np.ndarray  # (rows,) row weights; empty for plain rows
     home: np.ndarray  # (rows,) slot of a known label, -1 for none; empty for plain rows
     noise_slot: int  # -1 for none
-    noise_size: np.ndarray  # (1,) total weight of the rows that are noise
+    noise_size: np.ndarray  # (1,) rows that are noise
     noise_prior: np.ndarray  # (2,) of the beta distribution
 
     @property
@@ -70,7 +67,7 @@ class PartitionPrior(NamedTuple):
 declare(
     PartitionPrior,
     slots={"weights": 0, "free": 0},
-    constant=("weights", "size", "home", "noise_prior"),
+    constant=("weights", "home", "noise_prior"),
 )
 
 
@@ -96,7 +93,6 @@ def _prior(
         log_new_key=np.full(2, np.nan),
         free=np.arange(n_free)[::-1].copy(),
         n_free=np.array([n_free]),
-        size=np.empty(0),
         home=np.empty(0, dtype=np.int64),
         noise_slot=NO_SLOT,
         noise_size=np.zeros(1),
@@ -118,9 +114,9 @@ def dirichlet(
 
 
 def finite(
-    n_clusters: int, n: float, concentration: float = 1.0, power: float = 2.0
+    n_clusters: int, n: int, concentration: float = 1.0, power: float = 2.0
 ) -> PartitionPrior:
-    """Finite mixture of 1 to `n_clusters` clusters, for rows of total weight n."""
+    """Finite mixture of 1 to `n_clusters` clusters, for n rows."""
     return _prior(FINITE, np.ones(n_clusters), concentration, power=power, n=n)
 
 
@@ -142,7 +138,7 @@ def padded(prior: PartitionPrior, n_slots: int) -> PartitionPrior:
 
 
 @jit
-def _renew_lists(n, free, n_free, weighted, noise_slot, counts):
+def _renew_lists(n, free, n_free, varies, noise_slot, counts):
     """Sum the sizes and list the empty slots, in place."""
     total = 0.0
     empty = 0
@@ -151,7 +147,7 @@ def _renew_lists(n, free, n_free, weighted, noise_slot, counts):
         if free.shape[0] > 0 and counts[k] == 0 and k != noise_slot:
             free[empty] = k
             empty += 1
-    if weighted:
+    if varies:
         n[0] = total
     n_free[0] = empty
 
@@ -159,22 +155,22 @@ def _renew_lists(n, free, n_free, weighted, noise_slot, counts):
 @jit(internal=True)
 def renew_slots(prior, counts):
     """``renew`` for kernels: there is room for every slot."""
-    weighted = prior.size.shape[0] > 0
-    _renew_lists(prior.n, prior.free, prior.n_free, weighted, prior.noise_slot, counts)
+    varies = prior.home.shape[0] > 0
+    _renew_lists(prior.n, prior.free, prior.n_free, varies, prior.noise_slot, counts)
 
 
 def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
     """Return the prior with its list of empty slots brought up to date with `counts`."""
     if prior.is_open and prior.free.size != len(counts):
         prior = prior._replace(free=np.zeros(len(counts), dtype=np.int64))
-    weighted = prior.size.size > 0
-    _renew_lists(prior.n, prior.free, prior.n_free, weighted, prior.noise_slot, counts)
+    varies = prior.home.size > 0
+    _renew_lists(prior.n, prior.free, prior.n_free, varies, prior.noise_slot, counts)
     return prior
 
 
 def cluster_sizes(prior: PartitionPrior, z: np.ndarray, n_slots: int) -> np.ndarray:
-    """Return the total row weight of every slot; that of noise goes to ``noise_size``."""
-    sizes = np.bincount(z, prior.size if prior.size.size else None, n_slots).astype(float)
+    """Return the number of rows in every slot; that of noise goes to ``noise_size``."""
+    sizes = np.bincount(z, minlength=n_slots).astype(float)
     if prior.noise_slot >= 0:
         prior.noise_size[0] = sizes[prior.noise_slot]
         sizes[prior.noise_slot] = 0.0
@@ -185,27 +181,21 @@ def cluster_sizes(prior: PartitionPrior, z: np.ndarray, n_slots: int) -> np.ndar
 
 
 @jit(internal=True, forceinline=True)
-def row_size(prior, i):
-    """Weight of row i."""
-    return prior.size[i] if prior.size.shape[0] > 0 else 1.0
+def leave(prior, counts, k):
+    """Count one row less in slot k."""
+    if k == prior.noise_slot:
+        prior.noise_size[0] -= 1.0
+    else:
+        counts[k] -= 1.0
 
 
 @jit(internal=True, forceinline=True)
-def leave(prior, counts, i, k):
-    """Lower the size of slot k by the weight of row i."""
+def join(prior, counts, k):
+    """Count one row more in slot k."""
     if k == prior.noise_slot:
-        prior.noise_size[0] -= row_size(prior, i)
+        prior.noise_size[0] += 1.0
     else:
-        counts[k] -= row_size(prior, i)
-
-
-@jit(internal=True, forceinline=True)
-def join(prior, counts, i, k):
-    """Raise the size of slot k by the weight of row i."""
-    if k == prior.noise_slot:
-        prior.noise_size[0] += row_size(prior, i)
-    else:
-        counts[k] += row_size(prior, i)
+        counts[k] += 1.0
 
 
 @jit(internal=True, forceinline=True)
@@ -327,18 +317,6 @@ def prior_weights(prior, counts, k, out):
 
 
 @jit(internal=True)
-def _log_block(prior, seat, occupied, w):
-    """Log weight of w rows at once in a slot where one row has the weight `seat`."""
-    if prior.kind == FIXED:
-        return w * math.log(seat)
-    if occupied or prior.kind == DIRICHLET:
-        return math.lgamma(seat + w) - math.lgamma(seat)
-    # The weight of a second row in a slot that has one.
-    second = 1.0 + (prior.concentration[0] if prior.kind == FINITE else -prior.discount)
-    return math.log(seat) + math.lgamma(second + w - 1.0) - math.lgamma(second)
-
-
-@jit(internal=True)
 def _log_normalizer(prior, counts, n):
     """Log normalizer of n rows that come one after another, up to a constant."""
     gamma = prior.concentration[0]
@@ -364,58 +342,37 @@ def _slot_left(prior, counts):
     return left
 
 
-@jit(internal=True)
-def _weigh_row(prior, counts, n, w, out):
-    """Turn the weights of a plain row into those of one of weight w that may be noise."""
-    shift = 0.0
-    noise = prior.noise_slot
-    if noise >= 0:
-        a, b = prior.noise_prior[0], prior.noise_prior[1]
-        shift = math.lgamma(n + b + w) - math.lgamma(n + b)
-        shift += _log_normalizer(prior, counts, n) - _log_normalizer(prior, counts, n + w)
-        size = prior.noise_size[0] + a
-        out[noise] = math.exp((math.lgamma(size + w) - math.lgamma(size)) / max(w, 1.0))
-    for j in range(out.shape[0]):
-        if j != noise and out[j] > 0.0:
-            value = shift + _log_block(prior, out[j], counts[j] > 0, w)
-            # As one of max(w, 1) equal factors: see ``pick`` of uneven rows.
-            out[j] = math.exp(value / max(w, 1.0))
-
-
 @jit(internal=True, forceinline=True)
 def row_weights(prior, counts, i, k, out):
     """Write each slot's prior weight for row i, which has just left slot k.
 
-    Returns False if an open prior finds no free slot. The weights are to be raised to the power
-    `seat_power`.
+    Returns False if an open prior finds no free slot.
     """
-    plain = prior.size.shape[0] == 0
+    if prior.home.shape[0] == 0:
+        return prior_weights(prior, counts, k, out)
+    home = prior.home[i]
+    if home >= 0:
+        for j in range(out.shape[0]):
+            out[j] = 0.0
+        out[home] = 1.0
+        return True
+    noise = prior.noise_slot
+    if k == noise:
+        k = _slot_left(prior, counts)
     n = 0.0
-    w = 1.0
-    if not plain:
-        home = prior.home[i]
-        if home >= 0:
-            for j in range(out.shape[0]):
-                out[j] = 0.0
-            out[home] = 1.0
-            return True
-        if k == prior.noise_slot:
-            k = _slot_left(prior, counts)
-        w = prior.size[i]
-        for j in range(counts.shape[0]):
-            n += counts[j]
-        prior.n[0] = n + w
+    for j in range(counts.shape[0]):
+        n += counts[j]
+    prior.n[0] = n + 1.0
     if not prior_weights(prior, counts, k, out):
         return False
-    if not plain and (prior.noise_slot >= 0 or w != 1.0):
-        _weigh_row(prior, counts, n, w, out)
+    if noise >= 0:
+        # A cluster's weight is normalized by how many rows are in clusters, which may change.
+        inside = _log_normalizer(prior, counts, n) - _log_normalizer(prior, counts, n + 1.0)
+        factor = (n + prior.noise_prior[1]) * math.exp(inside)
+        for j in range(out.shape[0]):
+            out[j] *= factor
+        out[noise] = prior.noise_size[0] + prior.noise_prior[0]
     return True
-
-
-@jit(internal=True, forceinline=True)
-def seat_power(prior, i):
-    """The power to raise the weights of ``row_weights`` to: one for plain rows."""
-    return max(row_size(prior, i), 1.0)
 
 
 @jit(internal=True, forceinline=True)
@@ -442,13 +399,9 @@ def seat_weight(prior, counts, n_clusters, k):
 @jit(internal=True)
 def log_seat(prior, counts, n_clusters, i, k):
     """Log prior weight of row i in slot k; minus infinity where its label is another one."""
-    w = 1.0
-    if prior.size.shape[0] > 0:
-        if prior.home[i] >= 0 and prior.home[i] != k:
-            return -math.inf
-        w = prior.size[i]
-    seat = seat_weight(prior, counts, n_clusters, k)
-    return math.log(seat) if w == 1.0 else _log_block(prior, seat, counts[k] > 0, w)
+    if prior.home.shape[0] > 0 and prior.home[i] >= 0 and prior.home[i] != k:
+        return -math.inf
+    return math.log(seat_weight(prior, counts, n_clusters, k))
 
 
 # --------------------------------------------------------------------------- all rows
@@ -492,7 +445,7 @@ def _log_clusters(prior, counts):
 @jit
 def log_prior(prior, counts):
     """Log prior probability of the partition with these cluster sizes."""
-    if prior.size.shape[0] == 0:
+    if prior.home.shape[0] == 0:
         return _log_clusters(prior, counts)
     n = 0.0
     for k in range(counts.shape[0]):

@@ -1,4 +1,4 @@
-"""Weights, known labels and noise of rows, as the partition prior of every chain takes them."""
+"""Known labels and noise of rows, as the partition prior of every chain takes them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,22 @@ from cavity.priors.partition import NO_SLOT, PartitionPrior, padded
 
 
 class RowPlaces(NamedTuple):
-    """Where rows may be, and how much each of them counts.
+    """Where rows may be.
 
     Attributes
     ----------
-    size : array of float, shape (n,)
-        Weights.
     home : array of int, shape (n,)
         The slot of a known label, -1 for none.
     noise : (float, float) or None
         Beta prior of the share of noise, which takes the first slot; None without noise.
     """
 
-    size: np.ndarray
     home: np.ndarray
     noise: tuple[float, float] | None = None
 
     def first(self, n: int) -> RowPlaces:
-        """Return the weights of the first n rows, without known labels."""
-        return RowPlaces(self.size[:n], np.full(n, NO_SLOT), self.noise)
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights."""
-        return float(self.size.sum())
+        """Return the places of the first n rows, without known labels."""
+        return RowPlaces(np.full(n, NO_SLOT), self.noise)
 
     def around(self, prior: PartitionPrior, n_slots: int) -> PartitionPrior:
         """Return a chain's prior over these rows; noise takes the slot before the clusters'."""
@@ -41,7 +33,6 @@ class RowPlaces(NamedTuple):
         noise = (1.0, 1.0) if self.noise is None else self.noise
         return prior._replace(
             weights=prior.weights if self.noise is None else np.roll(prior.weights, 1),
-            size=np.ascontiguousarray(self.size, dtype=float),
             home=np.ascontiguousarray(self.home, dtype=np.int64),
             noise_slot=NO_SLOT if self.noise is None else 0,
             noise_size=np.zeros(1),

@@ -17,6 +17,10 @@ class CoarseColumnsWarning(UserWarning):
     """Columns of few values, or of one value in many rows, which a density has no use for."""
 
 
+class WeightsWarning(UserWarning):
+    """Rows with so large a weight that a cluster may close in on one of them."""
+
+
 class ColumnsNote(UserWarning):
     """Columns of a table that might be taken for something else than they were."""
 
