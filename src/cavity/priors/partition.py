@@ -114,7 +114,7 @@ def dirichlet(
 
 
 def finite(
-    n_clusters: int, n: int, concentration: float = 1.0, power: float = 2.0
+    n_clusters: int, n: float, concentration: float = 1.0, power: float = 2.0
 ) -> PartitionPrior:
     """Finite mixture of 1 to `n_clusters` clusters, for n rows."""
     return _prior(FINITE, np.ones(n_clusters), concentration, power=power, n=n)
