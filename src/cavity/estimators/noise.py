@@ -15,8 +15,11 @@ from cavity.predict.noise import AUTO
 from cavity.utils.progress import say
 
 # With "auto" there is noise if so many rows lie alone, and this share of all. A row does if its
-# distance to its neighbours, as a logarithm, is so many robust deviations above the median.
-LEAST_ALONE, LEAST_SHARE, ALONE = 2, 0.02, 4.0
+# distance to its neighbors exceeds the upper quartile of all by so many interquartile ranges, in
+# logarithms. Beyond the upper quartile the distances of a heavy-tailed cloud fall off like a power,
+# as do those between its quartiles; then one row in a hundred is as far. Distances vary more in a
+# single column, where more is asked.
+LEAST_ALONE, LEAST_SHARE, ALONE, ALONE_IN_ONE = 2, 0.02, 3.0, 4.0
 # Rows that are looked at, evenly spread.
 LOOKED_AT = 5_000
 
@@ -28,10 +31,10 @@ def check_noise(noise: Any) -> None:
 
 
 def rows_alone(standard: np.ndarray) -> np.ndarray:
-    """Which rows lie far from all others, as rows of the same groups do not.
+    """Return which rows lie far from all others, as rows of the same groups do not.
 
-    Heavy tails and skewed columns thin out by and by, and leave few rows alone; rows that belong
-    to nothing lie where there is nobody.
+    Heavy tails and skewed columns thin out gradually and leave few rows alone; rows that belong
+    to nothing lie where there are no others.
 
     Parameters
     ----------
@@ -46,12 +49,12 @@ def rows_alone(standard: np.ndarray) -> np.ndarray:
     array([100, 101])
     """
     distance = neighbour_distances(standard)
-    low, middle, high = np.quantile(distance, [0.25, 0.5, 0.75])
+    low, high = np.quantile(distance, [0.25, 0.75])
     # Of rows that repeat each other distances tell nothing.
     if not 0.0 < low < high:
         return np.zeros(len(standard), dtype=bool)
-    spread = np.log(high / low) / 1.349
-    return np.log(np.maximum(distance, low) / middle) > ALONE * spread
+    far = ALONE if standard.shape[1] > 1 else ALONE_IN_ONE
+    return np.log(np.maximum(distance, low) / high) > far * np.log(high / low)
 
 
 def is_noisy(noise: bool | str, standard: np.ndarray) -> bool:

@@ -14,6 +14,9 @@ WIDER = 1.2
 # With noise="auto" the box reaches this many robust standard deviations from each column's median,
 # since noise over the bare range would take the edges of clusters.
 REACH = 5.0
+# Share of noise beyond the box, where new rows may be. The box is so much wider than the data that
+# the range which gives up this share holds every row of the fit.
+BEYOND = 0.01
 
 
 def asks_for_noise(noise: bool | str) -> bool:
@@ -43,6 +46,9 @@ def noise_box(seen: np.ndarray, noise: bool | str) -> np.ndarray:
 
 class Noise(NamedTuple):
     """Distribution of rows outside every cluster: each cell uniform over its column's range.
+
+    Measurements beyond the box, which only new rows can have, are Cauchy around its center, with a
+    hundredth of the mass in all. Counts beyond their range have density zero.
 
     Attributes
     ----------
@@ -96,19 +102,65 @@ class Noise(NamedTuple):
         return -(np.where(codes >= 0, 1.0, 0.0) @ np.log(self.levels))
 
     def of_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Return the log probability of each row's counts, the same beyond the range."""
-        return -(np.isfinite(counts).astype(float) @ np.log(self.n_counts))
+        """Return the log probability of each row's counts."""
+        inside = ~(counts >= self.n_counts).any(axis=1)
+        value = -(np.isfinite(counts).astype(float) @ np.log(self.n_counts))
+        return np.where(inside, value, -np.inf)
+
+    def of_measurements(self, standard: np.ndarray) -> np.ndarray:
+        """Return the log density of each row's measurements, of those that are there.
+
+        It is one over the volume of the box as far as that makes up all but `BEYOND`: in a box
+        with the same center that is a little smaller.
+
+        Examples
+        --------
+        >>> noise = Noise(np.array([[-5.0], [10.0]]), np.empty(0), np.empty(0))
+        >>> x = np.linspace(-1e5, 1e5, 4_000_001)
+        >>> density = np.exp(noise.of_measurements(x[:, None]))
+        >>> round(float(density[2_000_000]), 4), round(float(density.sum() * (x[1] - x[0])), 4)
+        (0.1, 1.0)
+        """
+        there = np.isfinite(standard)
+        d = there.sum(axis=1)
+        value = -(there.astype(float) @ np.log(self.box[1]))
+        half = 0.5 * self.box[1]
+        away = np.abs(standard - (self.box[0] + half)) / half
+        edge = (1.0 - BEYOND) ** (1.0 / np.maximum(d, 1))
+        outside = np.flatnonzero(np.nan_to_num(away).max(axis=1, initial=0.0) > edge)
+        if outside.size:
+            # Of the Cauchy distribution whose scale is the edge, half of each column is inside.
+            own, scale = there[outside], edge[outside, None]
+            cauchy = -np.log(np.pi * scale * half) - 2.0 * np.log(
+                np.hypot(1.0, away[outside] / scale)
+            )
+            value[outside] = np.log(BEYOND) - np.log1p(-(0.5 ** d[outside]))
+            value[outside] += np.where(own, cauchy, 0.0).sum(axis=1)
+        return value
 
     def log_density(self, rows: Rows) -> np.ndarray:
-        """Return the log density of rows, the same beyond the box."""
-        measured = -(np.isfinite(rows.continuous).astype(float) @ np.log(self.box[1]))
-        return measured + self.of_cells(rows.codes) + self.of_counts(rows.counts)
+        """Return the log density of rows."""
+        return (
+            self.of_measurements(rows.continuous)
+            + self.of_cells(rows.codes)
+            + self.of_counts(rows.counts)
+        )
+
+    def _draw_measurements(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        d, half = self.box.shape[1], 0.5 * self.box[1]
+        edge = (1.0 - BEYOND) ** (1.0 / max(d, 1))
+        away = rng.uniform(-1.0, 1.0, (n, d))
+        beyond = rng.random(n) < BEYOND * (d > 0)
+        while beyond.any():
+            away[beyond] = rng.standard_cauchy((int(beyond.sum()), d))
+            beyond[beyond] = np.abs(away[beyond]).max(axis=1) <= 1.0
+        return self.box[0] + half * (1.0 + edge * away)
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         """Draw n rows."""
-        d, c, k = self.box.shape[1], self.n_counts.size, self.levels.size
+        c, k = self.n_counts.size, self.levels.size
         return Rows(
-            self.box[0] + self.box[1] * rng.random((n, d)),
+            self._draw_measurements(n, rng),
             np.floor(rng.random((n, k)) * self.levels).astype(np.int64),
             np.floor(rng.random((n, c)) * self.n_counts),
         )
