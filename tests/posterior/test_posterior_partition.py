@@ -11,7 +11,12 @@ import pytest
 from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior import search as search_module
 from cavity.posterior.draws import distinct
-from cavity.posterior.estimate import find_partition, largest_first
+from cavity.posterior.estimate import (
+    _search_all,
+    find_partition,
+    largest_first,
+    with_probable_places,
+)
 from cavity.posterior.search import Problem
 
 LOSSES = [("vi", 1.0), ("vi", 0.6), ("vi", 1.5), ("binder", 1.0), ("binder", 0.5), ("omari", 1.0)]
@@ -336,3 +341,34 @@ def test_a_few_hundred_draws_find_the_estimate_of_all(monkeypatch, loss):
             patch.setattr(module, "_SEARCH_DRAWS", (4000, 4000))
             whole = find_partition(draws, Loss(loss), n_restarts=4)
         assert lean.expected_loss <= whole.expected_loss * (1.0 + 1e-3)
+
+
+def torn_rows():
+    """Three clusters of 20, six rows that may be in any of them, and two rows apart from all."""
+    rng = np.random.default_rng(0)
+    draws = np.repeat([0, 1, 2, 3], [20, 20, 20, 8])[None].repeat(90, axis=0)
+    draws[:, 62:] = rng.integers(3, size=(90, 6))
+    return draws
+
+
+@pytest.mark.parametrize("loss", ["omari", "binder", "vi"])
+def test_no_row_is_where_its_probability_is_next_to_zero(loss):
+    """The least cluster takes rows that a loss of pairs would rather have alone."""
+    draws = torn_rows()
+    p = Posterior.from_labels(draws)
+    found = p.partition(loss)
+    share = p.allocation_probabilities(found)
+    own = share[np.arange(68), found.labels]
+    assert (own >= 0.5 * share.max(axis=1)).all()
+    assert np.bincount(found.labels).tolist()[-1] == 2
+
+
+def test_without_the_last_step_torn_rows_go_where_they_never_are():
+    """Negative control: the search alone puts rows in the cluster of two."""
+    draws = torn_rows()
+    problem = Problem(distinct(draws), Loss("binder"), 4)
+    labels = _search_all(problem, None, np.random.default_rng(0))[0]
+    own = labels == labels[60]
+    assert own.sum() > 2
+    after = with_probable_places(np.unique(labels, return_inverse=True)[1], draws)
+    assert (after == after[60]).sum() == 2

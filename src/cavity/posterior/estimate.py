@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.posterior.draws import as_labels, distinct, evenly, iter_canonical
 from cavity.posterior.losses import Loss, as_loss, losses_to_draws, losses_to_rows
+from cavity.posterior.relabel import relabel
 from cavity.posterior.search import Problem
 from cavity.utils.text import count, enumerate_words, plural
 
@@ -142,10 +143,13 @@ def find_partition(
     -------
     Partition
         Never worse over the draws searched than the best of them, nor (to 4,000 observations) than
-        any cut of the trees.
+        any cut of the trees; with `max_clusters`, before the last step.
 
     Notes
     -----
+    With `max_clusters`, the last step moves every observation whose probability in its cluster, by
+    matched draws, is less than half of that in another one. The expected loss may rise by it.
+
     The search uses 200 to 500 draws, evenly spaced. The best partitions are then compared, and the
     best of them searched from once more, over as many draws as a scan of 8e6 steps can have. The
     expected loss returned is over all draws. Above 4,000 observations no tree is built. Where
@@ -170,8 +174,41 @@ def find_partition(
         if len(more) > len(draws.which):
             labels = _polished(Problem(distinct(more), loss, max_clusters), found, rng)
     labels = largest_first(labels)
+    if max_clusters is not None:
+        labels = largest_first(with_probable_places(labels, flat))
     value = float(losses_to_draws(labels, flat, loss).mean())
     return Partition(labels, value, loss, flat)
+
+
+def with_probable_places(labels: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Move rows whose cluster has less than half the probability of another one to that one.
+
+    A loss of pairs prefers a row alone if it is with less than half of every cluster. Where a limit
+    forbids that, the smallest cluster costs least, whichever rows it has. Each move raises the
+    number of rows that the draws, matched to the estimate, have in their own cluster, and another
+    matching never lowers it. So this ends.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n,), labels 0..K-1
+    flat : array of int, shape (draw, n)
+
+    Examples
+    --------
+    >>> draws = np.array([[0, 0, 0, 0, 1, 1, 1, 2], [0, 0, 0, 1, 1, 1, 1, 2]])
+    >>> with_probable_places(np.array([0, 0, 0, 2, 1, 1, 1, 2]), draws)
+    array([0, 0, 0, 0, 1, 1, 1, 2])
+    """
+    every = np.arange(labels.size)
+    while True:
+        probability = relabel(flat, labels).probabilities
+        own = probability[every, labels]
+        unlikely = np.flatnonzero(probability.max(axis=1) > 2.0 * own)
+        if not unlikely.size:
+            return labels
+        labels = labels.copy()
+        labels[unlikely] = probability[unlikely].argmax(axis=1)
+        labels = np.unique(labels, return_inverse=True)[1].reshape(-1)
 
 
 def _polished(

@@ -16,6 +16,7 @@ from cavity.posterior.estimate import Partition, find_partition, usual_clusters
 from cavity.posterior.groups import CUT, Merges, grouped
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
+from cavity.posterior.relabel import given_matched
 from cavity.posterior.units import Converted, Units
 from cavity.posterior.view import THRESHOLD, View
 from cavity.utils.text import count
@@ -511,10 +512,11 @@ class Posterior:
     def allocation_probabilities(self, partition: Any = None) -> np.ndarray:
         """Probability of each observation in each cluster of a partition, (n, K).
 
-        From relabelled draws; a row sums to less than one where some draws put the observation
-        in a cluster that matches none.
+        From relabelled draws, given that the observation is in one of these clusters: rows sum to
+        one, as those of an estimator's ``predict_proba``. `observations` has the share of draws in
+        which its cluster matches none, ``p_unmatched``.
         """
-        return self.view(partition).relabelling.probabilities
+        return given_matched(self.view(partition).relabelling.probabilities)
 
     def parameter_summary(
         self, name: str, partition: Any = None, *, level: float = 0.95

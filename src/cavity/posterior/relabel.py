@@ -92,6 +92,19 @@ class Relabelling:
         return chosen
 
 
+def given_matched(inside: np.ndarray) -> np.ndarray:
+    """Return probabilities given that the cluster is one of these; equal where none is.
+
+    Examples
+    --------
+    >>> given_matched(np.array([[0.3, 0.1], [0.0, 0.0]])).tolist()
+    [[0.75, 0.25], [0.5, 0.5]]
+    """
+    total = inside.sum(axis=1, keepdims=True)
+    even = np.full(inside.shape, 1.0 / inside.shape[1])
+    return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
+
+
 def match(overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One-to-one matching of rows to columns that shares most; pairs that share none left out."""
     from scipy.optimize import linear_sum_assignment

@@ -11,6 +11,7 @@ from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cel
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import NOISE_WEIGHT
+from cavity.posterior.relabel import given_matched
 from cavity.posterior.units import ColumnUnits
 from cavity.predict.covariances import flat, mean_matrices, most_draws
 from cavity.predict.densities import log_mean_exp, predict_rows
@@ -287,10 +288,3 @@ def mean_over_draws(values: np.ndarray) -> np.ndarray:
     if not count.all():
         out[count == 0] = total.sum(axis=0) / max(int(count.sum()), 1)
     return out
-
-
-def given_matched(inside: np.ndarray) -> np.ndarray:
-    """Return probabilities given that the cluster is one of these; equal where none is."""
-    total = inside.sum(axis=1, keepdims=True)
-    even = np.full(inside.shape, 1.0 / inside.shape[1])
-    return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
