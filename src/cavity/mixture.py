@@ -709,6 +709,53 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         return self._fitted().furthest_columns(self._cells_of_fit(X), self.labels_)
 
+    def _unusual(self, cells: Cells) -> dict[str, Any]:
+        """Return how far out each row of the fit is, and the cell to look at first."""
+        predictor = self._fitted()
+        if all(column.kind == CONTINUOUS for column in self._columns):
+            furthest = predictor.furthest_columns(cells, self.labels_)
+            return {"tail": predictor.tails(cells), "furthest": furthest}
+        found = predictor.suspicious_cells(cells, self.labels_)
+        value = [f"{v:g}" if isinstance(v, float) else str(v) for v in found["value"]]
+        words = [f"{name} {v}" for name, v in zip(found["column"], value, strict=True)]
+        return {"tail": found["row_tail"].to_numpy(), "furthest": words}
+
+    def suspicious_cells(self, X: Any) -> pd.DataFrame:
+        """Return the cells that are least probable given the other cells of their rows.
+
+        Each cell is left out of its row: the clusters are weighed by the other cells, and the tail
+        probability is that of the cell's predictive distribution, averaged over 20 draws. Columns
+        of positive measurements are compared by their logarithms too, cluster by cluster.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data of the fit.
+
+        Returns
+        -------
+        DataFrame
+            ``row``, ``column``, ``value`` and ``tail_probability`` of the least probable cell of
+            each row in which, corrected for its number of cells, the probability is below one over
+            the number of rows; under the model about one. The least probable first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import GaussianMixture
+        >>> X = np.random.default_rng(0).standard_normal((60, 2))
+        >>> X[7, 1] = -9.0
+        >>> m = GaussianMixture(1, n_chains=2, n_warmup=20, n_draws=40, random_state=0).fit(X)
+        >>> m.suspicious_cells(X)[["row", "column"]].values.tolist()
+        [[7, 'x1']]
+        """
+        cells = self._cells_of_fit(X)
+        found = self._fitted().suspicious_cells(cells, self.labels_)
+        names = self.posterior_.names
+        found.insert(0, "row", np.arange(len(found)) if names is None else list(names))
+        found = found[found["row_tail"] < 1.0 / len(found)].drop(columns="row_tail")
+        return found.sort_values("tail_probability", kind="stable").reset_index(drop=True)
+
     def report(
         self,
         path: str | os.PathLike[str],
@@ -741,7 +788,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         from cavity.predict.cluster_summary import sections
         from cavity.report.html import write_report
 
-        predictor = self._fitted()
+        check_is_fitted(self, "posterior_")
         n = self.posterior_.n_observations
         X = self.followed_ if X is None else X
         names = [column.name for column in self._columns if column.kind == CONTINUOUS]
@@ -750,9 +797,9 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         if X is not None:
             cells = self._cells_of_fit(X)
             drawn = pd.DataFrame(cells.continuous, columns=names) if names else None
-            if only and tail is None:
-                tail = predictor.tails(cells)
-                furthest = predictor.furthest_columns(cells, self.labels_)
+            if tail is None:
+                unusual = self._unusual(cells)
+                tail, furthest = unusual["tail"], unusual["furthest"]
         return write_report(
             path,
             self.posterior_,

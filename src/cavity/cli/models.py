@@ -242,13 +242,8 @@ class RowsModel:
         return ""
 
     def unusual(self, estimator: Any, table: Any) -> dict[str, Any]:
-        """Return tail probability and most extreme column of each row."""
-        if table is None:
-            return {}
-        return {
-            "tail": estimator.tail_probabilities(table),
-            "furthest": estimator.furthest_columns(table),
-        }
+        """Return tail probability and least probable cell of each row."""
+        return {} if table is None else estimator._unusual(estimator._cells_of_fit(table))
 
     def features(self, estimator: Any) -> list[str]:
         """Describe what distinguishes each cluster."""
@@ -315,10 +310,6 @@ class TableModel(RowsModel):
             for kind in dict.fromkeys(kinds)
         ]
         return "Columns were taken as " + "; ".join(parts) + "."
-
-    def unusual(self, estimator: Any, table: Any) -> dict[str, Any]:
-        """Return nothing: rows of mixed columns have no distance from their cluster."""
-        return {}
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return clusters and columns, and imputed values if the rows are available."""

@@ -215,6 +215,55 @@ class Predictor:
         worst = np.abs(far).argmax(axis=1)
         return [f"{names[j]} {row[j]:+.1f}" for j, row in zip(worst, far, strict=True)]
 
+    def cell_tails(self, cells: Cells, labels: np.ndarray) -> np.ndarray:
+        """Return the tail probability of each cell given the rest of its row; see `cell_tails`."""
+        from cavity.predict import suspicious
+
+        total = self.posterior.n_chains * self.posterior.n_draws
+        kept = most_draws(self.posterior, suspicious.N_DRAWS)
+        logarithms = np.full(cells.continuous.shape, np.nan)
+        with np.errstate(invalid="ignore"):
+            positive = (cells.continuous > 0.0).sum(axis=0) == np.isfinite(cells.continuous).sum(
+                axis=0
+            )
+        logarithms[:, positive] = np.log(cells.continuous[:, positive])
+        draws = self.pack(spread_draws(total, kept))
+        return suspicious.cell_tails(draws, self.rows(cells), logarithms, labels, self.n_clusters)
+
+    def suspicious_cells(self, cells: Cells, labels: np.ndarray) -> pd.DataFrame:
+        """Return the least probable cell of each row, with its tail probability.
+
+        ``row_tail`` is corrected for the number of cells of the row.
+        """
+        import pandas as pd
+
+        tails = self.cell_tails(cells, labels)
+        seen = np.isfinite(tails)
+        worst = np.where(seen, tails, 2.0).argmin(axis=1)
+        least = np.where(seen, tails, 1.0).min(axis=1)
+        kinds = (CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED)
+        ordered = [column for kind in kinds for column in self.columns if column.kind == kind]
+        d, c = cells.continuous.shape[1], cells.codes.shape[1]
+        counts = np.hstack([cells.counts, cells.overdispersed])
+        values: list[Any] = []
+        for i, j in enumerate(worst):
+            if not seen[i, j]:
+                values.append(None)
+            elif j < d:
+                values.append(float(cells.continuous[i, j]))
+            elif j < d + c:
+                values.append(ordered[j].categories[cells.codes[i, j - d]])
+            else:
+                values.append(int(counts[i, j - d - c]))
+        return pd.DataFrame(
+            {
+                "column": [ordered[j].name for j in worst],
+                "value": pd.Series(values, dtype=object),
+                "tail_probability": least,
+                "row_tail": np.minimum(1.0, least * np.maximum(seen.sum(axis=1), 1)),
+            }
+        )
+
     # ------------------------------------------------------------------ new rows
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Rows, np.ndarray]:

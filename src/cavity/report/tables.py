@@ -276,7 +276,7 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
             Column(
                 "furthest out in",
                 [furthest[i] for i in chosen],
-                explained="in standard deviations of its cluster from the centre",
+                explained="in standard deviations of its cluster, or the value itself",
             )
         )
     caption = (
