@@ -709,16 +709,29 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         return self._fitted().furthest_columns(self._cells_of_fit(X), self.labels_)
 
-    def _unusual(self, cells: Cells) -> dict[str, Any]:
-        """Return how far out each row of the fit is, and the cell to look at first."""
-        predictor = self._fitted()
+    def unusual_rows(self, X: Any) -> tuple[np.ndarray, list[str]]:
+        """Return how far out each row of the fit is, and the cell to look at first.
+
+        For measurements `tail_probabilities` and `furthest_columns`. For mixed tables the smallest
+        tail probability of a row's cells (see `suspicious_cells`), times their number.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            The data of the fit.
+
+        Returns
+        -------
+        tail : array, shape (n,)
+        cells : list of str
+        """
+        cells, predictor = self._cells_of_fit(X), self._fitted()
         if all(column.kind == CONTINUOUS for column in self._columns):
-            furthest = predictor.furthest_columns(cells, self.labels_)
-            return {"tail": predictor.tails(cells), "furthest": furthest}
+            return predictor.tails(cells), predictor.furthest_columns(cells, self.labels_)
         found = predictor.suspicious_cells(cells, self.labels_)
         value = [f"{v:g}" if isinstance(v, float) else str(v) for v in found["value"]]
         words = [f"{name} {v}" for name, v in zip(found["column"], value, strict=True)]
-        return {"tail": found["row_tail"].to_numpy(), "furthest": words}
+        return found["row_tail"].to_numpy(), words
 
     def suspicious_cells(self, X: Any) -> pd.DataFrame:
         """Return the cells that are least probable given the other cells of their rows.
@@ -781,7 +794,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         count_from : int
             Number of the first row, where rows have no names.
         tail, furthest : optional
-            `tail_probabilities` and `furthest_columns` of `X`, if they are known already.
+            `unusual_rows` of `X`, if they are known already.
         """
         import pandas as pd
 
@@ -798,8 +811,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             cells = self._cells_of_fit(X)
             drawn = pd.DataFrame(cells.continuous, columns=names) if names else None
             if tail is None:
-                unusual = self._unusual(cells)
-                tail, furthest = unusual["tail"], unusual["furthest"]
+                tail, furthest = self.unusual_rows(X)
         return write_report(
             path,
             self.posterior_,

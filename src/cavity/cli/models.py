@@ -243,7 +243,10 @@ class RowsModel:
 
     def unusual(self, estimator: Any, table: Any) -> dict[str, Any]:
         """Return tail probability and least probable cell of each row."""
-        return {} if table is None else estimator._unusual(estimator._cells_of_fit(table))
+        if table is None:
+            return {}
+        tail, furthest = estimator.unusual_rows(table)
+        return {"tail": tail, "furthest": furthest}
 
     def features(self, estimator: Any) -> list[str]:
         """Describe what distinguishes each cluster."""
