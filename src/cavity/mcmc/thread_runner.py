@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -128,7 +128,8 @@ class Chain:
         """Do one sweep, or a block of them, and keep what is to be kept."""
         assert self.sampler is not None
         assert self.draws is not None
-        sampler, draws = self.sampler, self.draws
+        sampler: Any = self.sampler
+        draws = self.draws
         length = self._block_length()
         sweeps = np.arange(self.n_sweeps + 1, self.n_sweeps + length + 1)
         keeps = np.asarray(self._stage.keeps(sweeps))
