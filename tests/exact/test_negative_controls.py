@@ -11,7 +11,6 @@ import pytest
 import small
 
 from cavity._numba.arrays import declare
-from cavity._numba.jit import jit
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import AssembledModel
 from cavity.interface import (
@@ -62,7 +61,7 @@ def test_swapping_the_parameters_of_empty_slots_fails(monkeypatch):
     assert broken_p_value(monkeypatch, broken.in_order, "gaussian-naive") < FAILS
 
 
-right_tails = jit(degrees_of_freedom.draw_tails, internal=True)
+right_tails = degrees_of_freedom.draw_tails
 
 
 def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):

@@ -13,7 +13,6 @@ import pytest
 from joint import Case, z_scores
 from scipy import stats
 
-from cavity._numba.jit import jit
 from cavity.likelihoods import degrees_of_freedom
 from cavity.likelihoods.gaussian import draw_scales
 from cavity.priors.hyperpriors import ClusterHyperpriors
@@ -88,7 +87,7 @@ def test_joint_distribution_with_gaps(case):
     assert np.abs(scores).max() < threshold(scores.size)
 
 
-right_tails = jit(degrees_of_freedom.draw_tails, internal=True)
+right_tails = degrees_of_freedom.draw_tails
 
 
 def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):

@@ -270,7 +270,6 @@ def test_prior_and_chain_agree(world, prior_draws, name):
     [
         pytest.param("corrected", marks=pytest.mark.exact),
         pytest.param("collapsed", marks=pytest.mark.exact),
-        pytest.param(marks=pytest.mark.exact),
         pytest.param("naive alternating", marks=pytest.mark.exact),
     ],
 )
@@ -301,7 +300,6 @@ def shared_draws(shared_world):
         pytest.param("corrected", marks=pytest.mark.exact),
         pytest.param("collapsed", marks=pytest.mark.exact),
         pytest.param("naive joint", marks=pytest.mark.exact),
-        pytest.param(marks=pytest.mark.exact),
         pytest.param("naive alternating", marks=pytest.mark.exact),
         pytest.param("ep", marks=pytest.mark.exact),
     ],

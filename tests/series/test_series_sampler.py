@@ -128,7 +128,7 @@ def small():
     return m, rows
 
 
-@pytest.mark.variants("exact", "naive alternating-dirichlet", "filter-dirichlet")
+@pytest.mark.variants("exact", "naive alternating-dirichlet")
 @pytest.mark.parametrize(
     "kind",
     [

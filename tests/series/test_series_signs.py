@@ -110,7 +110,7 @@ EXACT = {
 }
 
 
-@pytest.mark.variants("exact", "naive *", "filter")
+@pytest.mark.variants("exact", "naive *")
 @pytest.mark.parametrize("name", list(EXACT))
 def test_labels_and_signs_are_visited_with_their_probabilities(small, posterior, name):
     assert visits(small[0], posterior, **EXACT[name]) > LEVEL
