@@ -19,11 +19,13 @@ _HOME = {
     "StudentTMixture": "cavity.mixture",
     "TableMixture": "cavity.mixture",
     "WeightsWarning": "cavity.utils.notices",
+    "compare_models": "cavity.compare",
     "load": "cavity.base",
 }
 
 if TYPE_CHECKING:
     from cavity.base import load
+    from cavity.compare import compare_models
     from cavity.mixture import GaussianMixture, StudentTMixture, TableMixture
     from cavity.posterior.posterior import Posterior
     from cavity.series.mixture import SeriesMixture
@@ -47,6 +49,7 @@ __all__ = [
     "TableMixture",
     "WeightsWarning",
     "__version__",
+    "compare_models",
     "load",
 ]
 

@@ -300,17 +300,18 @@ def report(
 @app.command()
 def compare(
     first: Run,
-    second: Annotated[Path, typer.Argument(help="Folder of another run.", metavar="OTHER")],
+    others: Annotated[list[Path], typer.Argument(help="Folders of other runs.", metavar="OTHER")],
 ) -> None:
-    """Compare two runs over the same rows: other columns, another model, another seed.
+    """Compare runs over the same rows: other columns, another model, another seed.
 
-    Prints how far the answers agree, which clusters of one are which of the other, and who is
-    placed differently.
+    Prints a table to choose by: leave-one-out density, number of clusters, certainty. For two runs
+    it also prints how far the answers agree, which clusters of one are which of the other, and
+    which rows are placed differently.
     """
     from cavity.cli import runs
 
     _show_messages(False)
-    raise typer.Exit(runs.compare(first, second))
+    raise typer.Exit(runs.compare([first, *others]))
 
 
 @app.command(cls=GroupedCommand)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -479,16 +479,26 @@ def _check_output_file(out: Path) -> None:
         raise UserError(f"The folder {out.parent} does not exist; make it or give another --out.")
 
 
-def compare(first: Path, second: Path) -> int:
-    """Print how far the answers of two runs agree, and which rows differ."""
-    if first.resolve() == second.resolve():
-        raise UserError(f"{first} and {second} are the same run; name two.")
-    (run, one), (_, other) = load_run(first), load_run(second)
+def compare(folders: Sequence[Path]) -> int:
+    """Print a table of runs over the same rows, and for two how far their answers agree."""
+    from cavity.compare import compare_models
+
+    places = [folder.resolve() for folder in folders]
+    if len(set(places)) < len(places):
+        twice = next(f for f, place in zip(folders, places, strict=True) if places.count(place) > 1)
+        raise UserError(f"{twice} is given twice. Name different runs.")
+    loaded = {str(folder): load_run(folder) for folder in folders}
+    models = {name: estimator for name, (_, estimator) in loaded.items()}
+    run = next(iter(loaded.values()))[0]
+    listed_names = " and ".join(models)
     try:
-        text = comparison_text(
-            {str(first): one.posterior_, str(second): other.posterior_}, MODELS[run.model].noun
-        )
+        if len(models) == 2:
+            posteriors = {name: m.posterior_ for name, m in models.items()}
+            say(comparison_text(posteriors, MODELS[run.model].noun) + "\n")
+        table = compare_models(models, _training_table(folders[0], run, None))
     except ValueError as error:
-        raise UserError(f"{first} and {second} cannot be compared: {error}.") from error
-    say(text)
+        raise UserError(f"{listed_names} cannot be compared: {error}") from error
+    say(table.round(2).to_string())
+    if "elpd" not in table:
+        note("The runs have other columns or no leave-one-out densities, which are left out.")
     return 0

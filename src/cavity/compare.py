@@ -1,0 +1,183 @@
+"""A table to choose by: fits of the same rows, one line each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.base import Estimator
+from cavity.estimators.kept import DATA
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Rounds in which stacking weights are found; each raises the score.
+_ROUNDS = 2000
+
+
+def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
+    """Compare fits of the same rows.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+        Fitted estimators by name.
+    X : array or DataFrame, optional
+        The data of the fits. Needed for estimators that were loaded from files.
+
+    Returns
+    -------
+    DataFrame
+        One row per fit, the best first. ``elpd`` is the expected log predictive density by
+        leave-one-out (PSIS-LOO), with standard error ``se``, the ``difference`` to the best and
+        its standard error ``difference_se``; ``stacking`` is the weight of the fit in the best
+        average of their predictions. All are missing where fits have other columns or no
+        leave-one-out densities. ``n_clusters`` is the most probable number, with a 90% interval
+        from ``n_lower`` to ``n_upper``. ``entropy_r2`` is one minus the entropy of the
+        assignment probabilities over its maximum, ``assignment`` the mean probability of the
+        assigned cluster, ``smallest`` the share of the smallest cluster. ``bic`` is that of the
+        point estimate, for complete numbers without noise. ``converged`` and ``seconds`` are of
+        the run.
+
+    Examples
+    --------
+    >>> from cavity import GaussianMixture
+    >>> from cavity.datasets import make_student_t
+    >>> X, _ = make_student_t(80, 2, 2, df=float("inf"), separation=12, random_state=1)
+    >>> short = {"n_chains": 2, "n_warmup": 20, "n_draws": 50, "random_state": 0}
+    >>> fits = {str(k): GaussianMixture(k, **short).fit(X) for k in (1, 2)}
+    >>> compare_models(fits).index.tolist()
+    ['2', '1']
+    """
+    import pandas as pd
+
+    if not models:
+        raise ValueError("models is empty. Pass fitted estimators by name.")
+    for name, m in models.items():
+        if not isinstance(m, Estimator) or not hasattr(m, "posterior_"):
+            raise TypeError(f"{name!r} is not a fitted estimator of cavity, but {m!r}.")
+    sizes = {name: m.posterior_.n_observations for name, m in models.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name!r} has {n}" for name, n in sizes.items())
+        raise ValueError(f"Only fits of the same rows can be compared: {listed} rows.")
+    table = pd.DataFrame({name: _row(m) for name, m in models.items()}).T.convert_dtypes()
+    pointwise = _pointwise(models, X)
+    if pointwise is None:
+        return table
+    best = int(pointwise.sum(axis=0).argmax())
+    apart = pointwise - pointwise[:, [best]]
+    scale = np.sqrt(len(pointwise))
+    predictive = pd.DataFrame(
+        {
+            "elpd": pointwise.sum(axis=0),
+            "se": scale * pointwise.std(axis=0, ddof=1),
+            "difference": apart.sum(axis=0),
+            "difference_se": scale * apart.std(axis=0, ddof=1),
+            "stacking": stacking_weights(pointwise),
+        },
+        index=list(models),
+    )
+    return predictive.join(table).sort_values("elpd", ascending=False)
+
+
+def stacking_weights(pointwise: np.ndarray) -> np.ndarray:
+    """Return weights of models that maximize the leave-one-out density of their average.
+
+    Parameters
+    ----------
+    pointwise : array, shape (n, models)
+        Leave-one-out log densities.
+
+    Examples
+    --------
+    >>> stacking_weights(np.log([[0.9, 0.1], [0.8, 0.2]])).round(3).tolist()
+    [1.0, 0.0]
+    """
+    density = np.exp(pointwise - pointwise.max(axis=1, keepdims=True))
+    weight: np.ndarray = np.full(density.shape[1], 1.0 / density.shape[1])
+    for _ in range(_ROUNDS):
+        joint = density * weight
+        weight = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weight
+
+
+def _pointwise(models: Mapping[str, Any], X: Any) -> np.ndarray | None:
+    """Return leave-one-out log densities, (n, models); None if they do not compare."""
+    if not all(hasattr(m, "loo") for m in models.values()):
+        return None
+    digests = {np.asarray(m.posterior_.summaries[DATA]).tobytes() for m in models.values()}
+    if len(digests) != 1:
+        return None
+    columns = []
+    for m in models.values():
+        with warnings.catch_warnings():
+            # Pareto shapes of single rows are in the table of `loo`, not of a comparison.
+            warnings.simplefilter("ignore", UserWarning)
+            found = m.loo(X, pointwise=True)
+        values = found.elpd_i if hasattr(found, "elpd_i") else found.loo_i
+        columns.append(np.asarray(values, dtype=float))
+    return np.column_stack(columns)
+
+
+def _row(m: Any) -> dict[str, Any]:
+    """Return what a table says about one fit, predictive density apart."""
+    import pandas as pd
+
+    p = m.posterior_
+    view = p.view(m.partition_)
+    chance = view.relabelling.probabilities
+    kept = np.clip(chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-12), 1e-300, 1.0)
+    n_clusters = chance.shape[1]
+    entropy = -(kept * np.log(kept)).sum(axis=1).mean()
+    number = p.n_clusters_posterior()
+    low, high = np.quantile(p.n_proper, [0.05, 0.95])
+    return {
+        "n_clusters": int(number.idxmax()),
+        "n_lower": int(low),
+        "n_upper": int(high),
+        "entropy_r2": 1.0 - entropy / np.log(n_clusters) if n_clusters > 1 else 1.0,
+        "assignment": float(view.probability.mean()),
+        "smallest": float(view.sizes.min() / view.n),
+        "bic": _bic(m) if _has_bic(m) else pd.NA,
+        "converged": bool(m.converged_),
+        "seconds": float(p.sweep_seconds.sum(axis=1).max()),
+    }
+
+
+def _has_bic(m: Any) -> bool:
+    data = getattr(m, "_data", None)
+    plain = not m.posterior_.record.noise and hasattr(m, "covariances_")
+    return plain and isinstance(data, np.ndarray) and bool(np.isfinite(data).all())
+
+
+def _bic(m: Any) -> float:
+    """Return -2 log L + q log n at the posterior means, q counting free parameters."""
+    from scipy import special, stats
+
+    X = np.asarray(m._data, dtype=float)
+    n, d = X.shape
+    n_clusters = len(m.weights_)
+    df = getattr(m, "df_", np.full(n_clusters, np.inf))
+    log_density = np.column_stack(
+        [
+            stats.multivariate_t(mean, covariance, df=nu).logpdf(X).reshape(n)
+            for mean, covariance, nu in zip(m.means_, m.covariances_, df, strict=True)
+        ]
+    )
+    full = d * (d + 1) // 2
+    q = m.n_factors or 1
+    forms = {
+        "full": n_clusters * full,
+        "diag": n_clusters * d,
+        "tied": full,
+        "factor": n_clusters * (d * (q + 1) - q * (q - 1) // 2),
+    }
+    n_tails = 0
+    if hasattr(m, "df_"):
+        n_tails = {"learn": 1, "learn-each": n_clusters}.get(str(m.df), 0)
+    free = n_clusters - 1 + n_clusters * d + forms[m.covariance_type] + n_tails
+    value = special.logsumexp(log_density + np.log(m.weights_), axis=1).sum()
+    return float(-2.0 * value + free * np.log(n))
