@@ -63,7 +63,7 @@ def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name!r} has {n}" for name, n in sizes.items())
         raise ValueError(f"Only fits of the same rows can be compared: {listed} rows.")
-    table = pd.DataFrame({name: _row(m) for name, m in models.items()}).T.convert_dtypes()
+    table = pd.DataFrame({name: _row(m, X) for name, m in models.items()}).T.convert_dtypes()
     pointwise = _pointwise(models, X)
     if pointwise is None:
         return table
@@ -122,10 +122,8 @@ def _pointwise(models: Mapping[str, Any], X: Any) -> np.ndarray | None:
     return np.column_stack(columns)
 
 
-def _row(m: Any) -> dict[str, Any]:
+def _row(m: Any, X: Any) -> dict[str, Any]:
     """Return what a table says about one fit, predictive density apart."""
-    import pandas as pd
-
     p = m.posterior_
     view = p.view(m.partition_)
     chance = view.relabelling.probabilities
@@ -141,23 +139,24 @@ def _row(m: Any) -> dict[str, Any]:
         "entropy_r2": 1.0 - entropy / np.log(n_clusters) if n_clusters > 1 else 1.0,
         "assignment": float(view.probability.mean()),
         "smallest": float(view.sizes.min() / view.n),
-        "bic": _bic(m) if _has_bic(m) else pd.NA,
+        "bic": _bic(m, X),
         "converged": bool(m.converged_),
         "seconds": float(p.sweep_seconds.sum(axis=1).max()),
     }
 
 
-def _has_bic(m: Any) -> bool:
-    data = getattr(m, "_data", None)
-    plain = not m.posterior_.record.noise and hasattr(m, "covariances_")
-    return plain and isinstance(data, np.ndarray) and bool(np.isfinite(data).all())
-
-
-def _bic(m: Any) -> float:
+def _bic(m: Any, X: Any) -> float | None:
     """Return -2 log L + q log n at the posterior means, q counting free parameters."""
     from scipy import special, stats
 
-    X = np.asarray(m._data, dtype=float)
+    X = getattr(m, "_data", None) if X is None else X
+    if X is None or m.posterior_.record.noise or not hasattr(m, "covariances_"):
+        return None
+    cells = m._cells(X)
+    others = cells.codes.shape[1] + cells.counts.shape[1] + cells.overdispersed.shape[1]
+    X = cells.continuous
+    if others or np.isnan(X).any():
+        return None
     n, d = X.shape
     n_clusters = len(m.weights_)
     df = getattr(m, "df_", np.full(n_clusters, np.inf))

@@ -420,7 +420,8 @@ def test_two_runs_are_compared(run, tmp_path, cavity):
     assert ran.code == 0
     assert "adjusted Rand 1.00" in ran.out
     assert "Rows in each cluster of the first run (down)" in ran.out
-    assert "are the same run" in cavity("compare", "run", "run").sentence
+    assert "run  " in ran.out.split("elpd", 1)[1]
+    assert "run is given twice" in cavity("compare", "run", "run").sentence
     make_table().iloc[3:].to_csv(tmp_path / "data.csv", index=False)
     assert cavity(*[*FIT[:-1], "fewer", *QUICK]).code == 0
     assert "only fits of the same observations" in cavity("compare", "run", "fewer").sentence
