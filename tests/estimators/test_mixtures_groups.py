@@ -1,6 +1,7 @@
 """Groups of fits: shapes that one cluster cannot have, new rows, files, tables, warnings."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import cavity
 from cavity import ClusterLimitWarning, StudentTMixture, TableMixture
+from cavity.predict.draws import Rows
+from cavity.predict.groups import _Directions
 
 SHORT = {"n_chains": 1, "n_warmup": 120, "n_draws": 30, "thin": 2, "random_state": 0, "n_jobs": 1}
 
@@ -101,12 +104,18 @@ def test_shapes(kind):
 
 def test_units_of_columns_do_not_matter():
     rng = np.random.default_rng(5)
-    X = rng.random((150, 2))
-    a, b = fitted(X, 6), fitted(X * [1024.0, 0.25], 6)
-    np.testing.assert_array_equal(a.posterior_.labels, b.posterior_.labels)
-    np.testing.assert_allclose(
-        a.posterior_.summaries["overlap"], b.posterior_.summaries["overlap"], atol=1e-5
-    )
+    X, mean = rng.standard_normal((50, 3)), rng.standard_normal((4, 3))
+    root = np.tril(rng.standard_normal((4, 3, 3))) + 3.0 * np.eye(3)
+    pairs = np.array([0, 1, 0]), np.array([1, 2, 3])
+
+    def places(scale):
+        whiten = np.linalg.inv(root * scale[:, None])
+        draw = SimpleNamespace(mean=mean * scale, whiten=whiten)
+        rows = Rows(X * scale, np.empty((50, 0), int), np.empty((50, 0)))
+        return _Directions(draw, rows, np.zeros((4, 50)))(*pairs)
+
+    scale = np.array([1000.0, 0.3, 7.0])
+    np.testing.assert_allclose(places(scale), places(np.ones(3)), rtol=1e-8, atol=1e-9)
 
 
 def test_tables_and_missing_values_have_groups():
