@@ -29,16 +29,13 @@ from cavity.posterior.convergence import PRECISIONS
 from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import Described
+from cavity.posterior.record import BEST_DRAW, CONVERGED, ESTIMATE, Described
 from cavity.posterior.summary import limit_words
 from cavity.priors.specifications import PartitionSpecification, specification
 from cavity.utils.notices import ClusterLimitWarning, NotConvergedWarning
 
 if TYPE_CHECKING:
     from cavity.posterior.diagnostics import Diagnostics
-
-# Names under which a saved run keeps its point estimate, and whether the chains agree.
-ESTIMATE, CONVERGED = "estimate", "converged"
 
 EP_OPTIONS = {
     # Nodes of the quadrature rules grow as the fraction falls.
@@ -101,6 +98,8 @@ class Estimator(BaseEstimator):
         check_count("n_clusters", self.n_clusters, 1)
         check_count("n_chains", self.n_chains, 1)
         check_count("n_warmup", self.n_warmup, 0)
+        if self.progress is not None:
+            check_flag("progress", self.progress)
         if isinstance(self.n_draws, str):
             check_choice("n_draws", self.n_draws, (AUTO,))
         else:
@@ -235,6 +234,7 @@ class Estimator(BaseEstimator):
             partition = posterior.partition()
         except KeyboardInterrupt:
             partition = _best_draw(posterior)
+            posterior.summaries[BEST_DRAW] = np.array([1])
             warnings.warn(
                 "The search for the point estimate was stopped: labels_ is the draw of highest "
                 "log joint density. All draws are kept: posterior_.partition() searches again.",
@@ -322,7 +322,11 @@ class Estimator(BaseEstimator):
         estimator.posterior_ = posterior
         estimator._restore(posterior)
         labels = posterior.summaries.get(ESTIMATE)
-        partition = posterior.partition() if labels is None else known_partition(posterior, labels)
+        if labels is None:
+            partition = with_noise_last(posterior, posterior.partition())
+            posterior.summaries[ESTIMATE] = partition.labels.astype(np.int64)
+        else:
+            partition = known_partition(posterior, labels)
         estimator._settle(partition)
         if CONVERGED in posterior.summaries:
             estimator.converged_ = bool(posterior.summaries[CONVERGED][0])

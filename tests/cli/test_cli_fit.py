@@ -268,3 +268,20 @@ def test_predict_to_a_reader_that_leaves(run, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("name,cluster")
     assert ran.stderr == ""
+
+
+NAMELESS = ",height,weight\n" + "".join(f"r{i},{i}.5,{i * i}.25\n" for i in range(12))
+
+
+def test_notes_are_printed_once_and_not_at_all_when_quiet(cavity, tmp_path, capsys):
+    from cavity.cli.app import _show_messages
+    from cavity.cli.models import open_data
+    from cavity.cli.options import Choice
+
+    (tmp_path / "data.csv").write_text(NAMELESS.replace("3.5", ""))
+    for quiet in (False, True):
+        _show_messages(quiet)
+        open_data(tmp_path / "data.csv", "auto", Choice(), False)
+        said = capsys.readouterr().err
+        assert said.count("The first column has no name") == (not quiet)
+        assert said.count("values in") == (not quiet)

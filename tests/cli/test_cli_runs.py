@@ -425,3 +425,18 @@ def test_two_runs_are_compared(run, tmp_path, cavity):
     make_table().iloc[3:].to_csv(tmp_path / "data.csv", index=False)
     assert cavity(*[*FIT[:-1], "fewer", *QUICK]).code == 0
     assert "only fits of the same observations" in cavity("compare", "run", "fewer").sentence
+
+
+def test_an_interrupt_of_the_search_leaves_it_to_be_done(cavity, table, tmp_path, monkeypatch):
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Posterior, "partition", stopped)
+    ran = cavity(*FIT, *QUICK)
+    assert ran.code == 130
+    assert "stopped in the search for the point estimate. All draws are safe" in ran.err
+    assert status(tmp_path / "run") == "drawn"
+    monkeypatch.undo()
+    assert cavity("fit", "--out", tmp_path / "run", "--resume").code == 0
+    assert status(tmp_path / "run") == "finished"
+    assert len(pd.read_csv(tmp_path / "run" / "labels.csv")) == 40

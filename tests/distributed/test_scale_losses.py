@@ -159,3 +159,16 @@ def test_all_workers_lost_at_once(client, tmp_path, name):
     print(n_lost, "times")
     assert n_lost >= 1
     assert same_draws(found, expected)
+
+
+def test_a_lost_scheduler_is_a_sentence(monkeypatch):
+    from concurrent.futures import CancelledError
+
+    from cavity.distributed import dask_workers
+
+    def lost(*arguments):
+        raise CancelledError
+
+    monkeypatch.setattr(dask_workers, "wait_for", lost)
+    with pytest.raises(ValueError, match="connection to the Dask scheduler was lost"):
+        dask_workers.results_of(None, [])

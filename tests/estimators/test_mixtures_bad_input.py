@@ -287,3 +287,24 @@ def test_infinite_values_at_predict(fitted, X):
 def test_predict_before_fit(kind, X):
     with pytest.raises(ValueError, match="not fitted yet"):
         kind(2).predict(X)
+
+
+@pytest.mark.parametrize("wrap", [list, np.array, pd.DataFrame])
+def test_integers_beyond_floating_point_are_infinite(wrap):
+    with pytest.raises(ValueError, match="infinity: row 1, column"):
+        StudentTMixture(2).check(wrap([[1, 2], [10**400, 3], [4, 5]]))
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000], ids=["long", "longest"])
+@pytest.mark.parametrize(
+    "name", ["n_clusters", "n_draws", "max_sweeps", "df", "concentration", "max_seconds"]
+)
+def test_integers_without_bounds_are_refused(X, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        StudentTMixture(**{"n_clusters": 2, name: value}).check(X)
+
+
+def test_flags_are_true_or_false(X):
+    for settings in ({"progress": "yes"}, {"options": {"moves": 1}}):
+        with pytest.raises(ValueError, match="must be True or False"):
+            StudentTMixture(2, **settings).check(X)

@@ -4,12 +4,14 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture, WeightsWarning
+from cavity.estimators.known import check_known
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 
@@ -191,3 +193,39 @@ def test_all_labels_may_be_known():
     X, truth = make_rows(apart=2.0)
     m = StudentTMixture(2, **SMALL).fit(X, known_labels=truth)
     assert adjusted_rand_score(truth, m.labels_) == 1.0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, None, 1], dtype=object),
+        [0, None, 1],
+        [0.0, np.nan, 1.0],
+        ["a", None, "b"],
+        np.array(["a", np.nan, "b"], dtype=object),
+        pd.Categorical(["a", None, "b"]),
+        pd.array([0, None, 1], dtype="Int64"),
+        np.ma.masked_array([0, 5, 1], mask=[False, True, False]),
+        np.ma.masked_array(["a", "b", "b"], mask=[False, True, False]),
+    ],
+)
+def test_partial_labels_of_any_type_are_honored(labels):
+    assert check_known(labels, 3, 2, False).home.tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", np.nan, "b"]),
+        np.array(["a", "-1", "b"]),
+        ["a", "", "b"],
+        [0, 10**400, 1],
+        [0, 2**63, 1],
+        [0, 1e300, 1],
+        [0, "a", 1],
+        [True, None, False],
+    ],
+)
+def test_labels_of_unclear_meaning_are_refused(labels):
+    with pytest.raises(ValueError, match=r"known_labels is .* in row"):
+        check_known(labels, 3, 5, False)

@@ -1,6 +1,7 @@
 """Files are read as they are written, or refused by row."""
 
 import gzip
+import os
 
 import pandas as pd
 import pyarrow as pa
@@ -136,3 +137,27 @@ def test_names_that_cannot_be_kept():
         column_names(pa.array(["a", "b\0"]), "id", "a.parquet")
     with pytest.raises(ReadingError, match=r"which name nothing"):
         column_names(pa.array([[1]]), "id", "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b", "has a header but no rows"),
+        ("\na,b", "has a header but no rows"),
+        ("\n\n", "is empty: it has neither"),
+    ],
+)
+def test_files_without_rows_get_the_right_reason(tmp_path, text, sentence):
+    with pytest.raises(ReadingError, match=sentence):
+        read_file(write(tmp_path / "a.csv", text))
+
+
+def test_blank_lines_before_the_header_are_skipped(tmp_path):
+    assert read_file(write(tmp_path / "a.csv", " \n\na,b\n1,2\n")).names == ("a", "b")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_pipes_are_refused_without_opening_them(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ReadingError, match="is a pipe or a device"):
+        read_file(tmp_path / "pipe")

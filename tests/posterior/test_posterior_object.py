@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import io
 import json
 import subprocess
 import sys
@@ -626,3 +627,74 @@ def test_columns_of_few_values_are_named_where_chains_do_not_agree():
     advice = p.diagnostics().advice
     assert "if those of 'Cylinders' are kinds rather than amounts" in advice
     assert "(--types Cylinders=categorical on the command line)" in advice
+
+
+def crafted(path, change):
+    """Save a posterior, change its HDF5 content, and give it a digest that matches."""
+    import h5py
+
+    full_posterior().save(path)
+    buffer = io.BytesIO(path.read_bytes()[: -storage._TRAILER_BYTES])
+    with h5py.File(buffer, "r+") as file:
+        change(file)
+    content = buffer.getvalue()
+    path.write_bytes(content + storage._trailer(content, storage.FORMAT_VERSION))
+    return path
+
+
+def _nested(file):
+    file.attrs["record"] = '{"details": {"a": ' + "[" * 5000 + "]" * 5000 + "}}"
+
+
+def _external_link(file):
+    import h5py
+
+    del file["posterior"]["labels"]
+    file["posterior"]["labels"] = h5py.ExternalLink("/etc/passwd", "/labels")
+
+
+def _linked_group(file):
+    import h5py
+
+    del file["posterior"]
+    file["posterior"] = h5py.ExternalLink("other.nc", "/posterior")
+
+
+def _soft_link(file):
+    import h5py
+
+    file["posterior"]["parameter_x"] = h5py.SoftLink("/posterior/parameter_x")
+
+
+def _virtual(file):
+    import h5py
+
+    layout = h5py.VirtualLayout(shape=(3, 20), dtype="f8")
+    layout[0] = h5py.VirtualSource("other.nc", "lp", shape=(20,))
+    file["posterior"].create_virtual_dataset("parameter_x", layout)
+
+
+def _elsewhere(file):
+    file["posterior"].create_dataset(
+        "parameter_x", (3, 20), "f8", external=[("/etc/passwd", 0, 480)]
+    )
+
+
+def _huge(file):
+    file["posterior"].create_dataset("parameter_x", (2**40,), "f8", chunks=(2**20,))
+
+
+@pytest.mark.parametrize(
+    "change", [_nested, _external_link, _linked_group, _soft_link, _virtual, _elsewhere, _huge]
+)
+def test_crafted_files_are_refused(tmp_path, change):
+    path = crafted(tmp_path / "run.nc", change)
+    with pytest.raises(ValueError, match="is damaged"):
+        Posterior.load(path)
+
+
+def test_a_crafted_file_without_changes_is_read(tmp_path):
+    """Control of `crafted`; labels that never change shrink the most."""
+    Posterior.load(crafted(tmp_path / "run.nc", lambda file: None))
+    constant = Posterior.from_labels(np.zeros((2, 3000, 1000), dtype=int))
+    assert Posterior.load(constant.save(tmp_path / "constant.nc")).n_draws == 3000

@@ -332,3 +332,14 @@ def test_fixed_values_are_checked(name, value, message):
     else:
         with pytest.raises(ValueError, match=message):
             build_model(data, find_units(data, True), fixed, SeriesPrior())
+
+
+def test_a_few_conflicting_rows_are_said():
+    frame = pd.DataFrame(
+        {"tract": np.repeat(["a", "b"], 10), "month": [*range(10)] * 2, "price": np.arange(20.0)}
+    )
+    read(frame)
+    read(pd.concat([frame, frame.iloc[:2]]))  # twice the same is no conflict
+    again = pd.concat([frame, frame.iloc[[13]].assign(price=-1.0)])
+    with pytest.warns(UserWarning, match="1 cells? .* first series 'b' at time 3"):
+        read(again)

@@ -416,6 +416,8 @@ def test_calls_that_are_refused(wide, fitted):
         SeriesMixture(3).fit(Y, covariates=["u"])
     with pytest.raises(ValueError, match="steps must be"):
         fitted.forecast(0)
+    with pytest.raises(ValueError, match="no observations to append"):
+        fitted.append(np.empty((len(Y), 0)))
     with pytest.raises(ValueError, match="level must lie"):
         fitted.trends_.at(1.0)
     with pytest.raises(ValueError, match="rows must be a DataFrame"):

@@ -196,6 +196,7 @@ def fit(
         int | None,
         typer.Option(
             min=1,
+            max=10_000,
             help="series: number of times to forecast in forecast.csv [default: 12]",
             rich_help_panel="Series",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -26,8 +27,8 @@ class Interrupted(Exception):
 
 
 def note(message: str) -> None:
-    """Tell the user something on standard error."""
-    print(f"Note: {printable(message)}", file=sys.stderr, flush=True)
+    """Print a note to standard error, unless the command is quiet."""
+    logging.getLogger("cavity").info("Note: %s", printable(message))
 
 
 def say(message: str = "") -> None:
@@ -112,3 +113,5 @@ def _plain_warnings() -> None:
             note(_sentence(in_commands(str(message))))
 
     warnings.showwarning = show  # type: ignore[assignment]
+    # Letters of a name that the font of pictures lacks.
+    warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)

@@ -18,6 +18,7 @@ from cavity.cli.record import RunFile, Source, read_record
 from cavity.cli.selection import Selection, file_digest, read_table
 from cavity.cli.summary import THRESHOLD, comparison_text, summarise, wrap
 from cavity.io.words import listed, printable
+from cavity.posterior.record import BEST_DRAW, ESTIMATE
 from cavity.utils.text import count, plural
 
 FAR = 1e-3  # tail probability of a new row that is worth a look
@@ -102,10 +103,15 @@ def fit(
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")
             raise Interrupted(f"{said}. {_again(out)}") from None
+        posterior = estimator.posterior_
+        run = run.at(records.INTERRUPTED if posterior.record.interrupted else records.DRAWN)
+        stopped = BEST_DRAW in posterior.summaries
+        if stopped:  # whoever loads the draws searches again
+            del posterior.summaries[BEST_DRAW], posterior.summaries[ESTIMATE]
         estimator.save(out / files.POSTERIOR)
-        early = estimator.posterior_.record.interrupted
-        run = run.at(records.INTERRUPTED if early else records.DRAWN)
         run.write(out)
+        if stopped:
+            raise Interrupted(f"stopped in the search for the point estimate. {_safe(out)}")
         return _finish(out, run, selection, estimator, quiet=quiet, client=client)
 
 

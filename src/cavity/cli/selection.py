@@ -179,20 +179,10 @@ def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str 
     import pandas as pd
 
     path = table.path
-    id_column = choice.id_column
-    first = table.names[0]
-    nameless = table.first_is_nameless and first not in choice.columns
-    if nameless and id_column is None:
+    columns, id_column = _columns_and_names(table, choice)
+    nameless = table.first_is_nameless and id_column == table.names[0]
+    if nameless and choice.id_column is None:
         note("The first column has no name; it is taken as the names of the rows.")
-        id_column = first
-    nameless = nameless and id_column == first
-    table.require([id_column] if id_column else [])
-    table.require(choice.columns)
-    if id_column in choice.columns:
-        raise UserError(f"{id_column!r} cannot be both the id column and one to cluster by.")
-    columns = list(dict.fromkeys(choice.columns)) or [c for c in table.names if c != id_column]
-    if not columns:
-        raise UserError(f"{path} has no column besides {id_column!r}; nothing is left to cluster.")
     index: pd.Index = pd.RangeIndex(1, table.rows + 1)
     if id_column is not None:
         index = pd.Index(column_names(table.column(id_column), id_column, str(path)), dtype=object)
@@ -203,6 +193,23 @@ def _named_rows(table: Table, choice: Choice) -> tuple[list[str], pd.Index, str 
             )
     id_name = "row" if nameless or id_column is None else id_column
     return columns, index.rename(id_name), id_column
+
+
+def _columns_and_names(table: Table, choice: Choice) -> tuple[list[str], str | None]:
+    """The columns to cluster by, and the one that names the rows."""
+    id_column, first = choice.id_column, table.names[0]
+    if table.first_is_nameless and first not in choice.columns and id_column is None:
+        id_column = first
+    table.require([id_column] if id_column else [])
+    table.require(choice.columns)
+    if id_column in choice.columns:
+        raise UserError(f"{id_column!r} cannot be both the id column and one to cluster by.")
+    columns = list(dict.fromkeys(choice.columns)) or [c for c in table.names if c != id_column]
+    if not columns:
+        raise UserError(
+            f"{table.path} has no column besides {id_column!r}; nothing is left to cluster."
+        )
+    return columns, id_column
 
 
 def types_of(choice: Choice) -> dict[str, str]:
@@ -229,8 +236,7 @@ def needs_table(table: Table, choice: Choice) -> bool:
     """Whether a file has columns of text, which only a model of tables takes."""
     if choice.types:
         return True
-    columns, _, _ = _named_rows(table, choice)
-    for name in columns:
+    for name in _columns_and_names(table, choice)[0]:
         numbers = column_numbers(table.column(name), number_format(choice))
         if numbers is None or _is_text_column(table.column(name), numbers):
             return True
@@ -249,6 +255,7 @@ def select_table(table: Table, choice: Choice) -> Selection:
     [[False, False], [True, True]]
     """
     import pandas as pd
+    import pyarrow as pa
 
     columns, index, id_column = _named_rows(table, choice)
     types, path = types_of(choice), table.path
@@ -259,9 +266,9 @@ def select_table(table: Table, choice: Choice) -> Selection:
         numbers = column_numbers(column, number_format(choice))
         if numbers is None:
             raise type_refusal(name, str(path), column.type)
-        if _is_text_column(column, numbers) or (
-            numbers.bad.any() and types.get(name) == CATEGORICAL
-        ):
+        # Codes declared categorical stay as they are written: 001 is not 1.
+        code = types.get(name) == CATEGORICAL and not pa.types.is_floating(column.type)
+        if code or _is_text_column(column, numbers):
             texts = column_categories(column)
             _refuse_dates(texts, name, path, index)
             out[name] = np.array(texts, dtype=object)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import dask
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from cavity.distributed.dask_workers import expect_losses, results_of, workers_of
@@ -85,4 +87,5 @@ class ChainsAway:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._client.run(forget, self._run, on_error="ignore")
+        with suppress(CommClosedError, OSError, RuntimeError):  # the scheduler may be gone
+            self._client.run(forget, self._run, on_error="ignore")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
+from distributed.comm import CommClosedError
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from cavity.distributed.sources import ShardError
@@ -95,8 +97,14 @@ def _no_progress(client: Client, keys: list[Any]) -> str:
 
 def results_of(client: Client, futures: Sequence[Any]) -> list[Any]:
     """Results of tasks that nobody needs again, in order."""
-    wait_for(client, futures)
-    found: list[Any] = client.gather(list(futures))
+    try:
+        wait_for(client, futures)
+        found: list[Any] = client.gather(list(futures))
+    except (CancelledError, CommClosedError) as error:
+        raise ShardError(
+            "The connection to the Dask scheduler was lost. Start the cluster and repeat the fit; "
+            "with checkpoint= it goes on where it was."
+        ) from error
     for future in futures:
         # Not left to the collection of garbage: where a worker was lost, Dask's client has cycles
         # of references, and results that are kept are computed again at every loss.

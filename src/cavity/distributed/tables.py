@@ -177,8 +177,10 @@ class Values(NamedTuple):
     different: tuple[Any, ...]  # at most MOST_TOLD of them
 
 
-def values_of(path: str, size: int, names: tuple[str, ...]) -> list[Values]:
-    """The different values of every column of a file."""
+def values_of(
+    path: str, size: int, names: tuple[str, ...], as_text: frozenset[str] = frozenset()
+) -> list[Values]:
+    """The different values of every column of a file; numbers in `as_text` name categories."""
     found: list[Values] = []
     for name in names:
         form = "number"
@@ -187,7 +189,7 @@ def values_of(path: str, size: int, names: tuple[str, ...]) -> list[Values]:
             piece = Piece(0, start, min(start + CHUNK, size))
             column = read_rows(path, piece, (name,)).to_pandas()[name]
             try:
-                own, values = plain_values(column, name, range(start, piece.stop))
+                own, values = plain_values(column, name, range(start, piece.stop), name in as_text)
             except ReadingError as error:
                 raise ShardError(f"{path}: {error}") from error
             form = "text" if own == "text" else form
@@ -217,12 +219,15 @@ def table_source(
     names = files.columns
     types = check_types(feature_types, list(names))
     tasks = list(zip(files.paths, files.sizes, strict=True))
+    as_text = frozenset(name for name, kind in types.items() if kind == CATEGORICAL)
     if client is None:
-        told = [values_of(path, size, names) for path, size in tasks]
+        told = [values_of(path, size, names, as_text) for path, size in tasks]
     else:
         from cavity.distributed.dask_workers import results_of
 
-        futures = [client.submit(values_of, path, size, names, pure=False) for path, size in tasks]
+        futures = [
+            client.submit(values_of, path, size, names, as_text, pure=False) for path, size in tasks
+        ]
         told = results_of(client, futures)
     taken = []
     for j, name in enumerate(names):

@@ -13,6 +13,7 @@ from cavity.estimators.validation import check_names
 from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces
 from cavity.utils.notices import WeightsWarning
+from cavity.utils.text import shown
 
 # Weights of mean one are rounded to this fraction, so that sums of them are exact whatever their
 # order, and multiplying all of them by a constant changes nothing.
@@ -22,6 +23,9 @@ LEAST_WEIGHT = 1e-3
 # Rows that count for more than this many others are warned of.
 HEAVY = 10.0
 UNKNOWN = -1
+# Texts that arrays of text have for an unknown label.
+UNKNOWN_TEXTS = ("", "-1", "nan", "NaN", "None", "<NA>", "NA")
+MOST_LABEL = 2**63
 # Beta prior of the share of noise: a twentieth, more or less.
 NOISE_PRIOR = (1.0, 19.0)
 
@@ -38,7 +42,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         return None
     try:
         weight = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("sample_weight must hold numbers, one per row of X.") from None
     if weight.ndim == 0:
         weight = np.full(n, float(weight))
@@ -128,6 +132,10 @@ def check_known(known_labels: Any, n: int, n_clusters: int, is_open: bool) -> Kn
         return None
     import pandas as pd
 
+    if np.ma.isMaskedArray(known_labels):
+        hidden = np.ma.getmaskarray(known_labels)
+        known_labels = known_labels.data.astype(object)
+        known_labels[hidden] = None
     labels = np.asarray(known_labels, dtype=object)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -143,13 +151,17 @@ def check_known(known_labels: Any, n: int, n_clusters: int, is_open: bool) -> Kn
     text = isinstance(labels[known][0], str)
     for row in np.flatnonzero(known):
         value = labels[row]
-        whole = (
-            isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer()
-        )
-        if isinstance(value, str) != text or not (text or (whole and value >= 0)):
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        whole = number and 0 <= value < MOST_LABEL and value == int(value)
+        if isinstance(value, str) != text or not (text or whole):
             raise ValueError(
-                f"known_labels is {value!r} in row {row}. Labels are whole numbers from 0, or all "
-                "text; -1, NaN or None stands for an unknown one."
+                f"known_labels is {shown(value)} in row {row}. Labels are whole numbers from 0, or "
+                "all text; -1, NaN or None stands for an unknown one."
+            )
+        if text and value.strip() in UNKNOWN_TEXTS:
+            raise ValueError(
+                f"known_labels is the text {value!r} in row {row}. Use None where the label is "
+                "unknown, in a list or an array of objects."
             )
     given = labels[known].astype(str if text else np.int64)
     names, at = np.unique(given, return_inverse=True)

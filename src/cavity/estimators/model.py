@@ -19,6 +19,7 @@ from cavity.likelihoods.missing import CellTraits, RowTraits
 from cavity.predict.covariances import FULL
 from cavity.predict.noise import Noise
 from cavity.priors.cluster_prior import ClusterPrior
+from cavity.utils.threads import without_openmp
 
 STRUCTURES = (FULL, DIAGONAL, TIED, FACTOR)
 # The default number of factors is at most this.
@@ -231,6 +232,7 @@ def tails_of(df: float | str) -> tuple[float, str | None]:
     return (5.0 if learn is not None else float(df)), learn
 
 
+@without_openmp
 def number_of_factors(standard: np.ndarray, n_clusters: int) -> int:
     """Return the default number of factors: those that stand out within clusters of k-means.
 

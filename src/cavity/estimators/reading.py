@@ -10,21 +10,26 @@ from sklearn.utils.validation import validate_data
 
 from cavity.estimators.validation import check_finite, check_numeric
 from cavity.io.columns import EMPTY, TWO_VALUES, Cells, Column, check_types, take_column
-from cavity.io.frames import as_pandas, is_frame
+from cavity.io.frames import as_float, as_pandas, is_frame
 from cavity.io.words import shell_word
 from cavity.utils.notices import ColumnsNote
 
 
 def read_numbers(estimator: Any, X: Any, *, reset: bool) -> Cells:
     """Return rows of numbers; text and infinite values are refused."""
-    X = validate_data(
-        estimator,
-        check_numeric(X),
-        reset=reset,
-        dtype=np.float64,
-        ensure_all_finite=False,
-        ensure_min_samples=1,
-    )
+    X = check_numeric(X)
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=1,
+        )
+    except OverflowError:
+        # Python's integers have no largest one.
+        X = np.vectorize(as_float, otypes=[float])(np.asarray(X, dtype=object))
     check_finite(X, getattr(estimator, "feature_names_in_", None))
     none = np.empty((len(X), 0))
     return Cells(X, none.astype(np.int64), none, none)

@@ -29,6 +29,7 @@ from cavity.posterior.convergence import (
     mass_bounds,
 )
 from cavity.posterior.draws import evenly
+from cavity.utils.threads import without_openmp
 
 if TYPE_CHECKING:
     from cavity.mcmc.chain import PartitionSampler
@@ -284,6 +285,7 @@ def partition_distance(first: np.ndarray, second: np.ndarray) -> float:
     return 1.0 - 2.0 * float((both * (both - 1)).sum()) / total if total else 0.0
 
 
+@without_openmp
 def initial_labels(
     X: np.ndarray, n_clusters: int, init: Any, chain: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -333,6 +335,7 @@ def lonely(X: np.ndarray) -> np.ndarray:
     return out
 
 
+@without_openmp
 def neighbour_distances(X: np.ndarray) -> np.ndarray:
     """Distance of each row to its fifth nearest neighbour, or the farthest of fewer.
 

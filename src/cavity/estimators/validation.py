@@ -8,39 +8,44 @@ from typing import Any
 
 import numpy as np
 
+from cavity.io.frames import as_float, as_pandas, frame_column, is_frame, without_mask
+from cavity.io.words import listed
+from cavity.utils.text import shown
+
 # Beyond this many robust standard deviations squared distances leave the range of floats.
 FARTHEST = 1e120
 # Covariances are reported in the data's units, squared: beyond these they are no numbers.
 SMALLEST, LARGEST = 1e-140, 1e140
+# Largest count of anything.
+MOST = 10**9
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """An integer of at least `least`."""
+def check_count(name: str, value: Any, least: int, most: int = MOST) -> int:
+    """An integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
+        raise ValueError(f"{name} must be an integer of at least {least}, not {shown(value)}.")
+    if int(value) > most:
+        raise ValueError(f"{name} must be at most {most:,}, not {shown(value)}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {shown(value)}.")
+    return bool(value)
 
 
 def check_number(
     name: str, value: Any, low: float, high: float = np.inf, *, strict: bool = True
 ) -> float:
     """A finite real number in (low, high], or [low, high] if not strict."""
-    ok = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if ok:
-        number = float(value)
-        ok = (number > low if strict else number >= low) and number <= high
-    if not ok:
+    number = as_float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    if not np.isfinite(number) or number > high or number < low or (strict and number == low):
         sign = "greater than" if strict else "at least"
         top = f" and at most {high:g}" if np.isfinite(high) else ""
-        raise ValueError(f"{name} must be a number {sign} {low:g}{top}, not {value!r}.")
-    return float(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, not {value!r}.")
-    return bool(value)
+        raise ValueError(f"{name} must be a number {sign} {low:g}{top}, not {shown(value)}.")
+    return number
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -75,9 +80,6 @@ def check_numeric(X: Any) -> Any:
     >>> check_numeric(pd.DataFrame({"a": pd.array([1, 2], dtype="Int64")}))["a"].tolist()
     [1.0, 2.0]
     """
-    from cavity.io.frames import as_pandas, frame_column, is_frame, without_mask
-    from cavity.io.words import listed
-
     X = without_mask(X)
     if isinstance(X, np.ndarray):
         _check_array(X)
@@ -135,7 +137,7 @@ def _check_array(X: np.ndarray) -> None:
         value = X[row, column]
         try:
             # NaT and dates have no float; NumPy would take the first for -9.2e18.
-            float(value if value is not None else np.nan)
+            as_float(value if value is not None else np.nan)
         except (ValueError, TypeError) as error:
             if isinstance(error, TypeError) and not isinstance(value, _DATES):
                 # scikit-learn's contract for things that are neither text nor numbers

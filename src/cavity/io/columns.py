@@ -8,14 +8,16 @@ few values. Dates and columns that mix text with numbers are refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.io.frames import as_float
 from cavity.io.words import ReadingError, listed, quoted, shell_word
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ SPIKE = 0.25
 MANY_GAPS = 0.3
 # Why a number is taken for a category unasked.
 TWO_VALUES = "numbers of two values"
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,20 @@ def number_text(value: float) -> str:
     ('1', '0.25')
     """
     value = float(value)
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def in_order(categories: set[str]) -> list[str]:
+    """Names of categories, sorted; by size if all are numbers.
+
+    Examples
+    --------
+    >>> in_order({"10", "9", "09"}), in_order({"10", "9", "a"})
+    (['09', '9', '10'], ['10', '9', 'a'])
+    """
+    if all(_NUMBER.fullmatch(text) for text in categories):
+        return sorted(categories, key=lambda text: (float(text), text))
+    return sorted(categories)
 
 
 def _place(row: int, name: str, rows: Any) -> str:
@@ -125,10 +141,18 @@ def _place(row: int, name: str, rows: Any) -> str:
 def _is_missing(value: Any) -> bool:
     import pandas as pd
 
-    return value is None or value is pd.NA or value is pd.NaT or value != value
+    return (
+        value is None
+        or value is pd.NA
+        or value is pd.NaT
+        or value is np.ma.masked
+        or (isinstance(value, Real | Decimal) and value != value)
+    )
 
 
-def plain_values(column: pd.Series, name: str, rows: Any = None) -> tuple[str, np.ndarray]:
+def plain_values(
+    column: pd.Series, name: str, rows: Any = None, as_text: bool = False
+) -> tuple[str, np.ndarray]:
     """A column as ("number", floats with NaN) or ("text", objects with None for gaps).
 
     Parameters
@@ -138,6 +162,8 @@ def plain_values(column: pd.Series, name: str, rows: Any = None) -> tuple[str, n
     name : str
     rows : sequence, optional
         What messages call the rows; their numbers from 0 by default.
+    as_text : bool
+        Whether numbers are names of categories.
     """
     import pandas as pd
 
@@ -154,29 +180,41 @@ def plain_values(column: pd.Series, name: str, rows: Any = None) -> tuple[str, n
             f"Column {name!r} holds times or durations; turn it into a number of seconds or days "
             "first, or leave it out."
         )
-    if isinstance(kind, pd.CategoricalDtype):
-        values = column.astype(object).to_numpy()
-        return "text", _texts(values)
-    if pd.api.types.is_bool_dtype(kind):
-        return "text", _texts(column.astype(object).to_numpy())
+    if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(kind):
+        return "text", _texts(column.astype(object).to_numpy(), name)
     if pd.api.types.is_complex_dtype(kind):
         raise ValueError(f"Complex data not supported: column {name!r}.")
     if pd.api.types.is_numeric_dtype(kind) and "decimal" not in words:
-        return "number", column.to_numpy(dtype=float, na_value=np.nan)
-    return _objects(column.astype(object).to_numpy(), name, rows)
+        numbers = column.to_numpy(dtype=float, na_value=np.nan)
+        if not as_text:
+            return "number", numbers
+        _refuse_infinite(numbers, name, rows)
+        return "text", _texts(column.astype(object).to_numpy(), name)
+    return _objects(column.astype(object).to_numpy(), name, rows, as_text)
 
 
-def _texts(values: np.ndarray) -> np.ndarray:
-    """Names of categories as text, None where missing."""
+def _texts(values: np.ndarray, name: str) -> np.ndarray:
+    """Names of categories as text, None where missing; two that are written alike are refused."""
     out = np.empty(len(values), dtype=object)
+    first: dict[str, bool] = {}
     for row, value in enumerate(values):
-        if not _is_missing(value):
-            number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
-            out[row] = number_text(float(value)) if number else str(value)
+        if _is_missing(value):
+            continue
+        is_text = isinstance(value, str)
+        number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+        exact = is_text or not number or isinstance(value, Integral)
+        out[row] = text = str(value) if exact else number_text(value)
+        if first.setdefault(text, is_text) != is_text:
+            raise ReadingError(
+                f"Column {name!r} has two categories that are written {quoted(text)}: one is text "
+                "and one is not. Write all categories as text."
+            )
     return out
 
 
-def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]:
+def _objects(
+    values: np.ndarray, name: str, rows: Any, as_text: bool = False
+) -> tuple[str, np.ndarray]:
     """Python's own values: all numbers, all text, or refused where they are mixed."""
     import datetime
 
@@ -206,8 +244,12 @@ def _objects(values: np.ndarray, name: str, rows: Any) -> tuple[str, np.ndarray]
                 "Correct the odd ones, or make the whole column text if these are categories."
             )
     if "text" in first:
-        return "text", _texts(values)
-    return "number", np.array([np.nan if _is_missing(v) else float(v) for v in values])
+        return "text", _texts(values, name)
+    numbers = np.array([np.nan if _is_missing(v) else as_float(v) for v in values])
+    if not as_text:
+        return "number", numbers
+    _refuse_infinite(numbers, name, rows)
+    return "text", _texts(values, name)
 
 
 def _of_empty_cells(name: str, share: float) -> str:
@@ -245,7 +287,7 @@ def take_column(
     >>> take_column(pd.Series([1.5, 2.5, 4.0]), "size").kind
     'continuous'
     """
-    form, values = plain_values(column, name, rows)
+    form, values = plain_values(column, name, rows, wanted == CATEGORICAL)
     whole_column = n is None
     n = len(values) if n is None else n
     if form == "text":
@@ -255,7 +297,7 @@ def take_column(
                 f"Column {name!r} cannot be {wanted}: it holds text ({_place(row, name, rows)} is "
                 f"{quoted(values[row])})."
             )
-        seen = sorted({value for value in values if value is not None})
+        seen = in_order({value for value in values if value is not None})
         if not seen:
             return Column(name, EMPTY, "it has no value")
         found = _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
@@ -266,10 +308,8 @@ def take_column(
     if not there.size:
         return Column(name, EMPTY, "it has no value")
     distinct = np.unique(there)
-    if wanted == CATEGORICAL or (wanted is None and distinct.size == 2):
+    if wanted is None and distinct.size == 2:
         names = tuple(number_text(value) for value in distinct)
-        if wanted is not None:
-            return _categorical(name, names, n, "as told")
         note = (
             f"column {name!r} has two values, {names[0]} and {names[1]}, and is taken as "
             "categorical"
@@ -346,13 +386,10 @@ def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Ce
     parts: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     unseen: dict[str, int] = {}
     for j, column in enumerate(columns):
-        form, values = plain_values(frame.iloc[:, j], column.name, rows)
+        form, values = plain_values(frame.iloc[:, j], column.name, rows, column.kind == CATEGORICAL)
         if column.kind == EMPTY:
             continue
         if column.kind == CATEGORICAL:
-            if form == "number":
-                _refuse_infinite(values, column.name, rows)
-                values = _texts(values.astype(object))
             codes = pd.Index(column.categories, dtype=object).get_indexer(
                 pd.Index(values, dtype=object)
             )

@@ -89,6 +89,11 @@ def read_file(path: Path, separator: str | None = None, encoding: str | None = N
         raise ReadingError(f"{path} is a folder; give a CSV or Parquet file.")
     if not path.exists():
         raise ReadingError(f"There is no file {path}; check the name and the folder.")
+    if not path.is_file():
+        raise ReadingError(
+            f"{path} is a pipe or a device, and a run reads its data more than once. Save the data "
+            "to a file first."
+        )
     if path.suffix.lower() in PARQUET:
         table = _read_parquet(path)
     else:
@@ -96,8 +101,12 @@ def read_file(path: Path, separator: str | None = None, encoding: str | None = N
     if not table.names:
         raise ReadingError(f"{path} has no columns.")
     if not table.rows:
-        raise ReadingError(f"{path} has a header but no rows, so there is nothing to read.")
+        raise _no_rows(path)
     return table
+
+
+def _no_rows(path: Path) -> ReadingError:
+    return ReadingError(f"{path} has a header but no rows, so there is nothing to read.")
 
 
 def _one_mark(separator: str | None, path: Path) -> str:
@@ -131,6 +140,8 @@ def _read_csv(path: Path, separator: str, encoding: str) -> Table:
         with _open(path, "rt", newline="", encoding=encoding) as stream:
             reader = csv.reader(stream, delimiter=separator)
             header, empty = _header(reader, path, separator)
+            if not any(line.strip("\r\n") for line in stream):
+                raise _no_rows(path)
         numbered = [str(j) for j in range(len(header))]
         with _open(path, "rb") as stream:
             table = arrow.read_csv(
@@ -210,7 +221,7 @@ def _header(reader: Any, path: Path, separator: str) -> tuple[list[str], int]:
     """The names of the columns, and the number of empty lines before them."""
     empty = 0
     for header in reader:
-        if header:
+        if header and not (len(header) == 1 and header[0].isspace()):
             break
         empty += 1
     else:

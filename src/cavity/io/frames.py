@@ -75,6 +75,20 @@ def _signed(table: Any) -> Any:
     return table
 
 
+def as_float(value: Any) -> float:
+    """A number as a float; integers beyond floating point are infinite.
+
+    Examples
+    --------
+    >>> as_float(2), as_float(-(10**400))
+    (2.0, -inf)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
 def frame_column(column: Any, what: str) -> np.ndarray:
     """One column of a pandas frame as floats, NaN where it is missing.
 
@@ -135,7 +149,7 @@ def _objects(values: np.ndarray, what: str) -> np.ndarray:
                 f"{what} holds text or dates, not numbers: row {row} is {quoted(value)}, could "
                 "not convert string to float. Drop or encode such columns first."
             )
-        out[row] = float(value)
+        out[row] = as_float(value)
     return out
 
 

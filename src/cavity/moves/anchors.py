@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.jit import jit
+from cavity.utils.threads import without_openmp
 
 NEIGHBOURS, ANYWHERE = 60, 20
 # More observations than these are not asked for their neighbours; moves start from some of them.
@@ -25,6 +26,7 @@ class Anchors(NamedTuple):
     second: np.ndarray  # (m, neighbours and others)
 
 
+@without_openmp
 def nearest_anchors(X: np.ndarray, *, mirrored: bool = False) -> Anchors:
     """Anchors from nearest neighbours in the rows of X, and some rows from anywhere.
 

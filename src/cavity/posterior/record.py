@@ -28,6 +28,10 @@ ROWS_BEHIND_WEIGHTS = "rows_behind_weights"
 # Among the draws: the natural parameters of the prior of cluster parameters, and the weight of rows
 # outside every cluster, where noise is allowed.
 CLUSTER_PRIOR, NOISE_WEIGHT = "cluster_prior", "noise_weight"
+# Among the summaries, where the search for the point estimate was stopped: labels of the best draw.
+BEST_DRAW = "best_draw"
+# Also there: the point estimate, and whether the chains agree.
+ESTIMATE, CONVERGED = "estimate", "converged"
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class RunRecord:
                 if not isinstance(getattr(record, f), kind):
                     raise ValueError(f"its {f} is a {type(getattr(record, f)).__name__}")
             return record
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"the record of the run is damaged: {error}") from error
 
 

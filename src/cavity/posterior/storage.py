@@ -143,12 +143,34 @@ _TRAILER_BYTES = len(_trailer(b"", 0))
 _TRAILER = re.compile(rf"\n{re.escape(FORMAT)} +(\d+) [0-9a-f]{{64}}\n".encode())
 
 
+# Deflate shrinks nothing more than this, apart from what a small dataset stores at least.
+_MOST_SHRUNK, _SMALL = 1100, 1 << 20
+
+
+def _refuse_crafted(file: Any) -> None:
+    """Refuse links, data in other files, and sizes that the bytes cannot hold."""
+    import h5py  # type: ignore[import-untyped]
+
+    for group in (file, *(file[name] for name in file if name in _GROUPS)):
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ValueError(f"{name!r} is a link")
+            data = group[name]
+            if not isinstance(data, h5py.Dataset):
+                continue
+            if data.is_virtual or data.external:
+                raise ValueError(f"{name!r} has its data elsewhere")
+            if data.nbytes > _MOST_SHRUNK * data.id.get_storage_size() + _SMALL:
+                raise ValueError(f"{name!r} is larger than what the file holds of it")
+
+
 def _read(content: bytes) -> dict[str, xr.Dataset]:
     """Read all groups into memory."""
-    import h5py  # type: ignore[import-untyped]
+    import h5py
     import xarray as xr
 
     with h5py.File(io.BytesIO(content), "r") as file:
+        _refuse_crafted(file)
         present = [group for group in _GROUPS if group in file]
     groups = {}
     for group in ("", *present):
@@ -197,11 +219,10 @@ def load(path: str | Path) -> Posterior:
     if trailer != _trailer(content, version):
         raise ValueError(damaged)
     try:
-        groups = _read(content)
+        return _from_groups(_read(content))
     # A file crafted with a matching digest: HDF5's exceptions depend on the damage.
     except Exception as error:
         raise ValueError(damaged) from error
-    return _from_groups(groups)
 
 
 def _all(groups: dict[str, xr.Dataset], group: str) -> dict[str, np.ndarray]:

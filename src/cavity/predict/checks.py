@@ -14,20 +14,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+STATISTICS = ("median", "quartile spread", "95% reach", "farthest")
+
+
 def _statistics(X: np.ndarray) -> np.ndarray:
-    """Return median and interquartile range, and the extremes in units of the latter."""
+    """Return median and interquartile range, and the extremes in units of the latter.
+
+    NaN for a column without values.
+    """
+    there = ~np.isnan(X).all(axis=0)
+    out = np.full((len(STATISTICS), X.shape[1]), np.nan)
+    X = X[:, there]
     low, middle, high = np.nanquantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, 1.0)
     reach = np.nanmax(np.abs(X - middle), axis=0) / spread
     tail = np.nanquantile(np.abs(X - middle), 0.95, axis=0) / spread
-    return np.stack([middle, high - low, tail, reach])
+    out[:, there] = [middle, high - low, tail, reach]
+    return out
 
 
 def _replicated(draws: MixtureDraws, s: int, n: int, rng: np.random.Generator) -> np.ndarray:
     return replicate(draws, s, n, rng)[0].continuous
-
-
-STATISTICS = ("median", "quartile spread", "95% reach", "farthest")
 
 
 def predictive_check(
@@ -61,8 +68,8 @@ def predictive_check(
 
     rng = np.random.default_rng(seed_entropy(random_state))
     n_draws = draws.start.size - 1
-    observed = _statistics(X)
     missing, n = np.isnan(X), len(X)
+    observed = _statistics(X)
     copies = np.stack(
         [
             _statistics(
@@ -71,6 +78,7 @@ def predictive_check(
             for _ in range(n_replicates)
         ]
     )
+    known = ~np.isnan(observed)
     above = (copies >= observed).mean(axis=0)
     below = (copies <= observed).mean(axis=0)
     lower, upper = np.quantile(copies, [0.025, 0.975], axis=0)
@@ -81,7 +89,7 @@ def predictive_check(
             "mean": copies.mean(axis=0).T.ravel(),
             "lower": lower.T.ravel(),
             "upper": upper.T.ravel(),
-            "p": np.minimum(1.0, 2.0 * np.minimum(above, below)).T.ravel(),
+            "p": np.where(known, np.minimum(1.0, 2.0 * np.minimum(above, below)), np.nan).T.ravel(),
         },
         index=index,
     )

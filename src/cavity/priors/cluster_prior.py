@@ -75,7 +75,7 @@ class ClusterPrior:
             if isinstance(value, str) and value in words:
                 continue
             number = isinstance(value, Real) and not isinstance(value, bool)
-            if isinstance(value, str) or not number or not low <= float(value) <= high:
+            if isinstance(value, str) or not number or not low <= value <= high:
                 choices = ", ".join(map(repr, words))
                 raise ValueError(
                     f"cluster_prior.{name} must be {choices} or a number from {low:g} to {high:g}, "

@@ -14,6 +14,7 @@ import numpy as np
 from cavity.priors import partition
 from cavity.priors.concentration import ConcentrationUpdate
 from cavity.updates import Update
+from cavity.utils.text import shown
 
 # A concentration beyond these makes sums of sizes and logarithms lose all their digits.
 LEAST, MOST = 1e-100, 1e100
@@ -129,7 +130,7 @@ class PitmanYor(_Concentrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         value = self.discount
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) < 1.0:
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= value < 1.0:
             raise ValueError(f"discount must be a number from 0 to below 1, not {value!r}.")
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
@@ -165,7 +166,7 @@ class FiniteMixture(_Concentrated):
         super().__post_init__()
         value = self.power
         good = isinstance(value, Real) and not isinstance(value, bool)
-        if not good or not -10.0 <= float(value) <= 10.0:
+        if not good or not -10.0 <= value <= 10.0:
             raise ValueError(f"power must be a number from -10 to 10, not {value!r}.")
 
     @property
@@ -199,10 +200,10 @@ def check_concentration(value: Any) -> None:
     if value is None or (isinstance(value, str) and value == "learn"):
         return
     good = isinstance(value, Real) and not isinstance(value, bool)
-    if not good or not LEAST <= float(value) <= MOST:
+    if not good or not LEAST <= value <= MOST:
         raise ValueError(
             f"concentration must be a number between {LEAST:g} and {MOST:g}, or 'learn', not "
-            f"{value!r}."
+            f"{shown(value)}."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -102,7 +103,9 @@ def write_report(
     from cavity.plotting.frame import as_table
 
     target = Path(path)
-    with _replacing(target) as file:
+    with _replacing(target) as file, warnings.catch_warnings():
+        # Letters of a name that the font of pictures lacks.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         data = None
         if feature_names is None and not hasattr(X, "columns"):
             feature_names = _kept_names(posterior, X)

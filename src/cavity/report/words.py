@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cavity.posterior.record import BEST_DRAW
 from cavity.report.markup import probability
 from cavity.utils.text import count, enumerate_words, plural
 
@@ -206,6 +207,11 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
             sentences.append(limit)
     if view.posterior.record.interrupted:
         sentences.append("The run was stopped early; these are the draws made until then.")
+    if BEST_DRAW in view.posterior.summaries:
+        sentences.append(
+            "The search for the best single answer was stopped: the clusters are those of the draw "
+            "of highest log joint density."
+        )
     if aside := len(view.posterior.record.set_aside):
         sentences.append(
             f"{count(aside, 'chain')} {'is' if aside == 1 else 'are'} left out, having ended in a "

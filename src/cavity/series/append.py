@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cavity.base import ESTIMATE
 from cavity.io.frames import as_pandas
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import ESTIMATE
 from cavity.posterior.units import SeriesUnits
 from cavity.predict.draws import spread_draws
 from cavity.priors.series import SeriesPrior
@@ -92,7 +92,10 @@ def append_times(
 def appended(old: SeriesData, Y: Any) -> SeriesData:
     """Return the fit's data with the new times appended."""
     size = old.axis.size
-    y, count, covariates = _later(old, as_pandas(Y))
+    Y = as_pandas(Y)
+    if 0 in np.shape(Y):
+        raise ValueError("Y has no observations to append. Give at least one time.")
+    y, count, covariates = _later(old, Y)
     end = old.end
     if end is not None:
         y, end = differences(np.where(count > 0, y, np.nan), *end)

@@ -401,6 +401,7 @@ def from_rows(
         total = np.bincount(cell, values[:, j], minlength=n * n_times)
         means[:, j] = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
     apart = values - means[cell]
+    _warn_of_repeated(count, cell, apart, freq, names, n_times, axis)
     scatter = np.zeros((n, c + 1, c + 1))
     for j in range(c + 1):
         for k in range(j + 1):
@@ -417,6 +418,33 @@ def from_rows(
         covariate_names=covariates,
         columns=(series, time, value),
         offset_column=offset,
+    )
+
+
+# With fewer of the cells than this, several values in one cell look like an accident.
+_ACCIDENT = 0.2
+
+
+def _warn_of_repeated(
+    count: np.ndarray,
+    cell: np.ndarray,
+    apart: np.ndarray,
+    freq: str | None,
+    names: Any,
+    n_times: int,
+    axis: TimeAxis,
+) -> None:
+    """Warn about different values of one series at one time, unless times are grouped."""
+    different = np.unique(cell[np.any(np.abs(apart) > 0.0, axis=1)])
+    if freq is not None or not 0 < different.size < _ACCIDENT * np.count_nonzero(count):
+        return
+    series, time = divmod(int(different[0]), n_times)
+    warnings.warn(
+        f"{different.size:,} cells have several different rows, first series "
+        f"{str(names[series])!r} at time {axis.labels()[time]}: they are averaged, as repeated "
+        "measurements. Remove duplicates if they are a mistake.",
+        UserWarning,
+        stacklevel=4,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 def plural(noun: str, number: int = 2) -> str:
@@ -52,3 +53,18 @@ def readable_bytes(n_bytes: int) -> str:
     power = min(max(len(str(n_bytes)) - 1, 0) // 3, len(units) - 1)
     value = n_bytes / 1000**power
     return f"{value:.3g} {units[power]}" if value < 1000 else f"{value:,.0f} {units[power]}"
+
+
+def shown(value: Any) -> str:
+    """Write a value in a message, cut where it is long.
+
+    Examples
+    --------
+    >>> shown("a"), len(shown(10**400)), shown(10**5000)
+    ("'a'", 60, 'a number of thousands of digits')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
