@@ -434,10 +434,6 @@ class SeriesModel(RowsModel):
         """Return nothing: series have no distance from their cluster."""
         return {}
 
-    def features(self, estimator: Any) -> list[str]:
-        """Describe what distinguishes each cluster."""
-        return estimator.distinguishing_features()
-
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return trends, factors and forecasts as long tables, and each series' parameters."""
         key, time = run.data.id_name, run.data.choice.time or TIME

@@ -106,7 +106,7 @@ class RunFile:
             found.append("--model")
         if self.data.digest != other.data.digest:
             found.append("the data")
-        if dataclasses.replace(self.data.choice) != other.data.choice:
+        if self.data.choice != other.data.choice:
             found.append("the columns or how they are read")
         names = sorted(set(self.settings) | set(other.settings))
         found += [

@@ -280,12 +280,7 @@ def select_table(table: Table, choice: Choice) -> Selection:
                 text = f"{text.rstrip('.')}; if they are categories, add --types {told}."
             raise UserError(text)
         else:
-            bad = np.isinf(numbers.values)
-            if bad.any():
-                raise UserError(
-                    f"Row {index[int(bad.argmax())]!s}, column {name!r} of {path} is infinite; "
-                    "replace such values first."
-                )
+            _refuse_infinite(pd.DataFrame({name: numbers.values}, index), path)
             out[name] = numbers.values
     chosen = pd.DataFrame(out, index=index)
     n_dropped = 0
@@ -421,12 +416,7 @@ def select_rows(table: Table, choice: Choice, *, with_value: bool = True) -> Sel
     table.require(wanted)
     if len(set(wanted)) < len(wanted):
         raise UserError("--series, --time, --value and --covariates must name different columns.")
-    names = column_names(table.column(series), series, path)
-    if "" in names:
-        raise UserError(
-            f"Row {names.index('') + 1}, column {series!r} of {path} is missing; every row needs "
-            "the name of its series. Fill it in, or delete such rows."
-        )
+    names = _series_names(table, series)
     rows = range(1, table.rows + 1)
     out: dict[str, Any] = {
         series: pd.Series(names, dtype=object),
@@ -505,8 +495,8 @@ def select_wide(table: Table, choice: Choice) -> Selection:
     index: Any = [str(row + 1) for row in range(table.rows)]
     id_name = SERIES
     if column is not None:
-        index = column_names(table.column(column), column, path)
-        _refuse_names(index, column, path)
+        index = _series_names(table, column)
+        _refuse_repeated(index, column, path)
         nameless = table.first_is_nameless and column == table.names[0]
         id_name = SERIES if nameless else column
     times = header_times(header, path, choice.date_format)
@@ -549,12 +539,18 @@ def _names_column(table: Table, choice: Choice, header: list[str]) -> str | None
     return named
 
 
-def _refuse_names(names: list[str], column: str, path: str) -> None:
+def _series_names(table: Table, column: str) -> list[str]:
+    """The names of series, one per row."""
+    names = column_names(table.column(column), column, str(table.path))
     if "" in names:
         raise UserError(
-            f"Row {names.index('') + 1}, column {column!r} of {path} is missing; every row needs "
-            "the name of its series. Fill it in, or delete such rows."
+            f"Row {names.index('') + 1}, column {column!r} of {table.path} is missing; every row "
+            "needs the name of its series. Fill it in, or delete such rows."
         )
+    return names
+
+
+def _refuse_repeated(names: list[str], column: str, path: str) -> None:
     seen: set[str] = set()
     for row, name in enumerate(names):
         if name in seen:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from cavity.estimators.validation import check_finite, check_numeric
 from cavity.io.columns import EMPTY, TWO_VALUES, Cells, Column, check_types, take_column
-from cavity.io.frames import as_float, as_pandas, is_frame
+from cavity.io.frames import as_float, as_pandas, is_frame, without_mask
 from cavity.io.words import shell_word
 from cavity.utils.notices import ColumnsNote
 
@@ -44,10 +44,13 @@ def read_frame(estimator: Any, X: Any, *, reset: bool, names: list[str] | None =
 
     X = as_pandas(X) if is_frame(X) else X
     if not isinstance(X, pd.DataFrame):
-        if np.ma.isMaskedArray(X):
-            X = np.ma.filled(X.astype(float), np.nan)
         values = validate_data(
-            estimator, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=1
+            estimator,
+            without_mask(X),
+            reset=reset,
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_min_samples=1,
         )
         own = [f"x{j}" for j in range(values.shape[1])] if names is None else names
         return pd.DataFrame(values, columns=own)

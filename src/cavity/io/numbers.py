@@ -151,13 +151,8 @@ def is_text(kind: Any) -> bool:
     """Whether an Arrow type is one of strings."""
     import pyarrow as pa
 
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind, pa.types)
-    )
-
-
-def _is_view(kind: Any, types: Any) -> bool:
-    return bool(hasattr(types, "is_string_view") and types.is_string_view(kind))
+    is_view = getattr(pa.types, "is_string_view", lambda kind: False)  # from pyarrow 16 on
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_view(kind))
 
 
 def _floats(column: Any) -> np.ndarray:
