@@ -123,8 +123,8 @@ def draw_group_tree(view: Any, tree: Any, cut: float, ax: Axes) -> Axes:
     leaves = [k for k in range(view.n_clusters) if k != view.noise]
     if len(tree):
         leaves = list(_in_order(tree))
-    place = {(k,): float(row) for row, k in enumerate(leaves)}
-    reach = {(k,): 1.0 for k in leaves}
+    place: dict[tuple[int, ...], float] = {(k,): float(row) for row, k in enumerate(leaves)}
+    reach: dict[tuple[int, ...], float] = {(k,): 1.0 for k in leaves}
     for left, right, overlap, lower, upper in tree.iloc[:, :5].itertuples(index=False):
         # Means over different draws need not fall from merge to merge; a tree must.
         at = min(overlap, reach[left], reach[right])

@@ -122,7 +122,7 @@ def overlaps(
     out = np.eye(n_clusters)
     if positions is not None and first.size:
         place = positions(first, second)
-    for pair, (k, j) in enumerate(zip(first, second, strict=True)):
+    for pair, (k, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         both = (share[k] + share[j]) * weight
         own = place[pair] if positions is not None else _log_ratio(scores, share, weight, k, j)
         out[k, j] = out[j, k] = bridge(own, both)
@@ -226,7 +226,8 @@ class Merges:
         there = slots >= 0
         levels = np.where(there[:, :, None] & there[:, None, :], levels, np.nan)
         tail = 0.5 * (1.0 - level)
-        rows, parts = [], [(j,) for j in range(len(names))]
+        rows: list[tuple[Any, ...]] = []
+        parts: list[tuple[int, ...]] = [(j,) for j in range(len(names))]
         while len(parts) > 1:
             best, joined = (-1.0, 0, 1), np.zeros(0)
             for b in range(1, len(parts)):
