@@ -173,7 +173,7 @@ def weighted_quantiles(X: np.ndarray, q: list[float], weight: np.ndarray | None)
     Examples
     --------
     >>> X = np.array([[1.0], [2.0], [5.0]])
-    >>> weighted_quantiles(X, [0.0, 0.5, 1.0], np.array([1.0, 1.0, 4.0])).ravel().tolist()
+    >>> weighted_quantiles(X, [0.0, 0.5, 1.0], np.array([1.0, 1.0, 4.0])).ravel().round(6).tolist()
     [1.0, 2.9, 5.0]
     """
     if weight is None:

@@ -194,7 +194,7 @@ def design_matrix(covariates: pd.DataFrame) -> tuple[np.ndarray, list[str], np.n
     Examples
     --------
     >>> import pandas as pd
-    >>> design_matrix(pd.DataFrame({"age": [30.0, 40.0], "sex": ["f", "m"]}))[1]
+    >>> design_matrix(pd.DataFrame({"age": [30.0, 40.0, 35.0], "sex": ["f", "m", "m"]}))[1]
     ['intercept', 'age', 'sex=m']
     """
     n = len(covariates)

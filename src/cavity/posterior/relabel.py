@@ -97,7 +97,7 @@ def given_matched(inside: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> given_matched(np.array([[0.3, 0.1], [0.0, 0.0]])).tolist()
+    >>> given_matched(np.array([[0.3, 0.1], [0.0, 0.0]])).round(6).tolist()
     [[0.75, 0.25], [0.5, 0.5]]
     """
     total = inside.sum(axis=1, keepdims=True)
