@@ -247,7 +247,9 @@ class Estimator(BaseEstimator):
         posterior.summaries.update(self._overlaps())
         found = self.diagnostics()
         posterior.summaries[CONVERGED] = np.array([int(found.converged)])
-        if limit := limit_words(posterior.view(partition)):
+        # The words about the limit search for groups, which a stopped search must not start.
+        stopped = BEST_DRAW in posterior.summaries
+        if not stopped and (limit := limit_words(posterior.view(partition))):
             where = " See group_labels_ and posterior_.groups()." if "groups" in limit else ""
             warnings.warn(
                 f"{limit}{where} Filter cavity.ClusterLimitWarning to silence this.",

@@ -20,6 +20,7 @@ from cavity.posterior.convergence import (
 from cavity.posterior.draws import evenly, subset_of_observations
 from cavity.posterior.estimate import find_partition, usual_clusters
 from cavity.posterior.groups import differ, group_words, groups_settled, has_groups
+from cavity.posterior.record import BEST_DRAW
 from cavity.priors.specifications import FixedWeights
 from cavity.utils.text import count
 
@@ -161,7 +162,8 @@ def diagnose(
     events.index.name = "event"
     advice = _advice(p, checks, precision) + column_advice(p) if problems else ""
     meanwhile = _meanwhile(p, checks) if problems else ""
-    merged = has_groups(p) and differ(p.view())
+    # A search that was stopped must not start again here.
+    merged = has_groups(p) and BEST_DRAW not in p.summaries and differ(p.view())
     settled = merged and groups_settled(p)
     limited = False
     if merged and at_the_limit(p)[1] >= LIMITED:
