@@ -198,4 +198,5 @@ print(f"Against the wrong posterior: {0.5 * np.abs(frequency - wrong).sum():.4f}
 #
 # Known approximations: ``collapse="ep"``; overdispersed counts in tables; the bounds of a mode's
 # mass, which leave out the entropies of what is learned of the prior; under ``"ep"`` and in
-# sharded data rounded values keep one place within their recording step. :doc:`/guide` and :doc:`/maths` say where.
+# sharded data rounded values keep one place within their recording step. :doc:`/guide` and
+# :doc:`/maths` say where.
