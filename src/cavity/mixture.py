@@ -862,10 +862,12 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             noise, and ``p_unmatched``, the probability of a cluster that matches none of the
             estimate's. The last ones sum to one.
         """
+        import pandas as pd
+
         predictor, cells = self._fitted(level), self._cells(X)
         if not as_frame:
             return predictor.probabilities(cells)
-        return predictor.frame(cells, X.index if hasattr(X, "index") else None)
+        return predictor.frame(cells, X.index if isinstance(X, pd.DataFrame) else None)
 
     def predict_to_parquet(
         self, X: Any, folder: str | os.PathLike[str], *, client: Any = None, n_draws: int = N_DRAWS

@@ -196,3 +196,13 @@ def test_diagnostics_of_quantities_of_any_size(size):
     np.testing.assert_allclose(scaled[["mean", "sd"]] / size, plain[["mean", "sd"]], rtol=1e-9)
     columns = ["rhat", "ess_bulk", "ess_tail"]
     np.testing.assert_allclose(scaled[columns], plain[columns], rtol=1e-6)
+
+
+def test_fewer_rounded_rows_than_kernels_are_compiled_with():
+    StudentTMixture(1).check([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])
+
+
+def test_lists_are_tables_without_row_names(X):
+    m = GaussianMixture(2, **SHORT).fit(X)
+    table = m.predict_proba(X.tolist(), as_frame=True)
+    assert table.equals(m.predict_proba(X, as_frame=True))

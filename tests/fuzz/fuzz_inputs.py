@@ -263,15 +263,19 @@ def _table_case(kind: str, seed: int, dice: Dice) -> Case:
     settings |= {"feature_types": types, "continuous": dice.one("student-t", "gaussian")}
     settings["noise"] = dice.often(0.2)
     if dice.often(0.2):
-        settings["covariance"] = dice.one("diag", "tied", "factor")
+        settings["covariance_type"] = dice.one("diag", "tied", "factor")
     told: dict[str, Any] = {}
     if dice.often(0.2):
         told["sample_weight"] = np.where(
             table.isna().any(axis=1), 1.0, dice.one(1.0, 2.0, 0.5, 0.0, np.nan) + np.zeros(n)
         )
     if dice.often(0.2):
-        told["y"] = np.where(rng.random(n) < 0.7, -1, rng.integers(dice.one(1, 2, 5), size=n))
+        told["known_labels"] = np.where(
+            rng.random(n) < 0.7, -1, rng.integers(dice.one(1, 2, 5), size=n)
+        )
     new = whole.iloc[rng.integers(n, size=3)].reset_index(drop=True)
+    if "visits" in new:
+        new["visits"] = 3.0
     if "town0" in new:
         new.loc[0, "town0"] = "never seen"
     if dice.often(0.5):

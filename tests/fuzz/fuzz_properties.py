@@ -16,6 +16,7 @@ import pandas as pd
 from fuzz_inputs import Case
 
 from cavity import (
+    ClusterLimitWarning,
     CoarseColumnsWarning,
     ColumnsNote,
     GaussianMixture,
@@ -36,7 +37,13 @@ ESTIMATORS = {
 REFUSED_WITHIN, ANSWERED_WITHIN = 2.0, 10.0
 # The package's own warnings that have no category of their own, and what ArviZ says of a
 # leave-one-out estimate, whose user has to know.
-_OURS = (CoarseColumnsWarning, ColumnsNote, NotConvergedWarning, WeightsWarning)
+_OURS = (
+    ClusterLimitWarning,
+    CoarseColumnsWarning,
+    ColumnsNote,
+    NotConvergedWarning,
+    WeightsWarning,
+)
 _OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
 
 
@@ -205,12 +212,13 @@ def _dressed(model: Any, new: np.ndarray) -> Any:
 def _check_rows(model: Any, X: Any, what: str) -> None:
     probabilities(model.predict_proba(X), f"predict_proba of {what}")
     predicted = model.predict(X)
-    expect((predicted >= 0) & (predicted < model.n_clusters_), f"predict of {what}")
+    least = -1 if model.posterior_.record.noise else 0
+    expect((predicted >= least) & (predicted < model.n_clusters_), f"predict of {what}")
     expect(~np.isnan(model.score_samples(X)), f"score_samples of {what} is NaN")
     tail = finite(model.tail_probabilities(X), f"tail_probabilities of {what}")
     expect((tail >= 0) & (tail <= 1), f"tail_probabilities of {what}")
     table = model.predict_proba(X, as_frame=True)
-    probabilities(table.filter(regex=r"^p_\d|^p_unmatched$"), f"membership of {what}")
+    probabilities(table.filter(regex=r"^p_\d|^p_noise$|^p_unmatched$"), f"membership of {what}")
 
 
 # ---------------------------------------------------------------------- tables

@@ -56,8 +56,9 @@ class LatentCells(NamedTuple):
 
     def first(self, n: int) -> LatentCells:
         """Return those of the first n rows."""
-        last = self.start[n]
-        return LatentCells(self.start[: n + 1], *(values[:last] for values in self[1:]))
+        start = self.start[: n + 1]  # there may be fewer rows
+        last = start[-1]
+        return LatentCells(start, *(values[:last] for values in self[1:]))
 
 
 def latent_cells(
