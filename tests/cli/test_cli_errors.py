@@ -268,7 +268,7 @@ def test_wrong_columns_at_predict(cavity, finished, tmp_path):
 
 
 def test_unknown_commands(cavity):
-    assert cavity("guess").sentence == "No such command 'guess'. See 'cavity --help'."
+    assert cavity("xyz").sentence == "No such command 'xyz'. See 'cavity --help'."
     assert "Missing argument 'DATA'" in cavity("fit").sentence
 
 
