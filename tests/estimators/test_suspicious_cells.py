@@ -111,7 +111,7 @@ def test_typing_errors_are_named(tmp_path):
     m = fitted(table)
     found = m.suspicious_cells(table)
     named = set(zip(found["row"], found["column"], strict=True))
-    assert {(row, column) for row, (column, _) in TYPOS.items() if column != "kind"} <= named
+    assert {(str(row), column) for row, (column, _) in TYPOS.items() if column != "kind"} <= named
     assert len(found) <= len(TYPOS) + 3
     assert (found["tail_probability"].to_numpy() < 1.0 / 240).all()
     page = m.report(tmp_path / "page.html", table).read_text(encoding="utf-8")

@@ -139,7 +139,7 @@ def sampler(name, prior, rng, moves=(), **options):
     n = len(parts.collapse.model.y)
     made = [kind(all_anchors(n), 0) for kind in moves]
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     return PartitionSampler(parts, prior, np.zeros(n, dtype=int), rng, moves=made)
 
 

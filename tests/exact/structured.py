@@ -52,7 +52,7 @@ def chain(made, partition_prior, rng, moves=(), z=None):
     parts = assemble(made, "collapsed", small.SLOTS)
     kinds = [kind(all_anchors(N), 0) for kind in moves]
     for move in kinds:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     z = np.zeros(N, dtype=int) if z is None else z
     return PartitionSampler(parts, partition_prior, z, rng, moves=kinds)
 

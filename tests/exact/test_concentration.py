@@ -59,7 +59,7 @@ def run(name, update, n_sweeps, seed):
     rng = np.random.default_rng(seed)
     states, mean = exact(small.likelihood_of(name))
     moves = [StandardMoves(all_anchors(small.N), 0)]
-    moves[0].rate[:] = 2
+    moves[0].pace.rate[:] = 2
     chain = Recorded(
         PartitionSampler(
             small.collapse(name),

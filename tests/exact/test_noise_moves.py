@@ -37,7 +37,7 @@ def chain(name, prior, rng, kind=NoiseMoves, home=None):
         state = padded(finite(3, float(small.N), *small.FINITE), small.SLOTS)
     places = RowPlaces(np.full(small.N, -1) if home is None else home, SHARE)
     move = kind(all_anchors(small.N), 0)
-    move.rate[:] = 4
+    move.pace.rate[:] = 4
     z = np.ones(small.N, dtype=int) if home is None else np.where(home >= 0, home, 1)
     return PartitionSampler(parts, places.around(state, small.SLOTS), z, rng, moves=[move])
 

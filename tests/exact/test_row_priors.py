@@ -36,7 +36,7 @@ def chain(name, prior, rng, *, weight=ONES, home=FREE, noise=None, box=None, mov
     kinds = [StandardMoves, *([NoiseMoves] if noise else [])] if moves else []
     made = [kind(all_anchors(small.N), 0) for kind in kinds]
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     z = np.zeros(small.N, dtype=int) if z is None else z
     return PartitionSampler(parts, places.around(state, small.SLOTS), z, rng, moves=made)
 

@@ -53,7 +53,7 @@ def chain(names, collapse, prior, rng, moves=False, **data):
     parts = table_cases.parts(names, collapse, **data)
     made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     z = np.zeros(small.N, dtype=int)
     return PartitionSampler(parts, small.partition_prior(prior), z, rng, moves=made)
 

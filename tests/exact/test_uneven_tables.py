@@ -73,7 +73,7 @@ def chain(
     places = RowPlaces(home, SHARE if noise else None)
     made = [StandardMoves(all_anchors(small.N), 0)] if moves else []
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     state = places.around(small.partition_prior(prior), small.SLOTS)
     z = np.where(home >= 0, home, 1)
     return PartitionSampler(parts, state, z, rng, moves=made)

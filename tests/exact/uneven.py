@@ -43,7 +43,7 @@ def chain(name, rows, prior, rng, moves=(), z=None, **options):
     parts = collapse(name, rows, **options)
     made = [kind(all_anchors(N), 0) for kind in moves]
     for move in made:
-        move.rate[:] = 4
+        move.pace.rate[:] = 4
     z = np.zeros(N, dtype=int) if z is None else z
     return PartitionSampler(parts, prior, z, rng, moves=made)
 

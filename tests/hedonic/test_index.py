@@ -160,7 +160,7 @@ def test_a_picture_of_an_index():
     again = model.plot_index(["tract 1"], ax=ax)
     assert again is ax
     plt.close(ax.figure)
-    with pytest.raises(ValueError, match="9 regions cannot be told apart"):
+    with pytest.raises(ValueError, match="9 regions are too many for one picture"):
         draw_index(pd.DataFrame({"region": list("abcdefghia")}), model.months_[-1])
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from cavity._numba.jit import compiled
 from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST, slice_df
 from cavity.priors.concentration import update_concentration
 from cavity.priors.partition import dirichlet, dirichlet_process, finite, pitman_yor
@@ -95,10 +94,9 @@ def test_concentration(prior, likelihood):
     counts = np.array([7, 0, 2, 1])
     shape, rate = 1.5, 0.8
     draws = np.empty(N_DRAWS)
-    kernel = compiled(update_concentration, prior)
     for j in range(N_DRAWS):
         for _ in range(THIN):
-            kernel(prior, counts, shape, rate, rng)
+            update_concentration(prior, counts, shape, rate, rng)
         draws[j] = np.log(prior.concentration[0])
 
     def log_density(x):
