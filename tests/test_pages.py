@@ -24,6 +24,8 @@ PAGES = {
     "docs/series.md": 7,
     "docs/tables.md": 1,
     "docs/covariates.md": 1,
+    "docs/groups.md": 1,
+    "docs/maths.md": 1,
     "docs/extending.md": 2,
     "docs/scaling.md": 1,
     "docs/long-runs.md": 1,
