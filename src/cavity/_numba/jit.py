@@ -123,7 +123,7 @@ def wide_vectors(typingctx: Any) -> Any:
 
 @intrinsic
 def cycles(typingctx: Any) -> Any:
-    """Return the processor's count of cycles: shares of a kernel's time are told by it."""
+    """Return the processor's count of cycles, for shares of a kernel's time."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(64), ())

@@ -22,7 +22,7 @@ _kernels = Kernels()
 
 
 class DescriptionStep(NamedTuple):
-    """What `Describer` shows of full covariances, for kernels."""
+    """Recorded quantities of `Describer` for full covariances, for kernels."""
 
     seats: np.ndarray  # (slots and one to come,)
     sizes: np.ndarray  # (slots and one to come,)

@@ -1,4 +1,4 @@
-"""What a user knows of rows beyond their values: weights, and some of their labels."""
+"""Weights and known labels of rows, as a user gives them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def runs_of(init: Any, shape: tuple[int, ...], n_clusters: int, n_warmup: int) -
 
 @dataclass(frozen=True)
 class ShortRun:
-    """Where a short run began, what it drew at its end, and its state then."""
+    """A short run: its start, its last draws and its final state."""
 
     start: np.ndarray
     labels: np.ndarray

@@ -26,7 +26,7 @@ LOG_JOINT, LOG_LIKELIHOOD, LOG_MARGINAL, CONCENTRATION, SHOWN = range(5)
 
 
 class Block(NamedTuple):
-    """What one call does, and room for what it keeps."""
+    """Work of one call, and room for the draws that it keeps."""
 
     task: int
     keeps: np.ndarray  # (sweeps,), whether each is a draw

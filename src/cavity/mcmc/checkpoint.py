@@ -190,7 +190,7 @@ class Checkpoint:
 
     @property
     def again(self) -> str:
-        """How a run that was stopped continues."""
+        """Return how to continue a run that was stopped."""
         return f" The {self} holds its state: run it again to continue."
 
     def open(self) -> list[Snapshot | None]:

@@ -29,7 +29,7 @@ _IN_VAIN, _IN_VAIN_OF_MANY, _KEPT_SHARE = 100, 10, 0.25
 
 
 class Pace(NamedTuple):
-    """How often each kind is tried, and what came of it; see `Move`."""
+    """Tries and acceptances of each kind; see `Move`."""
 
     tally: np.ndarray  # (kinds, 3)
     rate: np.ndarray  # (kinds,), tries per sweep

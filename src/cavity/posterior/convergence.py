@@ -178,7 +178,7 @@ class Mode:
 
     @property
     def negligible(self) -> bool:
-        """Whether its mass is next to nothing wherever it is between its bounds."""
+        """Return True if even its upper bound leaves the mode a negligible mass."""
         return self.below[0] > NEGLIGIBLE
 
 

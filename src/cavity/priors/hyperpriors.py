@@ -196,7 +196,7 @@ def _(update, state, parameters, prior, z, counts, rng):
 
 @jit(internal=True)
 def _prior_of(update, natural):
-    """What the family's packed prior says, which the last draw may have left."""
+    """Return the prior that the family holds, which the last draw may have replaced."""
     room = update.room
     if room.kappa[0] != natural[0] or room.nu[0] != natural[1]:
         read_prior(room, natural)

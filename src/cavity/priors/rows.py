@@ -10,7 +10,7 @@ from cavity.priors.partition import NO_SLOT, PartitionPrior, padded
 
 
 class RowPlaces(NamedTuple):
-    """Where rows may be.
+    """Clusters that rows may be in.
 
     Attributes
     ----------
