@@ -106,7 +106,7 @@ def fit(
         posterior = estimator.posterior_
         run = run.at(records.INTERRUPTED if posterior.record.interrupted else records.DRAWN)
         stopped = BEST_DRAW in posterior.summaries
-        if stopped:  # whoever loads the draws searches again
+        if stopped:  # loading the draws starts a new search
             del posterior.summaries[BEST_DRAW], posterior.summaries[ESTIMATE]
         estimator.save(out / files.POSTERIOR)
         run.write(out)

@@ -270,8 +270,8 @@ INVALID_RATE_MAX = 1e-3
 STALENESS_MAX = 0.1
 # Mean total variation between EP's and exact probabilities of a label: good, and fair.
 DISTANCE_GOOD, DISTANCE_FAIR = 0.02, 0.05
-# The limit of the number of clusters is told of if so many draws have come to it, and decides how
-# many clusters there are if most have.
+# Share of draws at the limit of the number of clusters from which the verdict mentions it, and from
+# which the limit decides the number.
 AT_THE_LIMIT, LIMITED = 0.1, 0.5
 GROUP_ADVICE = "Report the groups rather than the clusters: the chains agree on them."
 
