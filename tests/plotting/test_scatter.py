@@ -67,6 +67,23 @@ def test_uncertainty_is_transparency():
     assert (sure.collections[0].get_facecolors()[:, 3] == 1).all()
 
 
+def test_rows_are_found_where_they_are_drawn():
+    """The pixel at the place of each row has the color of its cluster."""
+    X, truth = blobs(12, 3, 2)
+    view = posterior(truth).view()
+    figure = style.page_figure(6, 4)
+    scatter.draw_plane(view, frame.as_table(X, 12, None), figure.subplots(), project=False)
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3] / 255
+    rows, places = style.places_of_rows(figure)
+    assert sorted(rows) == list(range(12))
+    for row, (across, down) in zip(rows, places, strict=True):
+        height, width = pixels.shape[:2]
+        found = pixels[int(down * height), int(across * width)]
+        wanted = mpl.colors.to_rgb(style.cluster_colour(view.labels[row]))
+        np.testing.assert_allclose(found, wanted, atol=0.03)
+
+
 @pytest.mark.parametrize("d", [3, 4])
 def test_three_and_four_columns_are_pairs(d):
     X, p = case(40, 2, d)

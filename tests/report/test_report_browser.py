@@ -7,14 +7,17 @@ keeps pictures of the whole page at desktop and phone width.
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_cases import blobs, posterior
 
 from cavity.plotting import style
+from cavity.posterior import Posterior
 from cavity.report.html import write_report
 
 pytestmark = pytest.mark.browser
@@ -209,3 +212,111 @@ def test_scripts_of_others_do_not_run(browser, report, tmp_path):
     assert browser.title != "taken"
     log = browser.get_log("browser")
     assert any("Content Security Policy" in entry["message"] for entry in log)
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory):
+    """A report whose three clusters are two groups."""
+    X, truth = blobs(60, 3, 2)
+    near = np.eye(3)
+    near[0, 1] = near[1, 0] = 0.9
+    labels = truth[None, None].repeat(20, axis=1).repeat(2, axis=0)
+    known = {"overlap": near[None].repeat(4, axis=0), "overlap_draws": np.arange(4) * 10}
+    p = Posterior(labels, names=[f"bottle_{i}" for i in range(60)], summaries=known)
+    return write_report(tmp_path_factory.mktemp("levels") / "report.html", p, X)
+
+
+def hover(browser, area, place):
+    """Put the pointer at shares of a picture's width and height; return what appears."""
+    from selenium.webdriver import ActionChains
+
+    image = area.find_element("css selector", "img")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", image)
+    across = (place[0] - 0.5) * image.size["width"]
+    down = (place[1] - 0.5) * image.size["height"]
+    ActionChains(browser).move_to_element_with_offset(image, across, down).perform()
+    return area.find_element("css selector", ".words-here").text
+
+
+def test_a_point_shows_its_name_cluster_and_probability(browser, levels):
+    visit(browser, levels)
+    area = browser.find_elements("css selector", "[data-hover]")[0]
+    found = json.loads(area.get_attribute("data-hover"))
+    assert len(found["text"]) == 60
+    for at in (0, 31, 59):
+        text = found["text"][found["of"][at]]
+        assert text.startswith("bottle_")
+        assert "group" in text
+        assert "(1.00)" in text
+        shown = hover(browser, area, found["at"][at])
+        # Points may lie upon each other.
+        assert shown in found["text"]
+    assert hover(browser, area, (0.999, 0.999)) == ""
+
+
+def test_a_cell_of_the_matrix_shows_two_names_and_how_often_they_are_together(browser, levels):
+    visit(browser, levels)
+    area = next(
+        area
+        for area in browser.find_elements("css selector", "[data-hover]")
+        if "matrix" in area.get_attribute("data-hover")
+    )
+    left, top, right, bottom = json.loads(area.get_attribute("data-hover"))["frame"]
+    near = (left + 0.05 * (right - left), top + 0.15 * (bottom - top))
+    far = (left + 0.05 * (right - left), top + 0.95 * (bottom - top))
+    assert hover(browser, area, near).endswith("together: 1.00")
+    assert hover(browser, area, far).endswith("together: 0.00")
+
+
+def test_tabs_show_one_level_at_a_time_and_paper_shows_both(browser, levels):
+    visit(browser, levels)
+    heads = browser.find_elements("css selector", "[role=tab]")
+    panels = browser.find_elements("css selector", ".tab")
+    assert [head.text for head in heads] == ["Groups", "Clusters"]
+    assert [panel.is_displayed() for panel in panels] == [True, False]
+    heads[1].click()
+    assert [panel.is_displayed() for panel in panels] == [False, True]
+    heads[1].send_keys("\ue012")  # left
+    assert [panel.is_displayed() for panel in panels] == [True, False]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert all(panel.is_displayed() for panel in panels)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_the_page_is_readable_without_its_script(browser, levels, tmp_path):
+    page = tmp_path / "plain.html"
+    text = levels.read_text(encoding="utf-8")
+    page.write_text(text[: text.index("<script>")] + "</body></html>", encoding="utf-8")
+    visit(browser, page)
+    panels = browser.find_elements("css selector", ".tab")
+    assert all(panel.is_displayed() for panel in panels)
+    assert [panel.find_element("css selector", "h3").text for panel in panels] == [
+        "Groups",
+        "Clusters",
+    ]
+
+
+def test_long_tables_are_filtered(browser, tmp_path):
+    _, truth = blobs(90, 4, 2)
+    p = posterior(truth, doubtful=range(30), names=[f"bottle_{i:02d}" for i in range(90)])
+    visit(browser, write_report(tmp_path / "report.html", p))
+    box = browser.find_element("css selector", "#doubt-section .filter")
+    box.send_keys("Bottle_0")
+    rows = browser.find_elements("css selector", "#doubtful tbody tr")
+    shown = [row.text for row in rows if row.is_displayed()]
+    assert len(rows) > len(shown) == 10
+    assert all(text.startswith("bottle_0") for text in shown)
+
+
+def test_dark_page_has_light_letters(browser, levels):
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    visit(browser, levels)
+    style_of = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+    ink, paper = (
+        sum(map(int, text.removeprefix("rgb(").removesuffix(")").split(",")))
+        for text in browser.execute_script(style_of)
+    )
+    assert ink > 600
+    assert paper < 150
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -45,6 +45,13 @@ def test_unlike_draws_are_called_unsure():
     assert "unsure" not in said(sure)
 
 
+def test_draft_is_called_one():
+    p = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
+    text = " ".join(words.summary_sentences(p.view(), p.diagnostics(precision="draft")))
+    assert "Draft: the chains agree roughly" in text
+    assert "enough of the draws" not in text
+
+
 def test_chains_that_disagree_are_not_praised():
     apart = np.stack([np.tile(np.arange(40) % 2, (60, 1)), np.tile(np.arange(40) // 20, (60, 1))])
     p = Posterior.from_labels(apart)

@@ -38,7 +38,7 @@ def cluster_entries(view: Any) -> list[Any]:
     return handles
 
 
-def add_legend(ax: Axes, handles: list[Any], where: str) -> None:
+def add_legend(ax: Axes, handles: list[Any], where: str, level: str = "cluster") -> None:
     """Put a legend to the right of the axes, below them, or in their upper right corner."""
     places: dict[str, dict[str, Any]] = {
         "right": {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)},
@@ -47,7 +47,7 @@ def add_legend(ax: Axes, handles: list[Any], where: str) -> None:
     }
     columns = 3 if where == "below" else 2 if len(handles) > 16 else 1
     style.legend(
-        ax, handles=handles, title="cluster (size)", title_fontsize=style.SMALL, ncols=columns,
+        ax, handles=handles, title=f"{level} (size)", title_fontsize=style.SMALL, ncols=columns,
         borderaxespad=0.0, handletextpad=0.3, columnspacing=1.0, labelspacing=0.35,
         **places[where],
     )  # fmt: skip

@@ -106,11 +106,12 @@ def _points(
     alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
     for k, where in style.looks(view.looks[shown]):
         members = shown[where]
-        ax.scatter(
+        drawn = ax.scatter(
             x[members], y[members], s=area, c=style.cluster_rgba(k, alpha[members]),
             marker=style.cluster_marker(k), linewidths=0, rasterized=len(shown) > RASTER_MIN,
             gid=f"cluster {k}",
         )  # fmt: skip
+        style.remember_rows(drawn, members)
     ringed = _ringed(view, shown)
     if len(ringed):
         look: dict[str, Any] = {"facecolors": "none", "edgecolors": style.RING, "gid": "doubtful"}
@@ -136,7 +137,8 @@ def _scatter(
         fit(low - pad, high + pad)
     if legend is not None:
         n_ringed = len(_ringed(view, shown[inside]))
-        add_legend(ax, legend_entries(view, n_ringed, len(outside)), legend)
+        entries = legend_entries(view, n_ringed, len(outside))
+        add_legend(ax, entries, legend, view.posterior.level)
 
 
 def _ringed(view: Any, shown: np.ndarray) -> np.ndarray:
@@ -160,10 +162,11 @@ def _draw_outside(ax: Axes, view: Any, outside: np.ndarray, x: tuple, y: tuple) 
         taken |= chosen
         if chosen.any():
             colours = [style.cluster_colour(int(k)) for k in view.looks[outside[chosen]]]
-            ax.scatter(
+            drawn = ax.scatter(
                 at_x[chosen], at_y[chosen], s=26, c=colours, marker=marker, edgecolors=style.INK,
                 linewidths=0.5, clip_on=False, gid="outside",
             )  # fmt: skip
+            style.remember_rows(drawn, outside[chosen])
 
 
 def legend_entries(view: Any, n_ringed: int, n_outside: int) -> list[Any]:
@@ -210,7 +213,7 @@ def draw_plane(view: Any, table: Table, ax: Axes, *, project: bool, legend: str 
     style.dress(ax, grid="both")
     ax.set_xlabel(names[0])
     ax.set_ylabel(names[1])
-    style.entitle(ax, "Clusters of the point estimate")
+    style.entitle(ax, f"{view.posterior.level.capitalize()}s of the point estimate")
     _sample_note(ax, view)
     _gap_note(ax, table, filled=project)
     return ax
@@ -232,7 +235,7 @@ def draw_pairs(view: Any, table: Table, grid: np.ndarray) -> np.ndarray:
                 ax.set_xlabel(names[c])
             if c == 0:
                 ax.set_ylabel(names[r + 1])
-    style.entitle(grid[0, 0], "Clusters of the point estimate")
+    style.entitle(grid[0, 0], f"{view.posterior.level.capitalize()}s of the point estimate")
     shown = _shown(view)
     outside = np.zeros(view.n, bool)
     for column in table.values.T:
@@ -240,7 +243,7 @@ def draw_pairs(view: Any, table: Table, grid: np.ndarray) -> np.ndarray:
         outside |= (column < low) | (column > high)
     n_ringed = len(_ringed(view, shown))
     entries = legend_entries(view, n_ringed, int(outside[shown].sum()))
-    add_legend(grid[0, side - 1], entries, "corner")
+    add_legend(grid[0, side - 1], entries, "corner", view.posterior.level)
     _sample_note(grid[0, 0], view)
     _gap_note(grid[0, 0], table)
     return grid
@@ -280,8 +283,9 @@ def draw_strip(view: Any, table: Table, ax: Axes, *, legend: str = "right") -> A
     ax.set_yticks([t for t in ticks if 0 <= t <= 1.08 * top])
     ax.set_xlabel(style.literal(style.shorten(table.names[0], 60)))
     ax.set_ylabel(plural(view.noun))
-    style.entitle(ax, "Clusters of the point estimate")
+    style.entitle(ax, f"{view.posterior.level.capitalize()}s of the point estimate")
     _sample_note(ax, view)
     _gap_note(ax, table)
-    add_legend(ax, legend_entries(view, len(_ringed(view, shown)), len(outside)), legend)
+    entries = legend_entries(view, len(_ringed(view, shown)), len(outside))
+    add_legend(ax, entries, legend, view.posterior.level)
     return ax

@@ -14,6 +14,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -79,6 +80,32 @@ def cluster_rgba(k: int, alpha: np.ndarray) -> np.ndarray:
     colours[:, :3] = to_rgb(cluster_colour(k))
     colours[:, 3] = alpha
     return colours
+
+
+def remember_rows(points: PathCollection, rows: np.ndarray) -> None:
+    """Keep the positions of the observations that points stand for, for `places_of_rows`."""
+    points.rows = rows  # type: ignore[attr-defined]
+
+
+def places_of_rows(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
+    """Return the observations drawn in a figure and where each is, after it was drawn.
+
+    Returns
+    -------
+    rows : array of int, shape (points,)
+    places : array, shape (points, 2)
+        Shares of the width and height, from the upper left corner.
+    """
+    rows, places = [np.zeros(0, np.int64)], [np.zeros((0, 2))]
+    for ax in figure.axes:
+        for points in ax.collections:
+            if hasattr(points, "rows"):
+                rows.append(points.rows)
+                pixels = ax.transData.transform(points.get_offsets())
+                places.append(pixels / figure.bbox.size)
+    place = np.concatenate(places)
+    place[:, 1] = 1.0 - place[:, 1]
+    return np.concatenate(rows), place
 
 
 def dress(ax: Axes, *, grid: str | None = None) -> Axes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.posterior.draws import subset_of_observations
+from cavity.posterior.record import LEVEL
 from cavity.utils.text import count, enumerate_words
 
 if TYPE_CHECKING:
@@ -266,7 +267,8 @@ def grouped(posterior: Posterior, merges: Merges, cut: float) -> Posterior:
     """Return the posterior over groups; see `Posterior.groups`."""
     from cavity.posterior.posterior import Posterior as Made
 
-    record = replace(posterior.record, max_clusters=None, set_aside=())
+    details = {**posterior.record.details, LEVEL: "group"}
+    record = replace(posterior.record, max_clusters=None, set_aside=(), details=details)
     return Made(merges.labels(cut), names=posterior.names, record=record)
 
 

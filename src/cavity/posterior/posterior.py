@@ -15,7 +15,7 @@ from cavity.posterior.draws import as_labels, size_summaries
 from cavity.posterior.estimate import Partition, find_partition, usual_clusters
 from cavity.posterior.groups import CUT, Merges, grouped
 from cavity.posterior.losses import DEFAULT, Loss, as_loss
-from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
+from cavity.posterior.record import LEVEL, ROWS_BEHIND_WEIGHTS, RunRecord
 from cavity.posterior.relabel import given_matched
 from cavity.posterior.units import Converted, Units
 from cavity.posterior.view import THRESHOLD, View
@@ -195,6 +195,11 @@ class Posterior:
     def noun(self) -> str:
         """What one observation is called: "row", "series", or "observation" if it is not known."""
         return self.record.noun if self.record.model else "observation"
+
+    @property
+    def level(self) -> str:
+        """What its labels number: ``"cluster"``, or ``"group"`` in what `groups` returns."""
+        return str(self.record.details.get(LEVEL, "cluster"))
 
     @property
     def flat_labels(self) -> np.ndarray:

@@ -25,6 +25,8 @@ _OBJECTS: dict[str, Any] = {
 
 # Among the details: the number of rows, where the kept weights are those expected given the sizes.
 ROWS_BEHIND_WEIGHTS = "rows_behind_weights"
+# What the labels number, where it is not clusters.
+LEVEL = "level"
 # Among the draws: the natural parameters of the prior of cluster parameters, and the weight of rows
 # outside every cluster, where noise is allowed.
 CLUSTER_PRIOR, NOISE_WEIGHT = "cluster_prior", "noise_weight"

@@ -5,10 +5,14 @@ A wide picture comes twice: for a desk, and narrower, with larger letters, for a
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cavity.plotting import style
-from cavity.report.markup import Figure, picture
+from cavity.report.markup import Figure, picture, probability
 from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
@@ -18,10 +22,55 @@ if TYPE_CHECKING:
     from cavity.posterior.view import View
 
 DESK, PHONE = 8.0, 4.4
+# More would make the page heavy: points, and rows of a matrix, that show their names on hover.
+POINTS_NAMED, ROWS_NAMED = 3_000, 400
 
 
-def data(view: View, table: Table) -> Figure:
-    """The observations themselves."""
+def row_text(view: View, i: int) -> str:
+    """Return the name of an observation, its cluster and where else it could be.
+
+    Examples
+    --------
+    >>> from cavity.posterior import Posterior
+    >>> p = Posterior.from_labels([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+    >>> row_text(p.view(), 2)
+    'observation 2: cluster 0 (0.67), or 1 (0.33)'
+    """
+    name = view.name(i) if view.posterior.names is not None else f"{view.noun} {view.name(i)}"
+    k = view.cluster_name(int(view.labels[i]))
+    own = k if k == "noise" else f"{view.posterior.level} {k}"
+    text = f"{name}: {own} ({probability(float(view.probability[i]))})"
+    other, chance = view.could_be(i)
+    return f"{text}, or {other} ({probability(chance)})" if chance >= 0.005 else text
+
+
+def _hover_points(view: View, figure: MatplotlibFigure) -> str:
+    """Return where each observation was drawn, and its text, as JSON."""
+    rows, places = style.places_of_rows(figure)
+    if len(rows) > POINTS_NAMED:
+        return ""
+    used, at = np.unique(rows, return_inverse=True)
+    texts = [row_text(view, int(i)) for i in used]
+    return json.dumps({"at": places.round(4).tolist(), "of": at.tolist(), "text": texts})
+
+
+def _hover_matrix(view: View, together: np.ndarray, figure: MatplotlibFigure) -> str:
+    """Return a similarity matrix in hundredths, with its frame and rows, as JSON."""
+    if len(together) > ROWS_NAMED or len(together) < view.n:
+        return ""
+    frame = figure.axes[0].get_window_extent().transformed(figure.transFigure.inverted())
+    cells = np.rint(100.0 * together).astype(np.uint8)
+    return json.dumps(
+        {
+            "frame": [frame.x0, 1.0 - frame.y1, frame.x1, 1.0 - frame.y0],
+            "text": [row_text(view, int(i)) for i in view.order],
+            "matrix": base64.b64encode(cells.tobytes()).decode("ascii"),
+        }
+    )
+
+
+def data(view: View, table: Table, tab: str = "") -> Figure:
+    """Show the observations, colored by cluster."""
     from cavity.plotting import scatter
 
     d = table.values.shape[1]
@@ -42,19 +91,23 @@ def data(view: View, table: Table) -> Figure:
     shows = {
         "pairs": f"Each two of the {d} columns against each other",
         "strip": f"Histogram of {table.names[0]} by cluster, over the points themselves",
-        "pca": f"The {d} columns, standardised, projected on their first two principal components",
+        "pca": f"The {d} columns, standardized, projected on their first two principal components",
         "scatter": f"{table.names[0]} against {table.names[-1]}",
     }[kind]
     caption = (
-        f"{shows}. Colour tells the cluster, and another marker where colours come round again; "
-        "the fainter a point, the less certain its place. Points in doubt are ringed."
+        f"{shows}. Colors and markers show {plural(view.posterior.level)}. Fainter points are less "
+        "certain, and points in doubt are ringed."
     )
     alt = (
         f"{shows}; {count(view.n, view.noun)} in {count(view.n_proper, 'cluster')}, "
         f"{len(view.in_doubt):,} in doubt."
     )
     narrow = _draw(6.0 if kind == "pairs" else PHONE, "below")
-    return picture(_draw(DESK, "right"), alt, caption, wide=True, narrow=narrow)
+    figure = _draw(DESK, "right")
+    return picture(
+        figure, alt, caption, wide=True, narrow=narrow, tab=tab,
+        hover=lambda: _hover_points(view, figure),
+    )  # fmt: skip
 
 
 def groups(view: View) -> Figure:
@@ -100,7 +153,8 @@ def similarity(view: View) -> Figure:
     from cavity.plotting.partition import draw_similarity
 
     figure = style.page_figure(5.0, 4.5)
-    draw_similarity(view, view.similarity_picture(), figure.subplots())
+    together = view.similarity_picture()
+    draw_similarity(view, together, figure.subplots())
     return picture(
         figure,
         f"Similarity matrix of {count(view.n, view.noun)}, "
@@ -108,6 +162,7 @@ def similarity(view: View) -> Figure:
         f"How often each two {plural(view.noun)} share a cluster. Outlined are the clusters of "
         "the point estimate; dark off the diagonal means that two of them are sometimes one, pale "
         "within a block that it sometimes falls apart.",
+        hover=lambda: _hover_matrix(view, together, figure),
     )
 
 
@@ -128,8 +183,8 @@ def dendrogram(view: View) -> Figure:
         _draw(DESK, "right"),
         f"Tree of {count(len(leaves), view.noun)} by the probability of different clusters.",
         f"Two {plural(view.noun)}, or groups of them, join at the mean probability that they are "
-        "in different clusters (average linkage). Lines and leaves have the colour of their "
-        "cluster of the point estimate; grey lines join different clusters.",
+        "in different clusters (average linkage). Lines and leaves have the color of their "
+        "cluster of the point estimate; gray lines join different clusters.",
         wide=True,
         narrow=_draw(PHONE, "below"),
     )

@@ -248,7 +248,15 @@ def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> m
 
 
 def _pictures(view: View, data: Table | None) -> markup.Figures:
-    drawn = [] if data is None else [figures.data(view, data)]
+    merged = differ(view)
+    drawn: list[markup.Figure] = []
+    if merged and data is not None:
+        grouped = view.posterior.groups().view()
+        drawn += [figures.data(grouped, data, "Groups"), figures.data(view, data, "Clusters")]
+    elif data is not None:
+        drawn.append(figures.data(view, data))
+    if merged:
+        drawn.append(figures.groups(view))
     drawn += [
         figures.certainty(view),
         figures.dendrogram(view),
@@ -256,8 +264,6 @@ def _pictures(view: View, data: Table | None) -> markup.Figures:
         figures.number(view),
         figures.trace(view),
     ]
-    if differ(view):
-        drawn.insert(data is not None, figures.groups(view))
     return markup.Figures(drawn)
 
 

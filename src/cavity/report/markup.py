@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -110,7 +110,11 @@ class Image(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, for a phone another one, or content of a caller's own, with a caption."""
+    """A picture, for a phone another one, or content of a caller's own, with a caption.
+
+    `hover` is what the script shows under the pointer, as JSON. Neighbors in a grid whose `tab`
+    is not empty take one place and are chosen by it; without a script they follow each other.
+    """
 
     caption: str
     alt: str = ""
@@ -118,6 +122,8 @@ class Figure:
     image: Image | None = None
     narrow: Image | None = None
     content: Any = None
+    hover: str = ""
+    tab: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,17 @@ class Figures:
 
     macro: ClassVar[str] = "figures"
     figures: Sequence[Figure]
+
+    @property
+    def places(self) -> list[list[Figure]]:
+        """Pictures by their place in the grid: several where there are tabs."""
+        out: list[list[Figure]] = []
+        for one in self.figures:
+            if one.tab and out and out[-1][0].tab:
+                out[-1].append(one)
+            else:
+                out.append([one])
+        return out
 
 
 class Section(NamedTuple):
@@ -200,9 +217,16 @@ def picture(
     *,
     wide: bool = False,
     narrow: MatplotlibFigure | None = None,
+    hover: Callable[[], str] = str,
+    tab: str = "",
 ) -> Figure:
-    """Embed a figure as PNG; on a phone `narrow`, whose letters are larger there, instead."""
-    return Figure(caption, alt, wide, _png(figure), None if narrow is None else _png(narrow))
+    """Embed a figure as PNG; on a phone `narrow`, whose letters are larger there, instead.
+
+    `hover` is called once the figure is drawn, when everything has its place.
+    """
+    image = _png(figure)
+    small = None if narrow is None else _png(narrow)
+    return Figure(caption, alt, wide, image, small, hover=hover(), tab=tab)
 
 
 def _png(figure: MatplotlibFigure) -> Image:

@@ -159,6 +159,8 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
     source = f"{count(view.posterior.n_chains, 'chain')} of {count(view.posterior.n_draws, 'draw')}"
     if diagnostics.converged:
         text = f"The chains agree ({source}), and enough of the draws are effective."
+        if diagnostics.precision.name == "draft":
+            text = diagnostics.sentences[0]
         return " ".join(part for part in (text, firmness_words(view)) if part)
     return " ".join(
         part for part in (_not_agreeing(view, diagnostics, source), diagnostics.meanwhile) if part

@@ -42,7 +42,116 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
+  function filtered(table) {
+    const region = table.closest(".scroll");
+    const box = document.createElement("input");
+    box.type = "search";
+    box.className = "filter";
+    box.placeholder = "Filter rows";
+    box.setAttribute("aria-label", "Filter rows");
+    box.addEventListener("input", function () {
+      const wanted = box.value.trim().toLowerCase();
+      for (const row of table.tBodies[0].rows) {
+        row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      }
+    });
+    region.before(box);
+  }
+  // Pictures that show different levels of one answer, in one place.
+  function tabbed(group) {
+    const parts = Array.from(group.querySelectorAll(".tab"));
+    const list = document.createElement("div");
+    list.setAttribute("role", "tablist");
+    const heads = parts.map(function (part, at) {
+      const head = document.createElement("button");
+      head.type = "button";
+      head.textContent = part.dataset.title;
+      head.setAttribute("role", "tab");
+      head.addEventListener("click", () => choose(at));
+      list.append(head);
+      part.setAttribute("role", "tabpanel");
+      part.querySelector("h3").hidden = true;
+      return head;
+    });
+    function choose(chosen) {
+      parts.forEach(function (part, at) {
+        part.classList.toggle("away", at !== chosen);
+        heads[at].setAttribute("aria-selected", at === chosen);
+      });
+    }
+    list.addEventListener("keydown", function (event) {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) {
+        const next = heads[(heads.indexOf(event.target) + step + heads.length) % heads.length];
+        next.focus();
+        next.click();
+      }
+    });
+    group.prepend(list);
+    choose(0);
+  }
+  function nearest(found, x, y, box) {
+    let best = -1;
+    let least = 14 * 14;
+    found.at.forEach(function (place, at) {
+      const across = (place[0] - x) * box.width;
+      const down = (place[1] - y) * box.height;
+      const distance = across * across + down * down;
+      if (distance < least) {
+        least = distance;
+        best = at;
+      }
+    });
+    return best < 0 ? "" : found.text[found.of[best]];
+  }
+  function pair(found, x, y) {
+    const n = found.text.length;
+    const [left, top, right, bottom] = found.frame;
+    const column = Math.floor(((x - left) / (right - left)) * n);
+    const row = Math.floor(((y - top) / (bottom - top)) * n);
+    if (Math.min(row, column) < 0 || Math.max(row, column) >= n) {
+      return "";
+    }
+    const together = found.cells.charCodeAt(row * n + column) / 100;
+    const names = [found.text[row]].concat(row === column ? [] : [found.text[column]]);
+    return names.join("\n") + (row === column ? "" : "\ntogether: " + together.toFixed(2));
+  }
+  function hovered(area) {
+    const found = JSON.parse(area.dataset.hover);
+    if (found.matrix) {
+      found.cells = atob(found.matrix);
+    }
+    const image = area.querySelector("img");
+    const words = document.createElement("div");
+    words.className = "words-here";
+    words.hidden = true;
+    area.append(words);
+    area.addEventListener("pointermove", function (event) {
+      // A phone shows another picture, where nothing is in its place.
+      if (image.currentSrc !== image.src) {
+        return;
+      }
+      const box = image.getBoundingClientRect();
+      const x = (event.clientX - box.left) / box.width;
+      const y = (event.clientY - box.top) / box.height;
+      const text = found.matrix ? pair(found, x, y) : nearest(found, x, y, box);
+      words.textContent = text;
+      words.hidden = !text;
+      words.style.left = Math.min(event.clientX - box.left, box.width - words.offsetWidth) + "px";
+      words.style.top = event.clientY - box.top + 18 + "px";
+    });
+    area.addEventListener("pointerleave", () => (words.hidden = true));
+  }
+  for (const group of document.querySelectorAll(".tabs")) {
+    tabbed(group);
+  }
+  for (const area of document.querySelectorAll("[data-hover]")) {
+    hovered(area);
+  }
   for (const table of document.querySelectorAll("table.sortable")) {
+    if (table.tBodies[0].rows.length > 10) {
+      filtered(table);
+    }
     for (const button of table.querySelectorAll("thead button")) {
       button.addEventListener("click", () => sort(table, button.closest("th")));
     }
