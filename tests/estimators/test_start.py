@@ -146,6 +146,19 @@ def test_two_modes_that_were_seen_are_not_one_that_converged():
     assert len(model.posterior_.record.unvisited) == 1
 
 
+@pytest.mark.parametrize("n_chains", [1, 2])
+def test_a_run_that_stays_in_one_of_two_modes_ends_soon(n_chains):
+    settings = {"noise": False, "progress": False, "random_state": 0, "n_chains": n_chains}
+    with pytest.warns(NotConvergedWarning, match="modes|no chain visits it"):
+        model = StudentTMixture(2, **settings).fit(symmetric())
+    record = model.posterior_.record
+    assert record.stopped == "modes"
+    assert record.n_sweeps < 8_000
+    assert len(record.unvisited) == 2 - n_chains
+    assert not model.converged_
+    assert "since longer ones seldom move between modes" in str(model.diagnostics().verdict)
+
+
 def test_the_same_draws_whatever_the_threads_and_after_a_stop(tmp_path):
     settings = {"n_warmup": 120, "n_chains": 2, "progress": False, "random_state": 0}
     X = symmetric()

@@ -199,6 +199,31 @@ def test_modes_that_may_matter_are_neither_set_aside_nor_passed(kinds, options):
     assert not found.aside
 
 
+@pytest.mark.parametrize(
+    ("kinds", "stuck"),
+    [
+        ([GOOD, GOOD, NEAR, NEAR], True),
+        ([(FIRST, 5, 0.0, 150)] * 2 + [(OTHER, 5, -2.0, 150)] * 2, False),
+        ([GOOD] * 4, False),
+        ([GOOD, GOOD, FAR, GOOD], False),
+    ],
+    ids=["two modes", "few draws", "one mode", "set aside"],
+)
+def test_chains_that_stay_in_their_modes_end_the_run(kinds, stuck):
+    found = judged(kinds)
+    assert found.stuck is stuck
+    assert not (found.stuck and found.settled)
+
+
+def test_a_mode_that_no_chain_visits_ends_the_run_after_twice_the_draws():
+    for n_draws, stuck in ((150, False), (300, True)):
+        judge = stopping_rule(4, False, unvisited=lambda chains: [{}])
+        found = judge(views(np.random.default_rng(0), [(FIRST, 5, 0.0, n_draws)] * 4), ())
+        assert found.share > 1
+        assert not found.settled
+        assert found.stuck is stuck
+
+
 def test_the_last_chain_of_several_is_not_enough():
     found = judged([GOOD, FAR, FAR])
     assert sorted(found.aside) == [1, 2]

@@ -341,7 +341,7 @@ class ChainRun:
         Each chain's running summaries of its kept draws, in stretches.
     entropy : int
         What the chains' generators were spawned from: the seed, drawn if none was given.
-    stopped : {"n_draws", "converged", "max_sweeps", "max_seconds", "interrupted"}
+    stopped : {"n_draws", "converged", "modes", "max_sweeps", "max_seconds", "interrupted"}
         Why the run ended.
     n_warmup, thin : int
         Sweeps before the first draw, and sweeps per draw.

@@ -29,6 +29,7 @@ from cavity.mcmc.schedule import (
     INTERRUPTED,
     MAX_SECONDS,
     MAX_SWEEPS,
+    MODES,
     TO_A_DRAFT,
     TO_A_REPORT,
     Assessment,
@@ -189,6 +190,8 @@ class Run:
                 share, self.aside = found.share, found.aside
                 if found.settled:
                     return CONVERGED
+                if found.stuck:
+                    return MODES
                 if found.draft and not self.drafted:
                     self.drafted = True
                     self.reporter.say(

@@ -18,6 +18,7 @@ from cavity.mcmc.memory import StoredDraws
 # Why a run ended.
 ASKED = "n_draws"  # it has the draws that were asked for
 CONVERGED = "converged"
+MODES = "modes"  # chains stay in modes, or away from one that was found
 MAX_SWEEPS, MAX_SECONDS = "max_sweeps", "max_seconds"
 INTERRUPTED = "interrupted"
 
@@ -86,12 +87,15 @@ class Assessment:
         Chains that the draws are better without, and what is to be said of each.
     draft : bool
         Whether the draws will do as a draft.
+    stuck : bool
+        Whether modes keep the run from settling, so that more sweeps would not help.
     """
 
     settled: bool
     share: float = 0.0
     aside: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     draft: bool = False
+    stuck: bool = False
 
 
 # Says how draws look, given what each chain has drawn (arrays by name, as `Draws.arrays` has them)

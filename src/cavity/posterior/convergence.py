@@ -371,6 +371,8 @@ class Precision:
 DRAFT = Precision("draft", 0.05, 1.05, 1.1, 100, 25)
 REPORT = Precision("report", 0.025, 1.01, 1.05, 400, 100)
 PRECISIONS = {precision.name: precision for precision in (DRAFT, REPORT)}
+# Effective draws, over those needed, after which no chain is expected to find another mode.
+PATIENCE = 2.0
 # R-hat of a chain's own halves beyond which it has not come to rest.
 OWN_RHAT_MAX = 1.1
 PAIRS = "pairs together (worst)"
@@ -632,6 +634,10 @@ def stopping_rule(
     The run may end once the diagnostics would call it converged. Chains in modes of negligible
     mass are set aside first, and waited for only as long as they are still moving.
 
+    It is stuck, and ends unconverged, where only modes keep it from that: the chains of each mode
+    would be called converged by themselves, or all would but for a mode that none visits, with
+    `PATIENCE` times the draws needed.
+
     Parameters
     ----------
     max_clusters : int or None
@@ -642,7 +648,7 @@ def stopping_rule(
         Limits to keep.
     unvisited : callable
         Given the label draws of each chain, returns modes that none has come to: with any, the run
-        goes on.
+        is not settled.
     """
     marginal = "log joint" if log_joint_is_marginal else LOG_MARGINAL
 
@@ -660,8 +666,8 @@ def stopping_rule(
         checks = check(chains, cluster_parameters)
         aside = _set_aside(checks)
         waiting = not all(checks.at_rest(chain) for chain in aside)
+        kept = [chain for c, chain in enumerate(chains) if c not in aside]
         if aside:
-            kept = [chain for c, chain in enumerate(chains) if c not in aside]
             checks = check(kept, cluster_parameters)
         # One chain is judged by its halves, as well as that goes; the last of several is not.
         alone = bool(aside) and checks.n_chains == 1
@@ -671,7 +677,17 @@ def stopping_rule(
             not (waiting or alone or blind or problems_of(checks, precision=wanted))
             for wanted in (precision, DRAFT)
         )
-        return Assessment(settled, share, aside, draft)
+        stuck = False
+        if len(checks.modes) > 1 and not waiting:
+            stuck = not any(
+                problems_of(
+                    check([kept[c] for c in mode.chains], cluster_parameters), precision=precision
+                )
+                for mode in checks.modes
+            )
+        elif blind and not (waiting or alone):
+            stuck = share >= PATIENCE and not problems_of(checks, precision=precision)
+        return Assessment(settled, share, aside, draft, stuck)
 
     return judge
 

@@ -281,6 +281,11 @@ def run_notes(p: Posterior) -> list[str]:
     record, notes = p.record, []
     if record.stopped == "interrupted":
         notes.append("The run was stopped early; these are the draws so far.")
+    elif record.stopped == "modes":
+        notes.append(
+            f"The run ended after {record.n_sweeps:,} sweeps per chain, since longer ones seldom "
+            "move between modes."
+        )
     elif record.stopped == "max_sweeps":
         notes.append(f"The run came to its limit of {record.n_sweeps:,} sweeps per chain.")
     elif record.stopped == "max_seconds":

@@ -56,9 +56,9 @@ class RunRecord:
         Most clusters that the prior allows; None if it is open.
     n_sweeps, n_warmup, thin : int
         Sweeps of each chain, how many of these came before the first draw, and sweeps per draw.
-    stopped : {"n_draws", "converged", "max_sweeps", "max_seconds", "interrupted", ""}
-        Why it ended: the draws that were asked for are there, the chains agree, a limit of sweeps
-        or of time, Ctrl-C; empty if it is not known.
+    stopped : {"n_draws", "converged", "modes", "max_sweeps", "max_seconds", "interrupted", ""}
+        Why it ended: the draws that were asked for are there, the chains agree, they do not move
+        between modes, a limit of sweeps or of time, Ctrl-C; empty if it is not known.
     set_aside : tuple of mappings
         Chains that have no part in the draws: ``chain``, its number from 0; ``below``, by how many
         nats the mass of where it ended is lower at the least; ``n_clusters``, how many there.

@@ -28,6 +28,7 @@ _OTHERS_LISTED = 4
 _STOPPED = {
     "n_draws": "it had the draws that were asked for",
     "converged": "the chains agreed",
+    "modes": "the chains do not move between modes",
     "max_sweeps": "it came to its limit of sweeps",
     "max_seconds": "it came to its limit of time",
     "interrupted": "it was stopped early",
