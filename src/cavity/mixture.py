@@ -18,7 +18,7 @@ from cavity.base import Estimator
 from cavity.collapse.registry import collapses_of
 from cavity.collapse.tables import TableProblem, first_rows
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
-from cavity.estimators.dequantize import rounded_cells, within_steps
+from cavity.estimators.dequantize import drawn_steps, rounded_cells, within_steps
 from cavity.estimators.description import Describer
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
@@ -55,6 +55,7 @@ from cavity.estimators.validation import (
     robust_standardiser,
 )
 from cavity.io.columns import CATEGORICAL, CONTINUOUS, OVERDISPERSED, Cells, Column, cells_of
+from cavity.likelihoods.latent_cells import LatentCellUpdate
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
@@ -390,14 +391,21 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         if n >= MANY and self.collapse == "collapsed" and client is None:
             say(f"{n:,} rows: with collapse={PARALLEL!r} threads share every sweep of a chain.")
         run = run_plan(plan, self._run_settings(), client)
-        noise = prepared.noise
+        noise, steps = prepared.noise, None
+        sampler: Any = run.samplers[0]
+        if any(update.name == LatentCellUpdate.name for update in sampler.updates):
+            steps = drawn_steps(units.standardise(cells.continuous))
         return plan.posterior(
             run,
             names=prepared.names,
             units=units,
             volume=float(_log_volumes(units, cells, weight).sum()),
             summaries=kept_of_rows(
-                _digest(cells), prepared.known, weight, None if noise is None else noise.kept
+                _digest(cells),
+                prepared.known,
+                weight,
+                None if noise is None else noise.kept,
+                steps,
             ),
             settings=self._settings(),
             noun="row",

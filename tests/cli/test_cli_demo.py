@@ -28,6 +28,7 @@ def test_wine(cavity, quick, tmp_path):
     assert ran.code == 0, ran.err
     assert "178 wines of three cultivars" in ran.out
     assert "How well did it do?" in ran.out
+    assert "allow more" not in ran.out + ran.err
     assert "Of the 12 spoiled rows" in " ".join(ran.out.split())
     labels = pd.read_csv(tmp_path / "demo" / "labels.csv")
     assert labels["sample"].iloc[0] == "wine 1"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cavity.io.words import printable
-from cavity.utils.notices import NotConvergedWarning
+from cavity.utils.notices import ClusterLimitWarning, NotConvergedWarning
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
 
@@ -107,7 +107,7 @@ def _plain_warnings() -> None:
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any
     ) -> None:
-        if issubclass(category, NotConvergedWarning):
+        if issubclass(category, NotConvergedWarning | ClusterLimitWarning):
             return  # the summary says it, with what to do
         if issubclass(category, UserWarning) and str(filename).startswith(PACKAGE):
             note(_sentence(in_commands(str(message))))

@@ -315,8 +315,9 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     finally:
         plt.close("all")
     text = summarise(
-        posterior, labels, noun=kind.noun, features=kind.features(estimator), **unusual
-    )
+        posterior, labels, noun=kind.noun, features=kind.features(estimator),
+        number_known=run.demo, **unusual,
+    )  # fmt: skip
     heading = kind.heading(estimator)
     return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
 

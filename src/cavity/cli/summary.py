@@ -70,6 +70,7 @@ def summarise(
     features: list[str] | None = None,
     tail: Any = None,
     furthest: Sequence[str] | None = None,
+    number_known: bool = False,
 ) -> str:
     """What the draws say, in words and small tables.
 
@@ -86,10 +87,12 @@ def summarise(
         How far out each observation lies; see ``tail_probabilities`` of the mixtures.
     furthest : sequence of str, optional
         In which column; see ``furthest_columns`` of the mixtures.
+    number_known : bool
+        Whether the number of clusters is known, so that draws at its limit are not mentioned.
     """
     found = posterior.diagnostics()
     parts = [
-        _clusters(posterior, labels, noun, features),
+        _clusters(posterior, labels, noun, features, number_known),
         _doubtful(posterior, labels, noun, found.converged),
         _outside(posterior, labels, noun, furthest),
         _alone(posterior, labels, furthest),
@@ -99,7 +102,9 @@ def summarise(
     return "\n\n".join(part for part in parts if part)
 
 
-def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) -> str:
+def _clusters(
+    p: Posterior, labels: Any, noun: str, features: list[str] | None, number_known: bool
+) -> str:
     from cavity.posterior.groups import differ, group_of_clusters, group_words
     from cavity.posterior.summary import limit_words
 
@@ -130,7 +135,7 @@ def _clusters(p: Posterior, labels: Any, noun: str, features: list[str] | None) 
         lines.append(f"  ... and {len(size) - MAX_CLUSTERS} smaller clusters")
     if others := view.alternatives:
         lines += ["", *(wrap(str(other), "    ", "  ") for other in others)]
-    if limit := limit_words(view):
+    if not number_known and (limit := limit_words(view)):
         lines += ["", wrap(in_options(limit))]
     lines += _who(view, p, noun)
     lines += ["", wrap(CERTAINTY.format(noun=noun))]

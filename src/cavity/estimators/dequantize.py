@@ -58,10 +58,23 @@ def within_steps(X: np.ndarray) -> np.ndarray:
     return seen
 
 
+def drawn_steps(X: np.ndarray) -> np.ndarray:
+    """Return the step of each column whose values are drawn within it; zero for all others.
+
+    Columns recorded to finer steps than `LEAST_DRAWN`, and those of one value, are not drawn.
+
+    Examples
+    --------
+    >>> drawn_steps(np.array([[0.0, 0.5, 0.001], [1.0, 0.5, 0.0], [3.0, 0.5, 3.0]])).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    step = recording_steps(X)
+    drawn = (step > LEAST_DRAWN) & (np.nanmin(X, axis=0) < np.nanmax(X, axis=0))
+    return np.where(drawn, step, 0.0)
+
+
 def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
     """Return the cells of the standardized X that are drawn within their steps.
-
-    Columns recorded to finer steps than `LEAST_DRAWN`, and those of one value, have none.
 
     Parameters
     ----------
@@ -70,7 +83,6 @@ def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
     values : array of shape (n, d)
         Where chains start: `within_steps` of X.
     """
-    step = recording_steps(X)
-    drawn = (step > LEAST_DRAWN) & (np.nanmin(X, axis=0) < np.nanmax(X, axis=0))
-    half = np.where(drawn, 0.5 * step, np.inf)
+    step = drawn_steps(X)
+    half = np.where(step > 0.0, 0.5 * step, np.inf)
     return latent_cells(X - half, X + half, values, np.zeros(X.shape))

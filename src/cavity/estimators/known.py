@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.estimators.validation import check_names
+from cavity.predict.packing import STEPS
 from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces
 from cavity.utils.notices import WeightsWarning
@@ -206,10 +207,16 @@ def row_places(home: np.ndarray | None, n: int, noise: bool = False) -> RowPlace
 
 
 def kept_of_rows(
-    digest: str, known: KnownLabels | None, weight: np.ndarray | None, box: np.ndarray | None
+    digest: str,
+    known: KnownLabels | None,
+    weight: np.ndarray | None,
+    box: np.ndarray | None,
+    steps: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """What a fit keeps of its rows."""
     out = {DATA: np.array([digest])}
+    if steps is not None:
+        out[STEPS] = steps
     if box is not None:
         out[NOISE_BOX] = box
     if weight is not None:

@@ -19,6 +19,9 @@ from cavity.predict.covariances import (
 )
 from cavity.predict.draws import MixtureDraws, continuous_entries
 
+# Name under which a saved run keeps the steps that values were recorded with, in the model's units.
+STEPS = "recording_steps"
+
 
 def pack_draws(
     posterior: Posterior,
@@ -28,6 +31,10 @@ def pack_draws(
     n_clusters: int,
 ) -> MixtureDraws:
     """Return the mixtures of some draws: every occupied cluster, and entries for empty ones.
+
+    A row has its values as recorded, which the chains take as lying anywhere within a step. So
+    each covariance has the variance of a uniform distribution over the step added to it
+    (Sheppard's correction), nearly the integral of the density over the step.
 
     Parameters
     ----------
@@ -46,10 +53,11 @@ def pack_draws(
     targets = np.where(targets < n_clusters, targets, -1)
     d = sum(column.kind == CONTINUOUS for column in columns)
     heavy = "df" in posterior.drawn
+    rounding = np.diag(posterior.summaries.get(STEPS, np.zeros(d)) ** 2 / 12.0)
     packed = continuous_entries(
         weight,
         flat(posterior, "mean")[chosen] if d else np.empty((*weight.shape, 0)),
-        matrices(posterior, chosen) if d else np.empty((*weight.shape, 0, 0)),
+        matrices(posterior, chosen) + rounding if d else np.empty((*weight.shape, 0, 0)),
         flat(posterior, "df")[chosen] if heavy else None,
         targets,
         fresh_clusters(posterior, chosen, d),
