@@ -191,7 +191,9 @@ def test_integers_and_lists(kind):
         ({"n_warmup": -1}, "n_warmup must be an integer of at least 0, not -1"),
         ({"n_draws": 0}, "n_draws must be an integer of at least 1, not 0"),
         ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs must be None"),
+        ({"n_jobs": True}, "n_jobs must be None"),
+        ({"n_jobs": np.nan}, "n_jobs must be None"),
         ({"random_state": "a"}, "random_state must be None, an int, a numpy Generator"),
         ({"random_state": -1}, "random_state must not be negative, not -1"),
         ({"prior": FixedWeights([1, 1, 1])}, "weights of FixedWeights are 3, but n_clusters=2"),
@@ -293,6 +295,12 @@ def test_predict_before_fit(kind, X):
 def test_integers_beyond_floating_point_are_infinite(wrap):
     with pytest.raises(ValueError, match="infinity: row 1, column"):
         StudentTMixture(2).check(wrap([[1, 2], [10**400, 3], [4, 5]]))
+
+
+@pytest.mark.parametrize("cell", [{"a": 1}, [1, 2], np.array([1, 2])], ids=type)
+def test_cells_that_are_no_numbers_are_refused_by_place(cell):
+    with pytest.raises(TypeError, match="in row 1, column 0"):
+        StudentTMixture(2).check([[1.0, 2.0], [cell, 3.0], [4.0, 5.0]])
 
 
 @pytest.mark.parametrize("value", [10**400, 10**5000], ids=["long", "longest"])

@@ -48,6 +48,12 @@ def test_predictive_check_sees_tails_that_the_model_cannot_make(heavy):
     assert (between & (good["mean"] <= good["upper"])).sum() >= 7
 
 
+def test_predictive_check_needs_a_value(heavy):
+    *_, gaussian = heavy
+    with pytest.raises(ValueError, match="no value in a continuous column"):
+        gaussian.predictive_check(np.full((4, gaussian.n_features_in_), np.nan), n_replicates=20)
+
+
 def test_predictive_check_is_repeatable_and_checks_its_settings(heavy):
     X, student, _ = heavy
     first = student.predictive_check(X, n_replicates=20, random_state=3)

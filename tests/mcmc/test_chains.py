@@ -122,7 +122,7 @@ def test_count_jobs(monkeypatch):
     assert count_jobs(None, 9) == 6
     assert count_jobs(-1, 9) == 6
     assert count_jobs(-100, 9) == 1
-    with pytest.raises(ValueError, match="n_jobs must not be 0"):
+    with pytest.raises(ValueError, match="n_jobs must be None"):
         count_jobs(0, 4)
 
 

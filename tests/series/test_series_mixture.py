@@ -396,7 +396,7 @@ def test_long_gap_and_near_unit_root():
         ({"prior": FixedWeights([1.0, 2.0])}, "weights of FixedWeights are 2"),
         ({"prior": PitmanYor(1.0), "concentration": 2.0}, "given twice"),
         ({"collapse": "ep", "options": {"fraction": 0.0}}, "fraction'. must be"),
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs must be None"),
         ({"random_state": "a"}, "random_state must be"),
         ({"n_draws": 0}, "n_draws must be"),
     ],
@@ -424,6 +424,8 @@ def test_calls_that_are_refused(wide, fitted):
         fitted.predict_values(Y)
     with pytest.raises(ValueError, match="series '99' was not in the data"):
         fitted.predict_values(pd.DataFrame({"series": [99], "time": [3]}))
+    with pytest.raises(ValueError, match="ten times as far as these reach"):
+        fitted.predict_values(pd.DataFrame({"series": [0], "time": [10**7]}))
 
 
 def test_the_estimator_is_scikit_learns(wide):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from cavity.estimators.validation import check_finite, check_numeric
+from cavity.estimators.validation import check_cells, check_finite, check_numeric
 from cavity.io.columns import EMPTY, TWO_VALUES, Cells, Column, check_types, take_column
 from cavity.io.frames import as_float, as_pandas, is_frame, without_mask
 from cavity.io.words import shell_word
@@ -30,6 +30,9 @@ def read_numbers(estimator: Any, X: Any, *, reset: bool) -> Cells:
     except OverflowError:
         # Python's integers have no largest one.
         X = np.vectorize(as_float, otypes=[float])(np.asarray(X, dtype=object))
+    except (TypeError, ValueError):
+        check_cells(X)
+        raise
     check_finite(X, getattr(estimator, "feature_names_in_", None))
     none = np.empty((len(X), 0))
     return Cells(X, none.astype(np.int64), none, none)

@@ -126,6 +126,19 @@ def first_place(bad: np.ndarray) -> str:
 _DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
+def check_cells(X: Any) -> None:
+    """Refuse lists, one per row, that hold what is no number, naming the place; others pass."""
+    if not isinstance(X, list) or not all(isinstance(row, list) for row in X):
+        return
+    uneven = len({len(row) for row in X}) != 1
+    if uneven or all(isinstance(cell, list) for row in X for cell in row):
+        return
+    cells = np.empty((len(X), len(X[0])), dtype=object)
+    for row, column in np.ndindex(cells.shape):
+        cells[row, column] = X[row][column]
+    _check_array(cells)
+
+
 def _check_array(X: np.ndarray) -> None:
     if X.dtype.kind in "mM":
         raise ValueError(

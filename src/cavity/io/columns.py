@@ -234,7 +234,8 @@ def _objects(
         else:
             raise TypeError(
                 f"{_place(row, name, rows)[0].upper()}{_place(row, name, rows)[1:]} holds a "
-                f"{type(value).__name__}: a cell's argument must be a string or a real number."
+                f"{type(value).__name__}: a cell's argument must be a string or a real number. "
+                "Turn it into one of these."
             )
         if len(first) == 2:
             number, text = first["number"], first["text"]

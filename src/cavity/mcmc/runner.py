@@ -374,8 +374,10 @@ def count_jobs(n_jobs: int | None, n_chains: int) -> int:
         available = os.cpu_count() or 1
     if n_jobs is None:
         return min(n_chains, available)
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; use None, -1 or the number of threads")
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(
+            f"n_jobs must be None, -1 or a number of threads, not {str(n_jobs)[:40]!r}."
+        )
     if n_jobs < 0:
         n_jobs = max(1, available + 1 + n_jobs)
     return min(n_chains, n_jobs)

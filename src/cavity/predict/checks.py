@@ -66,6 +66,8 @@ def predictive_check(
     """
     import pandas as pd
 
+    if np.isnan(X).all():
+        raise ValueError("X has no value in a continuous column, so there is nothing to compare.")
     rng = np.random.default_rng(seed_entropy(random_state))
     n_draws = draws.start.size - 1
     missing, n = np.isnan(X), len(X)

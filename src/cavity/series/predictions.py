@@ -75,10 +75,11 @@ class SeriesForecaster(NamedTuple):
         """
         data = self.data
         check_count("steps", steps, 1)
-        if steps > _LONGEST * data.axis.size:
+        longest = self._longest()
+        if steps > longest:
             raise ValueError(
-                f"steps={steps} is more than {_LONGEST} times the {data.axis.size} times of the "
-                "data. Forecast fewer."
+                f"steps={steps} is more than {longest:,}, ten times as far as the data reach. "
+                "Forecast fewer."
             )
         check_choice("of", of, (OBSERVATION, TREND))
         check_level(level)
@@ -101,6 +102,10 @@ class SeriesForecaster(NamedTuple):
         ]
         labels = data.axis.labels(data.axis.size, steps)
         return tables(mean, np.stack(ends, axis=1), data.series, labels, level)
+
+    def _longest(self) -> int:
+        """Most steps beyond the data that intervals are computed for."""
+        return _LONGEST * self.data.axis.size
 
     def _interval(
         self,
@@ -177,6 +182,12 @@ class SeriesForecaster(NamedTuple):
 
         check_choice("of", of, (OBSERVATION, TREND))
         i, t, apart, mean, variance, shift, _ = self._predictive(rows, False)
+        farthest = int(t.max(initial=0)) - self.data.axis.size + 1
+        if farthest > self._longest():
+            raise ValueError(
+                f"rows holds a time {farthest:,} steps after the data, more than "
+                f"{self._longest():,}, ten times as far as these reach. Leave out later rows."
+            )
         if of == OBSERVATION:
             variance = variance + self.noise_variance(level)[i]
         sd = np.sqrt(variance)
