@@ -6,10 +6,13 @@ put together here with the digest of the table it should become.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import os
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +38,20 @@ class Prepared(NamedTuple):
 
     name: str
     sha256: str
+
+
+@functools.cache
+def registry() -> dict[str, dict[str, Any]]:
+    """Return names, addresses, checksums and digests of all data sets: ``sources.json``."""
+    text = (resources.files("cavity.datasets") / "sources.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found
+
+
+def files_of(name: str) -> tuple[Prepared, tuple[Source, ...]]:
+    """Return the ready-made file of a data set, and its public sources."""
+    entry = registry()[name]
+    return Prepared(**entry["prepared"]), tuple(Source(**source) for source in entry["sources"])
 
 
 def local_folder(data_home: str | os.PathLike | None) -> Path | None:

@@ -12,61 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cavity.datasets._files import (
-    Prepared,
-    Source,
+    files_of,
     find_prepared,
     local_folder,
     obtain,
     read_rda,
+    registry,
     table_digest,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SALES_FILE = Prepared(
-    "seattle_sales_2010_2016_by_tract.parquet",
-    "d87f0244c6679cde951e6322cff950f136f777f341ee775506ad04a7d8e6595a",
-)
-TRACTS_FILE = Prepared(
-    "seattle_tracts_115.geojson",
-    "01bb2643abe1ab25812aeeb1e77ecc107cad35ca9a83623e5ebb3929ac843ad5",
-)
-MNIST_FILE = Prepared(
-    "mnist.npz", "d4b9aa95070e844766064a445c971885119dfc473b26ad33244e135791a05373"
-)
-
-SALES_SOURCE = Source(
-    "seattle_sales.rda",
-    "https://raw.githubusercontent.com/andykrause/hpiR/"
-    "7accde538fdd8a3e70cd360d30b2931f9685d9b8/data/seattle_sales.rda",
-    None,  # never recorded in full: the digest of the table decides
-)
-TRACTS_SOURCE = Source(
-    "census-tracts.geojson",
-    "https://raw.githubusercontent.com/seattleio/seattle-boundaries-data/"
-    "9c56894e67e3fb0faa3219efb6a0d66312298428/data/census-tracts.geojson",
-    "sha256:7d3ebbf10a18aa5f892407a493900d1d6281b40b10b35e01636625f71b7f2422",
-)
-MNIST_SOURCES = tuple(
-    Source(name, f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}", f"sha256:{sha256}")
-    for name, sha256 in {
-        "train-images-idx3-ubyte.gz": (
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
-        ),
-        "train-labels-idx1-ubyte.gz": (
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
-        ),
-        "t10k-images-idx3-ubyte.gz": (
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
-        ),
-        "t10k-labels-idx1-ubyte.gz": (
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
-        ),
-    }.items()
-)
-
-SALES_DIGEST = "72fbb42b62f87f2eb272f123fdef5b06ecb1c42214db1474e775db25e1e58a0e"
+SALES_FILE, (SALES_SOURCE,) = files_of("seattle_sales")
+TRACTS_FILE, (TRACTS_SOURCE,) = files_of("seattle_tracts")
+MNIST_FILE, MNIST_SOURCES = files_of("mnist")
+# The source of the sales has no checksum: the digest of the table decides.
+SALES_DIGEST: str = registry()["seattle_sales"]["digest"]
 MIN_SALES_PER_TRACT = 50
 
 _SALES_COLUMNS = {
