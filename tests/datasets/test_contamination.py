@@ -33,7 +33,7 @@ def test_no_outliers_is_the_data():
         ([1.0, 2.0], 0.1, "X must be a table"),
         (np.empty((0, 2)), 0.1, "X must be a table"),
         ([[1.0, np.nan]], 0.1, "row 0, column 1 is nan"),
-        ([[1.0, 2.0]], -0.1, "fraction must lie in"),
+        ([[1.0, 2.0]], -0.1, "fraction must be a number at least 0"),
     ],
 )
 def test_outliers_refuse_bad_input(X, fraction, message):

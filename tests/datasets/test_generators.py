@@ -80,7 +80,7 @@ def test_same_seed_same_data_and_truth_stands_for_labels():
         ({"n": True}, "n must be an integer"),
         ({"n_clusters": -1}, "n_clusters must be an integer"),
         ({"dim": 0}, "dim must be an integer"),
-        ({"df": -1}, "df must be a finite, positive"),
+        ({"df": -1}, "df must be a number greater than 0"),
         ({"df": "5"}, "df must be a number"),
         ({"separation": "very"}, "one of .*easy.*got 'very'"),
         ({"separation": -1}, "separation must be"),
@@ -134,7 +134,7 @@ def test_series_parameters_may_differ_between_series():
         ({"a": np.nan}, "a must be finite"),
         ({"var_x": -0.1}, "var_x must be"),
         ({"var_y": -1.0}, r"var_y must be zero or positive; var_y\[0\]"),
-        ({"missing": 1.5}, "missing must lie in"),
+        ({"missing": 1.5}, "missing must be a number at least 0 and at most 1"),
         ({"n_times": 0}, "n_times must be"),
         ({"var_x0": np.inf}, "var_x0 must be"),
     ],
@@ -159,5 +159,5 @@ def test_scale_mixture_follows_the_model():
     assert not make_scale_mixture(100, r=0, random_state=0)[1].wide.any()
     with pytest.raises(ValueError, match="C must be"):
         make_scale_mixture(C=0)
-    with pytest.raises(ValueError, match="r must lie in"):
+    with pytest.raises(ValueError, match="r must be a number at least 0"):
         make_scale_mixture(r=-0.1)

@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-
-def as_count(name: str, value: Any, minimum: int = 1) -> int:
-    """Return `value` as an int of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}; got {value!r}.")
-    return int(value)
-
-
-def as_positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """Return `value` as a finite, positive float (zero only where it is allowed)."""
-    number = _as_number(name, value)
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        kind = "zero or positive" if zero else "positive"
-        raise ValueError(f"{name} must be a finite, {kind} number; got {value!r}.")
-    return number
-
-
-def as_fraction(name: str, value: Any, *, one: bool = False) -> float:
-    """Return `value` as a float in [0, 1), or in [0, 1] where one is allowed."""
-    number = _as_number(name, value)
-    if not 0 <= number < 1 and not (one and number == 1):
-        raise ValueError(f"{name} must lie in [0, 1{']' if one else ')'}; got {value!r}.")
-    return number
-
-
-def _as_number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ValueError(f"{name} must be a number; got {value!r}.")
-    return float(value)
 
 
 def as_vector(name: str, value: ArrayLike, length: int, what: str) -> np.ndarray:

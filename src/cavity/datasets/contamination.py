@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.datasets._validate import as_count, as_fraction, as_generator, as_positive
+from cavity.datasets._validate import as_generator
+from cavity.estimators.validation import check_count, check_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,8 +67,8 @@ def add_outliers(
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(f"X must be finite; row {row}, column {column} is {X[row, column]}.")
-    fraction = as_fraction("fraction", fraction, one=True)
-    reach = as_positive("reach", reach)
+    fraction = check_number("fraction", fraction, 0.0, 1.0, strict=False)
+    reach = check_number("reach", reach, 0.0)
     rng = as_generator(random_state)
 
     low, high = X.min(axis=0), X.max(axis=0)
@@ -112,7 +113,7 @@ def load_wine_with_bad_rows(
     table = bunch.data.rename(columns={"od280/od315_of_diluted_wines": "od280_od315"})
     table = table.astype(float)
     table.index = pd.Index([f"wine {i + 1}" for i in range(len(table))], name="sample")
-    n_bad = as_count("n_bad", n_bad, minimum=0)
+    n_bad = check_count("n_bad", n_bad, 0)
     if n_bad > len(table):
         raise ValueError(f"n_bad must be at most {len(table)}; got {n_bad}.")
     rng = as_generator(random_state)

@@ -11,14 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.datasets._validate import (
-    as_count,
-    as_fraction,
-    as_generator,
-    as_positive,
-    as_vector,
-    draw_labels,
-)
+from cavity.datasets._validate import as_generator, as_vector, draw_labels
+from cavity.estimators.validation import check_count, check_number
 
 SEPARATIONS = {"hard": 4.0, "medium": 8.0, "easy": 20.0}
 """Named separations of `make_student_t`: spread of the means in within-cluster scales."""
@@ -173,17 +167,17 @@ def make_student_t(
     >>> X.shape, truth.labels.shape, truth.means.shape
     ((100, 2), (100,), (4, 2))
     """
-    n = as_count("n", n)
-    n_clusters = as_count("n_clusters", n_clusters)
-    dim = as_count("dim", dim)
-    df = float("inf") if df == float("inf") else as_positive("df", df)
+    n = check_count("n", n, 1)
+    n_clusters = check_count("n_clusters", n_clusters, 1)
+    dim = check_count("dim", dim, 1)
+    df = float("inf") if df == float("inf") else check_number("df", df, 0.0)
     if isinstance(separation, str):
         if separation not in SEPARATIONS:
             raise ValueError(
                 f"separation must be a number or one of {sorted(SEPARATIONS)}; got {separation!r}."
             )
         separation = SEPARATIONS[separation]
-    separation = as_positive("separation", separation, zero=True)
+    separation = check_number("separation", separation, 0.0, strict=False)
     rng = as_generator(random_state)
 
     # dim + 4 degrees of freedom with scale 3 I: E[Sigma] = I and a finite variance.
@@ -254,11 +248,11 @@ def make_series(
     >>> Y.shape, truth.factors.shape, truth.states.shape
     ((30, 50), (3, 50), (30, 50))
     """
-    n_series = as_count("n_series", n_series)
-    n_times = as_count("n_times", n_times)
-    n_clusters = as_count("n_clusters", n_clusters)
-    missing = as_fraction("missing", missing, one=True)
-    negative = as_fraction("negative", negative, one=True)
+    n_series = check_count("n_series", n_series, 1)
+    n_times = check_count("n_times", n_times, 1)
+    n_clusters = check_count("n_clusters", n_clusters, 1)
+    missing = check_number("missing", missing, 0.0, 1.0, strict=False)
+    negative = check_number("negative", negative, 0.0, 1.0, strict=False)
     a = as_vector("a", a, n_series, "series")
     if (np.abs(a) >= 1).any():
         bad = int(np.argmax(np.abs(a) >= 1))
@@ -269,8 +263,8 @@ def make_series(
     if (var_y < 0).any():
         bad = int(np.argmax(var_y < 0))
         raise ValueError(f"var_y must be zero or positive; var_y[{bad}] is {var_y[bad]!r}.")
-    var_x = as_positive("var_x", var_x, zero=True)
-    var_x0 = as_positive("var_x0", var_x0, zero=True)
+    var_x = check_number("var_x", var_x, 0.0, strict=False)
+    var_x0 = check_number("var_x0", var_x0, 0.0, strict=False)
     rng = as_generator(random_state)
 
     labels = draw_labels(n_series, n_clusters, weights, rng)
@@ -333,12 +327,12 @@ def make_scale_mixture(
     >>> y.shape, truth.means.tolist()
     ((100,), [-1.0, 1.0])
     """
-    n = as_count("n", n)
-    n_clusters = as_count("n_clusters", n_clusters)
-    r = as_fraction("r", r, one=True)
-    C = as_positive("C", C)
-    delta = as_positive("delta", delta, zero=True)
-    var = as_positive("var", var)
+    n = check_count("n", n, 1)
+    n_clusters = check_count("n_clusters", n_clusters, 1)
+    r = check_number("r", r, 0.0, 1.0, strict=False)
+    C = check_number("C", C, 0.0)
+    delta = check_number("delta", delta, 0.0, strict=False)
+    var = check_number("var", var, 0.0)
     rng = as_generator(random_state)
 
     means = delta * (np.arange(n_clusters) - (n_clusters - 1) / 2)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.datasets._validate import as_count, as_generator
+from cavity.datasets._validate import as_generator
+from cavity.estimators.validation import check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,7 @@ def make_table(
     """
     import pandas as pd
 
-    n, n_clusters = as_count("n", n, minimum=1), as_count("n_clusters", n_clusters, minimum=1)
+    n, n_clusters = check_count("n", n, 1), check_count("n_clusters", n_clusters, 1)
     rng = as_generator(random_state)
     labels = rng.permutation(np.arange(n) % n_clusters)
     out: dict[str, Any] = {}
