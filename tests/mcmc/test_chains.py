@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 from toy import RandomWalk, assert_same_draws, make_walk, run_chains
 
-from cavity.mcmc.draws import Draws, LabelRows, ParameterRows, smallest_integer_type
+from cavity.mcmc.draws import (
+    Draws,
+    LabelRows,
+    ParameterRows,
+    current_draw,
+    smallest_integer_type,
+)
 from cavity.mcmc.runner import count_jobs, seed_entropy
 from cavity.mcmc.schedule import Stage
 
@@ -144,7 +150,7 @@ def test_label_type_grows():
     rows = LabelRows(4, 3)
     for row in ([0, 1, 255], [0, 0, 256], [70_000, 0, 0], [0, 2, 1]):
         before = rows.written()
-        rows.append(np.array(row))
+        rows.extend(np.array([row]))
     assert rows.written().tolist() == [[0, 1, 255], [0, 0, 256], [70_000, 0, 0], [0, 2, 1]]
     assert rows.written().dtype == np.uint32
     assert before.tolist() == [[0, 1, 255], [0, 0, 256], [70_000, 0, 0]]
@@ -177,14 +183,15 @@ def test_views_stay_as_they_were():
     draws = Draws(10, stage, n_warmup=None, cluster_parameters=("centre", "size"))
     for _ in range(10):
         walk.sweep(rng)
-        draws.add_sweep(1.0)
-        draws.add_draw(walk.labels(), 0.0, walk.record())
+        draws.add_sweeps(1, 1.0)
+        draws.add_draws([draws.n_sweeps], current_draw(walk))
     views = draws.arrays()
     copies = {name: view.copy() for name, view in views.items()}
     for _ in range(20):
         walk.sweep(rng)
-        draws.add_sweep(1.0)
-        draws.add_draw(walk.labels() + 300, 1.0, walk.record())
+        draws.add_sweeps(1, 1.0)
+        drawn = current_draw(walk)
+        draws.add_draws([draws.n_sweeps], drawn._replace(labels=drawn.labels + 300))
     assert draws.arrays()["labels"].dtype == np.uint16
     for name, view in views.items():
         np.testing.assert_array_equal(view, copies[name], err_msg=name)
@@ -196,7 +203,7 @@ def test_clusters_come_go_and_come_back():
     rows = ParameterRows("mean", len(counts), np.empty((0, 2)), has_clusters=True)
     half = None
     for draw, count in enumerate(counts):
-        rows.append(np.full((count, 2), float(draw)))
+        rows.extend(np.full((1, count, 2), float(draw)))
         if draw == 3:
             half = rows.written()
             kept = half.copy()
@@ -209,7 +216,7 @@ def test_clusters_come_go_and_come_back():
     again = ParameterRows("mean", len(counts), half[0], has_clusters=True)
     again.extend(half)
     for draw, count in enumerate(counts[4:], start=4):
-        again.append(np.full((count, 2), float(draw)))
+        again.extend(np.full((1, count, 2), float(draw)))
     np.testing.assert_array_equal(again.written(), written)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
 from cavity.interface import PLACES, listed, log_likelihood
 from cavity.mcmc import block
+from cavity.mcmc.draws import Drawn, current_draw
 from cavity.mcmc.sweep import sweep
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, cluster_sizes, log_prior, padded, renew
@@ -37,14 +38,6 @@ Describe = Callable[["PartitionSampler"], dict[str, np.ndarray]]
 # A block of sweeps takes about a twentieth of a second: so many cells of rows, clusters and
 # columns, and at most so many sweeps.
 BLOCK_WORK, MOST_SWEEPS = 700_000, 64
-
-
-class Drawn(NamedTuple):
-    """Some draws, the first axis of every array."""
-
-    labels: np.ndarray
-    log_joint: np.ndarray
-    record: dict[str, np.ndarray]
 
 
 class PartitionSampler:
@@ -166,10 +159,7 @@ class PartitionSampler:
             for kept in keeps:
                 self.sweep(rng)
                 if kept:
-                    log_joint = np.array([self.log_joint()])
-                    record = {name: np.asarray(v)[None] for name, v in self.record().items()}
-                    out.append(Drawn(self.z[None].copy(), log_joint, record))
-                    self.keep()
+                    out.append(current_draw(self))
             return out
         out = []
         done = position = 0

@@ -9,13 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
     from cavity.mcmc.schedule import Stage
+
+
+class Drawn(NamedTuple):
+    """Some draws, the first axis of every array."""
+
+    labels: np.ndarray
+    log_joint: np.ndarray
+    record: dict[str, np.ndarray]
+
+
+def current_draw(sampler: Sampler) -> Drawn:
+    """Return the state of a sampler as one draw, which its running summaries take in."""
+    labels, log_joint = sampler.labels()[None].copy(), np.array([sampler.log_joint()])
+    drawn = Drawn(labels, log_joint, {k: np.array(v)[None] for k, v in sampler.record().items()})
+    sampler.keep()
+    return drawn
 
 
 def smallest_integer_type(low: int, high: int) -> np.dtype[Any]:
@@ -44,19 +60,14 @@ class LabelRows:
         """Rows that there is room for."""
         return len(self._buffer)
 
-    def append(self, labels: np.ndarray) -> None:
-        """Write the next row."""
-        if labels.shape != self._buffer.shape[1:]:
+    def extend(self, rows: np.ndarray) -> None:
+        """Write the next rows."""
+        if rows.shape[1:] != self._buffer.shape[1:]:
             raise ValueError(
-                f"the sampler gave labels of shape {labels.shape}, "
+                f"the sampler gave labels of shape {rows.shape[1:]}, "
                 f"after labels of shape {self._buffer.shape[1:]}"
             )
-        low, high = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
-        self.extend(labels[None].astype(smallest_integer_type(low, high)))
-
-    def extend(self, rows: np.ndarray) -> None:
-        """Write many rows, in their own integer type, at once."""
-        self._fit(rows.dtype)
+        self._fit(smallest_integer_type(int(rows.min(initial=0)), int(rows.max(initial=0))))
         self._buffer[self.n_written : self.n_written + len(rows)] = rows
         self.n_written += len(rows)
 
@@ -93,17 +104,13 @@ class ParameterRows:
         self._n_clusters = len(first) if has_clusters else 0
         self.n_written = 0
 
-    def append(self, value: np.ndarray) -> None:
-        """Write the next row."""
-        if (value.shape[1:] if self.has_clusters else value.shape) != self._inner:
+    def extend(self, rows: np.ndarray) -> None:
+        """Write the next rows."""
+        if rows.shape[1 + self.has_clusters :] != self._inner:
             raise ValueError(
-                f"the sampler's record {self.name!r} changed shape to {value.shape}; only the "
+                f"the sampler's record {self.name!r} changed shape to {rows.shape[1:]}; only the "
                 "first axis of a cluster parameter may change"
             )
-        self.extend(value[None])
-
-    def extend(self, rows: np.ndarray) -> None:
-        """Write many rows at once."""
         stop = self.n_written + len(rows)
         if not self.has_clusters:
             self._buffer[self.n_written : stop] = rows
@@ -188,10 +195,6 @@ class Draws:
         self._labels = self._labels.chosen(rows, self._n_rows)
         self._blocks = {k: v for k, v in self._blocks.items() if k >= stage.n_warmup}
 
-    def add_sweep(self, seconds: float) -> None:
-        """Note the wall time of one more sweep."""
-        self.add_sweeps(1, seconds)
-
     def add_sweeps(self, n_sweeps: int, seconds: float) -> None:
         """Note the wall time of so many more sweeps together."""
         self._seconds[self.n_sweeps : self.n_sweeps + n_sweeps] = seconds / n_sweeps
@@ -200,37 +203,19 @@ class Draws:
     def add_warmup(self, labels: np.ndarray) -> None:
         """Note the labels of one warm-up sweep, if these are kept."""
         if self._warmup is not None and self.n_sweeps <= self._warmup.n_rows:
-            self._warmup.append(labels)
+            self._warmup.extend(labels[None])
 
-    def add_draw(
-        self, labels: np.ndarray, log_joint: float, record: Mapping[str, np.ndarray]
-    ) -> None:
-        """Note the state after the last sweep as a draw."""
-        if self.n_draws and record.keys() != self._parameters.keys():
-            odd = sorted(record.keys() ^ self._parameters.keys())
+    def add_draws(self, sweeps: np.ndarray | list[int], drawn: Drawn) -> None:
+        """Note the states after these sweeps as draws."""
+        if self.n_draws and drawn.record.keys() != self._parameters.keys():
+            odd = sorted(drawn.record.keys() ^ self._parameters.keys())
             raise ValueError(f"the sampler records {odd} in some draws and not in others")
-        for name, value in record.items():
-            value = np.asarray(value)
-            self._rows(name, value).append(value)
-        self._log_joint[self.n_draws] = log_joint
-        self._sweeps[self.n_draws] = self.n_sweeps
-        self._labels.append(labels)
-
-    def add_draws(
-        self,
-        sweeps: np.ndarray,
-        labels: np.ndarray,
-        log_joint: np.ndarray,
-        record: Mapping[str, np.ndarray],
-    ) -> None:
-        """Note the states after these sweeps as draws, the first axis of every array."""
-        for name, values in record.items():
+        for name, values in drawn.record.items():
             self._rows(name, values[0]).extend(values)
-        rows = slice(self.n_draws, self.n_draws + len(labels))
-        self._log_joint[rows] = log_joint
+        rows = slice(self.n_draws, self.n_draws + len(drawn.labels))
+        self._log_joint[rows] = drawn.log_joint
         self._sweeps[rows] = sweeps
-        low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
-        self._labels.extend(labels.astype(smallest_integer_type(low, high)))
+        self._labels.extend(drawn.labels)
 
     def add_block(self, start: int, summaries: Mapping[str, np.ndarray]) -> None:
         """Note running summaries of the draws from `start` sweeps until now."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cavity.mcmc.draws import Drawn, current_draw
 from cavity.mcmc.thread_runner import Chain
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ChunkResult(NamedTuple):
 
     seconds: list[float]  # of every sweep
     labels: list[np.ndarray]  # of the first sweeps, where these are wanted
-    draws: dict[int, tuple[np.ndarray, float, dict[str, np.ndarray]]]  # by the sweep they are of
+    draws: dict[int, Drawn]  # by the sweep they are of
     state: dict[str, np.ndarray]
     rng: dict[str, Any]
 
@@ -85,11 +86,7 @@ class ChunkWorker:
             if at <= request.n_labels:
                 result.labels.append(sampler.labels().copy())
             if stage.keeps(at):
-                labels = sampler.labels().copy()
-                log_joint = float(sampler.log_joint())
-                record = {name: np.array(v) for name, v in sampler.record().items()}
-                result.draws[at] = labels, log_joint, record
-                sampler.keep()
+                result.draws[at] = current_draw(sampler)
         self._at = at
         return result._replace(state=dict(sampler.state()), rng=dict(rng.bit_generator.state))
 
@@ -119,11 +116,11 @@ class RemoteChain(Chain):
         )  # fmt: skip
         result = self._run_chunk(request)
         for at, seconds in enumerate(result.seconds, 1):
-            self.draws.add_sweep(seconds)
+            self.draws.add_sweeps(1, seconds)
             if at <= len(result.labels):
                 self.draws.add_warmup(result.labels[at - 1])
-            if request.n_sweeps + at in result.draws:
-                self.draws.add_draw(*result.draws[request.n_sweeps + at])
+        for at, drawn in result.draws.items():
+            self.draws.add_draws([at], drawn)
         self.sampler.restore(result.state)
         self._rng.bit_generator.state = result.rng
         self.n_sweeps += len(result.seconds)

@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity._numba.arrays import StateError
 from cavity.mcmc.checkpoint import Snapshot
-from cavity.mcmc.draws import Draws
+from cavity.mcmc.draws import Draws, current_draw
 
 if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
@@ -145,7 +145,7 @@ class Chain:
         if in_blocks:
             kept = iter(np.split(sweeps[keeps], np.cumsum([len(d.labels) for d in found])))
             for drawn in found:
-                draws.add_draws(next(kept), *drawn)
+                draws.add_draws(next(kept), drawn)
         elif keeps[0]:
             self.keep()
 
@@ -153,9 +153,7 @@ class Chain:
         """Make the present state a draw."""
         assert self.sampler is not None
         assert self.draws is not None
-        sampler = self.sampler
-        self.draws.add_draw(sampler.labels(), float(sampler.log_joint()), sampler.record())
-        sampler.keep()
+        self.draws.add_draws([self.n_sweeps], current_draw(self.sampler))
 
     def _block_length(self) -> int:
         """Sweeps to the next multiple of the sampler's, the stage's end or the limit."""
