@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,29 +102,19 @@ class ArraySource:
 
         return {"values": data_digest(self.rows)}
 
-    def reader(self, layout: Layout) -> ArrayReader:
-        """The rows themselves."""
+    def reader(self, layout: Layout) -> Callable[[], np.ndarray]:
+        """Return what has the rows of a shard."""
         (piece,) = layout.pieces
         rows = self.rows[piece.start : piece.stop]
-        return ArrayReader(rows, piece.start, self.columns, self.gaps)
+        return partial(_floats, rows, piece.start, self.columns, self.gaps)
 
     def name(self, part: int) -> str:
         """The array."""
         return "X"
 
 
-@dataclass(frozen=True)
-class ArrayReader:
-    """Rows that are sent along."""
-
-    rows: np.ndarray
-    first: int
-    columns: tuple[str, ...]
-    gaps: bool = False
-
-    def __call__(self) -> np.ndarray:
-        """The rows."""
-        return checked(np.asarray(self.rows, dtype=float), "X", self.columns, self.first, self.gaps)
+def _floats(rows: Any, first: int, columns: tuple[str, ...], gaps: bool) -> np.ndarray:
+    return checked(np.asarray(rows, dtype=float), "X", columns, first, gaps)
 
 
 # --------------------------------------------------------------------------- Parquet
@@ -166,35 +158,29 @@ class ParquetSource:
             "changed": [str(when) for _, when in self.stamps],
         }
 
-    def reader(self, layout: Layout) -> ParquetReader:
-        """What opens the files again."""
+    def reader(self, layout: Layout) -> Callable[[], np.ndarray]:
+        """Return what reads the rows of a shard."""
         paths = tuple(self.paths[piece.part] for piece in layout.pieces)
-        return ParquetReader(paths, layout.pieces, self.columns, self.gaps)
+        return partial(read_pieces, read_parquet, paths, layout.pieces, self.columns, self.gaps)
 
     def name(self, part: int) -> str:
         """The file."""
         return self.paths[part]
 
 
-@dataclass(frozen=True)
-class ParquetReader:
-    """Rows of some files, read when called."""
-
-    paths: tuple[str, ...]
-    pieces: tuple[Piece, ...]
-    columns: tuple[str, ...]
-    gaps: bool = False
-
-    def __call__(self) -> np.ndarray:
-        """The rows."""
-        n = sum(piece.stop - piece.start for piece in self.pieces)
-        out = np.empty((n, len(self.columns)))
-        at = 0
-        for path, piece in zip(self.paths, self.pieces, strict=True):
-            rows = read_parquet(path, piece, self.columns, self.gaps)
-            out[at : at + len(rows)] = rows
-            at += len(rows)
-        return out
+def read_pieces(
+    read: Callable[..., np.ndarray], paths: tuple[str, ...], pieces: tuple[Piece, ...], *how: Any
+) -> np.ndarray:
+    """Return the rows of pieces of files, each of them ``read(path, piece, *how)``."""
+    n, at = sum(piece.stop - piece.start for piece in pieces), 0
+    out = np.empty((n, 0))
+    for path, piece in zip(paths, pieces, strict=True):
+        rows = read(path, piece, *how)
+        # One array for all: parts in a list would exist twice while they are joined.
+        out = out if at else np.empty((n, rows.shape[1]))
+        out[at : at + len(rows)] = rows
+        at += len(rows)
+    return out
 
 
 def read_parquet(

@@ -8,14 +8,16 @@ where one is missing, then counts, likewise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cavity.distributed.blocks import Layout, Piece
 from cavity.distributed.clusters import Shape
-from cavity.distributed.sources import ParquetSource, ShardError, checked, read_rows
+from cavity.distributed.sources import ParquetSource, ShardError, checked, read_pieces, read_rows
 from cavity.io.columns import (
     CATEGORICAL,
     CONTINUOUS,
@@ -128,31 +130,14 @@ class TableSource:
         kinds = {c.name: f"{c.kind} {' '.join(c.categories)}" for c in self.taken}
         return {**self.files.digest, "columns": kinds}
 
-    def reader(self, layout: Layout) -> TableReader:
-        """What opens the files again."""
+    def reader(self, layout: Layout) -> Callable[[], np.ndarray]:
+        """Return what reads the rows of a shard."""
         paths = tuple(self.files.paths[piece.part] for piece in layout.pieces)
-        return TableReader(paths, layout.pieces, self.taken)
+        return partial(read_pieces, _read, paths, layout.pieces, self.taken)
 
     def name(self, part: int) -> str:
         """The file."""
         return self.files.paths[part]
-
-
-@dataclass(frozen=True)
-class TableReader:
-    """Rows of some files, read when called."""
-
-    paths: tuple[str, ...]
-    pieces: tuple[Piece, ...]
-    taken: tuple[Column, ...]
-
-    def __call__(self) -> np.ndarray:
-        """The rows as numbers."""
-        found = [
-            _read(path, piece, self.taken)
-            for path, piece in zip(self.paths, self.pieces, strict=True)
-        ]
-        return np.concatenate(found)
 
 
 def _read(path: str, piece: Piece, taken: tuple[Column, ...]) -> np.ndarray:

@@ -25,7 +25,7 @@ from cavity.estimators.dequantize import LEAST_STEP, recording_steps
 from cavity.estimators.fitting import RunSettings, posterior_of
 from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.shard_problems import component_priors_of, df_settings_of, updates_of
-from cavity.estimators.sharding import is_dask_frame, is_in_shards
+from cavity.estimators.sharding import is_dask_frame
 from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import check_labels, robust_standardiser
 from cavity.likelihoods.gaussian import first_scales
@@ -44,8 +44,6 @@ from cavity.priors.specifications import PartitionSpecification
 PARALLEL = "parallel"
 # Collapses of sharded rows, all of which mean that sampler.
 SPREAD = ("auto", "collapsed", PARALLEL)
-# Rows from which those of an array are shared among the workers of a cluster.
-MANY = 100_000
 N_FOLLOWED = 5_000
 # Sweeps over the followed rows alone before all rows are looked at, where the number of clusters
 # is open and each of them stands for several rows.
@@ -315,14 +313,6 @@ class _Chains:
 
 
 # --------------------------------------------------------------------------- estimators
-
-
-def is_spread(estimator: Any, X: Any, client: Any) -> bool:
-    """Whether an estimator shares its rows among workers, rather than running whole chains."""
-    if is_in_shards(X) or estimator.collapse == PARALLEL:
-        return True
-    many = hasattr(X, "__len__") and len(X) >= MANY
-    return client is not None and many and estimator.collapse in SPREAD
 
 
 def refuse_unsupported(estimator: Any, sample_weight: Any, known_labels: Any) -> None:
