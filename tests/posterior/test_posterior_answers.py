@@ -11,7 +11,6 @@ from sklearn.metrics import adjusted_rand_score, mutual_info_score
 from cavity.posterior import Loss, Posterior, expected_loss, partition_distance
 from cavity.posterior import losses as losses_module
 from cavity.posterior import relabel as relabel_module
-from cavity.posterior import view as certainty_module
 from cavity.posterior.draws import canonical, distinct, size_summaries
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS, RunRecord
 from cavity.posterior.relabel import relabel
@@ -232,14 +231,13 @@ def test_certainty_equals_its_twin(draws):
         assert found[i] == pytest.approx(truth, abs=1e-12)
 
 
-@pytest.mark.parametrize("block", [4096, 7])
-def test_places_equal_counts_over_matched_draws(draws, monkeypatch, block):
-    monkeypatch.setattr(certainty_module, "_BLOCK", block)
+def test_places_equal_counts_over_matched_draws(draws):
     c = Posterior.from_labels(draws).partition().labels
-    rows = relabel(draws, c).labels.copy()
+    matched = relabel(draws, c)
+    rows = matched.labels
     rows[::7, ::3] = -1
     n_clusters = int(c.max()) + 1
-    found = places(rows, c, n_clusters)
+    found = places(matched)
     shares = np.array([[np.mean(rows[:, i] == k) for k in range(n_clusters)] for i in range(25)])
     at = np.arange(25)
     np.testing.assert_allclose(found.probability, shares[at, c])

@@ -239,16 +239,12 @@ def groups(between: np.ndarray, within: np.ndarray) -> list[tuple[int, ...]]:
     >>> groups(np.array([[0, 0.02, 0.6], [0.02, 0, 0.6], [0.6, 0.6, 0]]), np.full(3, 0.05))
     [(0, 1), (2,)]
     """
+    from scipy.sparse.csgraph import connected_components
+
     own = np.maximum.outer(within, within)
     linked = between <= np.maximum(DISAGREEMENT_MAX, 1.5 * own)
-    left, found = set(range(len(between))), []
-    while left:
-        group, reached = set(), {min(left)}
-        while reached:
-            group |= reached
-            reached = {int(j) for i in reached for j in np.flatnonzero(linked[i])} - group
-        left -= group
-        found.append(tuple(sorted(group)))
+    n_groups, group = connected_components(linked, directed=False)
+    found = [tuple(np.flatnonzero(group == g).tolist()) for g in range(n_groups)]
     return sorted(found, key=lambda chains: (-len(chains), chains))
 
 

@@ -55,17 +55,22 @@ class Relabelling:
         return out
 
     @cached_property
+    def counts(self) -> np.ndarray:
+        """Draws that put each observation in no cluster, and in each one, (n, 1 + cluster)."""
+        width = self.n_clusters + 1
+        out = np.zeros((self.labels.shape[1], width), np.int32)
+        first = width * np.arange(len(out)) + 1
+        for row in self.labels:
+            out.reshape(-1)[first + row] += 1
+        return out
+
+    @property
     def probabilities(self) -> np.ndarray:
         """Share of draws that put each observation in each cluster, (n, cluster).
 
-        A row sums to less than one where some draws put the observation in a cluster without a
-        match, elsewhere.
+        What is left of 1 is the share of draws in which its cluster has no match.
         """
-        n_draws, n = self.labels.shape
-        out = np.empty((n, self.n_clusters))
-        for k in range(self.n_clusters):
-            out[:, k] = np.count_nonzero(self.labels == k, axis=0)
-        return out / n_draws
+        return self.counts[:, 1:] / len(self.labels)
 
     def targets(self, n_slots: int) -> np.ndarray:
         """The reference's cluster of each slot of each draw, (draw, slot); -1 where it has none.

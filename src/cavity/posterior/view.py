@@ -86,9 +86,8 @@ class View:
     def of(cls, posterior: Posterior, labels: np.ndarray) -> View:
         """Look at `posterior` from labels 0..K-1."""
         matched = relabel(posterior.flat_labels, labels)
-        found = places(matched.labels, labels, matched.n_clusters)
         certainty = own_certainty(posterior.flat_labels, labels)
-        return cls(posterior, labels, matched, certainty, *found)
+        return cls(posterior, labels, matched, certainty, *places(matched))
 
     @property
     def n(self) -> int:
@@ -203,9 +202,6 @@ class View:
         return cell_similarity(self.posterior.flat_labels, self.order, CELLS)
 
 
-_BLOCK = 4_096
-
-
 @jit
 def _add_mates(order, starts, rows, n_rows, count, size, mates, alone):
     """mates[i] += fellow members of i's cluster that are with it in each draw.
@@ -258,45 +254,20 @@ class Places(NamedTuple):
     unmatched: np.ndarray  # in a cluster of the draw that matches none
 
 
-@jit
-def _tally(labels, c, count, own, best, best_count, unmatched):
-    """Count, observation by observation (rows of `labels`), where the draws put it.
-
-    ``count`` is room for the clusters, at zero.
-    """
-    for i in range(labels.shape[0]):
-        for d in range(labels.shape[1]):
-            k = labels[i, d]
-            if k < 0:
-                unmatched[i] += 1
-            else:
-                count[k] += 1
-        own[i] = count[c[i]]
-        count[c[i]] = 0
-        best[i] = -1
-        for d in range(labels.shape[1]):
-            k = labels[i, d]
-            if k >= 0:
-                m = count[k]
-                if m > best_count[i] or (m > 0 and m == best_count[i] and k < best[i]):
-                    best[i] = k
-                    best_count[i] = m
-                count[k] = 0
-
-
-def places(relabelled: np.ndarray, c: np.ndarray, n_clusters: int) -> Places:
-    """Tally the draws of a relabelling, (draw, n), against its reference.
+def places(matched: Relabelling) -> Places:
+    """Summarize where the draws of a relabelling put each observation.
 
     Examples
     --------
-    >>> places(np.array([[0, 1], [1, -1], [1, 1]]), np.array([0, 1]), 2).alternative.tolist()
-    [1, -1]
+    >>> draws = np.array([[0, 0, 1], [0, 1, 1], [1, 1, 1]])
+    >>> places(relabel(draws, np.array([0, 1, 1]))).alternative.tolist()
+    [1, 0, -1]
     """
-    n_draws, n = relabelled.shape
-    own, best, best_count, unmatched = (np.zeros(n, np.int64) for _ in range(4))
-    count = np.zeros(n_clusters, np.int64)
-    for start in range(0, n, _BLOCK):
-        part = slice(start, min(start + _BLOCK, n))
-        block = np.ascontiguousarray(relabelled[:, part].T, dtype=np.int32)
-        _tally(block, c[part], count, own[part], best[part], best_count[part], unmatched[part])
-    return Places(own / n_draws, best, best_count / n_draws, unmatched / n_draws)
+    n_draws, every = len(matched.labels), np.arange(matched.labels.shape[1])
+    counts = matched.counts[:, 1:]
+    own = counts[every, matched.reference]
+    others = counts.copy()
+    others[every, matched.reference] = 0
+    most = others.max(axis=1)
+    alternative = np.where(most > 0, others.argmax(axis=1), -1)
+    return Places(own / n_draws, alternative, most / n_draws, matched.counts[:, 0] / n_draws)
