@@ -1,16 +1,23 @@
-"""Draw the README's pictures and run its example: ``python docs/make_images.py``."""
+"""Draw the pictures of the README and refresh printed output: ``python docs/make_images.py``."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
+import tempfile
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
 
 from cavity import SeriesMixture, StudentTMixture
 from cavity.datasets import add_outliers, make_series, make_student_t
@@ -19,14 +26,45 @@ IMAGES = Path(__file__).parent / "images"
 
 
 def outliers() -> None:
-    """Four clusters and 8% uniform outliers: the rows, and which of them belong together."""
-    clean, _ = make_student_t(300, 4, 2, df=4, separation=10, random_state=3)
+    """Cluster the same table, 7% of it outliers, with four methods, and show cavity's certainty."""
+    clean, truth = make_student_t(300, 4, 2, df=4, separation=10, random_state=3)
     X, _ = add_outliers(clean, fraction=0.08, random_state=0)
-    posterior = StudentTMixture(n_clusters=4, random_state=0).fit(X).posterior_
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    posterior.plot_clusters(X, feature_names=["first", "second"], ax=axes[0])
-    posterior.plot_similarity(ax=axes[1])
+    scaled = StandardScaler().fit_transform(X)
+    m = StudentTMixture(n_clusters=10, random_state=0).fit(X)
+    answers = {
+        "k-means, 4 clusters given": KMeans(4, n_init=10, random_state=0).fit_predict(scaled),
+        "GaussianMixture, 4 components given": GaussianMixture(
+            4, n_init=10, random_state=0
+        ).fit_predict(scaled),
+        "HDBSCAN": HDBSCAN(min_cluster_size=10, copy=True).fit_predict(scaled),
+        "cavity, at most 10 clusters": m.labels_,
+    }
+    palette = np.array(["#0072b2", "#e69f00", "#009e73", "#cc79a7", "0.65"])
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6.6), layout="constrained")
+    for ax, (name, labels) in zip(axes.flat, answers.items(), strict=False):
+        ax.scatter(*X.T, c=palette[matched(labels, truth.labels)], s=14)
+        score = adjusted_rand_score(truth.labels, labels[: len(clean)])
+        ax.set_title(f"{name}\nadjusted Rand index {score:.2f}", loc="left", fontsize=11)
+    certainty = m.posterior_.observations()["certainty"]
+    points = axes[1, 1].scatter(*X.T, c=certainty, cmap="viridis", s=14, vmin=0, vmax=1)
+    axes[1, 1].set_title("cavity: certainty of each row", loc="left", fontsize=11)
+    figure.colorbar(points, ax=axes[1, 1])
+    for ax in axes.flat[:5]:
+        ax.set(xticks=[], yticks=[])
+    m.posterior_.plot_similarity(ax=axes[1, 2])
+    axes[1, 2].set_title("cavity: probability of sharing a cluster", loc="left", fontsize=11)
     figure.savefig(IMAGES / "outliers.png", dpi=110)
+
+
+def matched(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Rename clusters to the true ones that they share the most rows with; noise becomes 4."""
+    found = labels[: len(truth)]
+    names = range(labels.max() + 1)
+    shared = [[np.sum((found == k) & (truth == j)) for j in range(4)] for k in names]
+    renamed = np.full(len(labels), 4)
+    for k, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
+        renamed[labels == k] = j
+    return renamed
 
 
 def series() -> None:
@@ -36,34 +74,44 @@ def series() -> None:
     s.plot_clusters(standardised=False)[0].figure.savefig(IMAGES / "series.png", dpi=90)
 
 
-README = Path(__file__).parents[1] / "README.md"
-EXAMPLE = re.compile(
-    r"(<!-- example: code -->\n```python\n(.*?)```.*?<!-- example: output -->\n```text\n).*?(```)",
-    re.DOTALL,
-)
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OUTPUT = "<!-- example: output -->\n```text\n"
+EXAMPLE = re.compile(rf"```python\n(.*?)```(?:(\n\n{OUTPUT})(.*?)```)?", re.DOTALL)
 
 
-def example_output(readme: str) -> str:
-    """Run the README's example and return what it prints."""
-    found = EXAMPLE.search(readme)
-    if found is None:
-        raise ValueError("README.md has no example between its marks.")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(found.group(2), "README.md", "exec"), {})
-    return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()) + "\n"
+def example_output(text: str) -> list[str]:
+    """Run the examples of a page in one namespace and return what each block prints."""
+    names: dict[str, object] = {}
+    outputs = []
+    for found in EXAMPLE.finditer(text):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(found.group(1), "example", "exec"), names)
+        outputs.append("".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines()))
+    return outputs
 
 
-def example() -> None:
-    """Put what the README's example prints below it."""
-    readme = README.read_text(encoding="utf-8")
-    output = example_output(readme)
-    readme = EXAMPLE.sub(lambda m: m.group(1) + output + m.group(3), readme)
-    README.write_text(readme, encoding="utf-8")
+def refresh(page: Path) -> None:
+    """Replace the output that a page shows by what its examples print now."""
+    text = page.read_text(encoding="utf-8")
+    if OUTPUT not in text:
+        return
+    with contextlib.chdir(tempfile.mkdtemp()):
+        outputs = iter(example_output(text))
+
+    def put(found: re.Match[str]) -> str:
+        output = next(outputs)
+        if found.group(2) is None:
+            return found.group(0)
+        return f"```python\n{found.group(1)}```{found.group(2)}{output}```"
+
+    page.write_text(EXAMPLE.sub(put, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    example()
+    for path in PAGES:
+        refresh(path)
     IMAGES.mkdir(exist_ok=True)
     outliers()
     series()

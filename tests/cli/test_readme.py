@@ -1,4 +1,4 @@
-"""What the README and the guide say is so."""
+"""The README and the pages are accurate: output, links, paths and options."""
 
 import importlib.util
 import io
@@ -69,19 +69,20 @@ def written_output():
 
 @pytest.mark.slow
 def test_the_example_prints_what_is_written():
-    assert disagreements(load_images().example_output(README), written_output()) == []
+    (printed,) = load_images().example_output(README)
+    assert disagreements(printed, written_output()) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("23   0.07       0.89", "23   0.17       0.89", ["share"]),
-        ("23   0.07       0.89", "23   0.07       0.79", ["certainty"]),
+        ("23   0.07       0.88", "23   0.17       0.88", ["share"]),
+        ("23   0.07       0.88", "23   0.07       0.78", ["certainty"]),
         ("23   0.07", "18   0.07", ["size"]),
         ("Converged:", "Not converged:", ["verdict"]),
         ("0.50            0", "0.70            0", ["doubtful"]),
         ("-1         0.50", " 4         0.50", ["cluster", "alternative"]),
-        ("0.59           -1", "0.59            4", ["cluster", "alternative"]),
+        ("0.61           -1", "0.61            4", ["cluster", "alternative"]),
         ("probability  alternative", "probability  other", ["columns"]),
     ],
 )
