@@ -1,13 +1,13 @@
-"""The benchmarks' page and the figures that other pages tell, from one table.
+"""Write the benchmarks page and the measured values on other pages from one table.
 
     python -m benchmarks                  # measure everything (some minutes), then write
     python -m benchmarks speed            # measure one section again, keep the others
-    python -m benchmarks --write          # measure nothing: write the pages from the table
+    python -m benchmarks --write          # write the pages from the table without measuring
 
 The table is ``docs/benchmarks.csv``, with the machine and the date. The page is
-``docs/benchmarks.md``. In README and pages a figure stands between two comments,
-``<!-- measured: section/case/method/measure -->`` and ``<!-- end -->``, and is put there by this
-command; a test compares them with the table.
+``docs/benchmarks.md``. In the README and on pages a value stands between two comments,
+``<!-- measured: section/case/method/measure -->`` and ``<!-- end -->``. This command fills them in,
+and a test compares them with the table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_table() -> pd.DataFrame:
 
 
 def in_words(value: float, unit: str) -> str:
-    """A figure as it is told: two or three digits and its unit.
+    """Format a value with two or three digits and its unit.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def in_words(value: float, unit: str) -> str:
 
 
 def figure(table: pd.DataFrame, name: str) -> str:
-    """Look a figure up by section/case/method/measure; ``about/date`` and others by two words."""
+    """Look up a value by section/case/method/measure, or by two words such as ``about/date``."""
     parts = name.split("/")
     found = table
     for column, part in zip(COLUMNS, parts, strict=False):
@@ -63,7 +63,7 @@ def figure(table: pd.DataFrame, name: str) -> str:
 
 
 def fill(text: str, table: pd.DataFrame) -> str:
-    """A page with its figures as the table has them; words stay where a section is not measured."""
+    """Fill in measured values; sections that were not measured keep their text."""
     measured = set(table["section"])
 
     def put(mark: re.Match) -> str:
@@ -75,13 +75,13 @@ def fill(text: str, table: pd.DataFrame) -> str:
 
 
 def pages_with_figures() -> list[Path]:
-    """README and pages that tell figures."""
+    """Return the README and the pages with measured values."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return [path for path in pages if MARK.search(path.read_text(encoding="utf-8"))]
 
 
 def about() -> list[tuple[str, ...]]:
-    """Say on what and when it was measured."""
+    """Return the date, the machine and the versions."""
     import numba
     import numpy
     import sklearn
@@ -131,61 +131,60 @@ def _markdown(cells: pd.DataFrame) -> str:
 HEAD = """\
 # Benchmarks
 
-Measured on {date}: {machine} (load {load} when it began), cavity {cavity} at commit {commit},
-Python {Python}, NumPy {NumPy}, Numba {Numba}, scikit-learn {scikit-learn}. The table behind this
-page is [benchmarks.csv](benchmarks.csv), and `python -m benchmarks` makes both again. Times on a
-machine that does other work are too long; ratios and processor times hardly suffer.
+Measured on {date}: {machine} (load {load} at the start), cavity {cavity} at commit {commit},
+Python {Python}, NumPy {NumPy}, Numba {Numba}, scikit-learn {scikit-learn}. `python -m benchmarks`
+measures everything again and writes this page and [its table](benchmarks.csv). If the machine has
+other work to do, wall times are too long; ratios and processor times are little affected.
 """
 START = """
-## The first minutes
+## First use
 
-The wheels of a release have the commonest kernels in them; what is not there is compiled on first
-use and kept. Wall seconds of a tiny fit on a machine that has never seen cavity, from such a wheel
-and from the sources, and of a later process until its first sweep is done, imports included:
+Wheels contain the most common kernels; others are compiled on first use and cached. Wall time of a
+very small fit on a new machine, from a wheel and from source, and of a later process until its
+first sweep is done, imports included:
 
 {}
 
-Of each, importing scikit-learn alone takes {}.
+Importing scikit-learn alone accounts for {} of each.
 """
 SPEED = """
-## A sweep
+## Sweeps
 
-One sweep of a default fit, with moves and everything that is learned, beside one EM iteration of
-scikit-learn's `GaussianMixture` on the same data, turn about, one thread, processor time. A fit
-takes hundreds to thousands of sweeps; EM some tens of iterations for each start:
+Processor time of one sweep of a default fit, including moves and hyperparameters, and of one EM
+iteration of scikit-learn's `GaussianMixture` on the same data, in alternation on one thread. A fit
+takes hundreds to thousands of sweeps; EM takes tens of iterations per start:
 
 {}
 """
 MEMORY = """
 ## Memory
 
-A fit of a million rows in three columns takes {} per row beyond the data themselves.
+A fit of a million rows in three columns takes {} per row in addition to the data.
 """
 ACCURACY = """
-## How right, beside others
+## Accuracy compared with other methods
 
 Adjusted Rand index on the rows with a known group. EM, k-means and HDBSCAN get scaled columns, EM
-and k-means the true number of groups; cavity (`StudentTMixture`) gets two clusters too many as its
-limit, and at most {sweeps:,} sweeps. Outliers are spread over three times the range. Made data and
-outliers: seeds {seeds}, on which nothing was chosen.
+and k-means also the true number of groups. cavity (`StudentTMixture`) may use up to two clusters
+more than that, and at most {sweeps:,} sweeps. Outliers are spread over three times the range.
+Simulated data and outliers use seeds {seeds}, which were not used for any choice.
 
 {scores}
 
-Wall seconds of one fit, all threads:
+Wall time of one fit, all threads:
 
 {seconds}
 
-What one answer costs is not what the methods give: one partition there, draws of partitions with
-certainties and a verdict here.
+The results differ in kind: the other methods return one partition, cavity draws from the posterior
+over partitions with certainties and a convergence verdict.
 """
 FOOT = """
 ## More studies
 
 Each file of `benchmarks/` is a study with its own options: `mixtures.py` (growth with rows,
 clusters and columns), `convergence.py` (which tables converge), `accuracy.py`, `losses.py`,
-`missing.py`, `tables.py`, `series.py`, `series_model.py`, `scale.py`, `first_fit.py`. Their results
-are told where they belong: [guide](guide.md), [tables](tables.md), [series](series.md),
-[many rows](scaling.md).
+`missing.py`, `tables.py`, `series.py`, `series_model.py`, `scale.py`, `first_fit.py`. Results are
+on the page [Benchmark studies](studies.md).
 """
 
 
@@ -218,7 +217,7 @@ def _accuracy(table: pd.DataFrame) -> str:
 
 
 def page_of(table: pd.DataFrame) -> str:
-    """The page: its head, and the sections that were measured."""
+    """Return the text of the page."""
     facts = table[table["section"] == "about"].set_index("case")["value"]
     parts = {"start": _start, "speed": _speed, "memory": _memory, "accuracy": _accuracy}
     there = set(table["section"])
@@ -228,14 +227,14 @@ def page_of(table: pd.DataFrame) -> str:
 
 
 def write(table: pd.DataFrame) -> None:
-    """Write the page, and the figures into README and pages."""
+    """Write the page, and the values on other pages."""
     PAGE.write_text(page_of(table), encoding="utf-8")
     for path in pages_with_figures():
         path.write_text(fill(path.read_text(encoding="utf-8"), table), encoding="utf-8")
 
 
 def keep(new: pd.DataFrame) -> None:
-    """Put measured sections into the table, in place of what was there of them."""
+    """Replace the measured sections of the table."""
     old = read_table() if TABLE.exists() else new.iloc[:0]
     table = pd.concat([new, old[~old["section"].isin(new["section"])]])
     order = ["about", *SECTIONS]
