@@ -2,7 +2,7 @@
 Groups in a noisy sky
 =====================
 
-**Question.** Half of the points belong to nothing. Which ones are in a group, and with what
+**Question.** Half of the points belong to no group. Which points are in a group, and with what
 probability?
 """
 
@@ -23,8 +23,8 @@ m = GaussianMixture(n_clusters=6, noise=True, n_warmup=300, n_draws=500, random_
 print(m.diagnostics().sentences[0])
 
 # %%
-# **Answer.** Left: the clusters. Right: every point's probability of being noise. It changes
-# gradually around each group, as it should.
+# **Answer.** Left: the clusters. Right: the probability that each point is noise. It changes
+# gradually at the edge of each group.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 axes[0].scatter(*X.T, c=np.where(m.labels_ < 0, 7, m.labels_), cmap="tab10", vmin=0, vmax=9, s=12)
@@ -33,9 +33,9 @@ fig.colorbar(points, label="probability of noise")
 print(f"{m.n_clusters_} clusters; ARI {adjusted_rand_score(truth, m.labels_):.2f}")
 
 # %%
-# **The usual tool.** DBSCAN has one density threshold for everything. Groups of different density
-# need different ones, and the answer turns with it. The best of these may be as good as the answer
-# above, or better; which one that is you know only if you know the truth:
+# **The usual tool.** DBSCAN has a single density threshold. Groups of different density need
+# different thresholds, and the result depends strongly on it. The best one may be as good as the
+# answer above, or better, but you only recognize it if you know the truth:
 
 for eps in (0.25, 0.4, 0.6, 0.9):
     labels = DBSCAN(eps=eps, min_samples=6).fit_predict(X)

@@ -1,8 +1,8 @@
 """
-Name flowers with half of their names missing
-=============================================
+Classify flowers when half of the labels are missing
+====================================================
 
-**Question.** A table of iris flowers has lost one in ten measurements, and half of the species'
+**Question.** A table of iris flowers lacks 10% of the measurements and half of the species
 names. What are the missing names?
 """
 
@@ -21,23 +21,23 @@ unnamed = flowers["species"].isna()
 guess = m.category_probabilities(flowers[unnamed], "species")
 
 # %%
-# **Answer.** A name for each, with its probability; and the probability means what it says, if
-# names given with 90% are right nine times in ten.
+# **Answer.** Each flower gets a name with a probability. The probabilities are calibrated if names
+# with a probability of 90% are right nine times in ten.
 
 name, sure = guess.idxmax(axis=1), guess.max(axis=1)
 right = name == whole.loc[unnamed, "species"]
 print(
-    f"{right.mean():.0%} of {len(name)} names are right. Sure of 95% or more: "
+    f"{right.mean():.0%} of {len(name)} names are right. With a probability above 95%: "
     f"{right[sure > 0.95].mean():.0%} of {(sure > 0.95).sum()}."
 )
 print(guess[sure < 0.8].round(2).head(6).to_string())
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.plot(np.sort(sure), np.arange(len(sure)), "o", ms=3)
-ax.set(xlabel="probability of the name given", ylabel="flowers, least sure first")
+ax.set(xlabel="probability of the predicted name", ylabel="flowers, least certain first")
 
 # %%
-# **The usual tool.** Fill the measurements by column means, then ask the nearest neighbours that
-# have a name. It answers everything with the same confidence:
+# **The usual tool.** Impute column means, then use nearest neighbors. The result has no calibrated
+# probabilities:
 
 filled = SimpleImputer().fit_transform(flowers.drop(columns="species"))
 knn = KNeighborsClassifier(5).fit(filled[~unnamed], flowers.loc[~unnamed, "species"])

@@ -2,8 +2,8 @@
 Groups of any shape
 ===================
 
-**Question.** How many groups are there, if they may be rings, crescents or one formless cloud?
-The six data sets are those of scikit-learn's comparison of clustering methods.
+**Question.** How many groups are there, if they may be rings, crescents or a single shapeless
+cloud? The six data sets are those of scikit-learn's comparison of clustering methods.
 """
 
 import warnings
@@ -33,9 +33,10 @@ sets = {
 }
 
 # %%
-# **Answer.** A mixture covers a ring with several clusters that overlap. Merging clusters that
-# overlap, within each draw, gives a second level: ``group_labels_``. One setting serves all sets,
-# and the number is not given. The runs are short here; the groups settle long before the clusters.
+# **Answer.** A mixture covers a ring with several overlapping clusters. Merging clusters that
+# overlap, within each draw, gives a second level: ``group_labels_``. All data sets use the same
+# settings, and the number of groups is not given. The runs are short; groups converge long before
+# clusters.
 
 
 def best_by_bic(X):
@@ -58,8 +59,8 @@ for name, (X, _) in sets.items():
 
 # %%
 # **The usual tool.** HDBSCAN finds shapes, leaves out rows at the edges (gray) and has no
-# probabilities. scikit-learn's ``GaussianMixture``, the number of components chosen by BIC, has no
-# second level. Above each picture: the number found and the adjusted Rand index.
+# probabilities. scikit-learn's ``GaussianMixture``, with the number of components chosen by BIC,
+# has no second level. Titles show the number found and the adjusted Rand index.
 
 fig, axes = plt.subplots(len(sets), 4, figsize=(10, 14), layout="constrained")
 for row, (name, (X, truth)) in zip(axes, sets.items(), strict=True):

@@ -1,8 +1,9 @@
 """
-What would the same house cost, here and there?
-===============================================
+A house price index for every region
+====================================
 
-**Question.** Single sales in nine regions, some with few of them. How did prices move in each?
+**Question.** Single house sales in nine regions, some with few sales. How did prices move in
+each region?
 """
 
 import matplotlib.pyplot as plt
@@ -31,13 +32,13 @@ model.fit(sales, sales["price"])
 print(model.diagnostics().sentences[0])
 
 # %%
-# **Answer.** An index with its interval, for a region with many sales and for one with few:
+# **Answer.** An index with an interval, for a region with many sales and one with few:
 
 model.plot_index(["tract 0", "tract 8"])
 print(model.region_clusters().round(2).to_string())
 
 # %%
-# **The usual tool.** The median price per month. It moves with *which* houses were sold, and with
+# **The usual tool.** The median price per month. It depends on *which* houses were sold, and with
 # few sales it is mostly noise:
 
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")

@@ -2,7 +2,8 @@
 A handful of known labels
 =========================
 
-**Question.** An expert has named nine of 150 flowers. How much do nine names help with the rest?
+**Question.** An expert has identified nine of 150 flowers. How much do nine labels help with the
+rest?
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +23,8 @@ m = GaussianMixture(n_clusters=3, n_warmup=300, n_draws=500, random_state=0).fit
 print(m.diagnostics().sentences[0])
 
 # %%
-# **Answer.** Rows with the same name stay together, rows with different names apart, and all
-# others go where they belong. Clusters that hold a name take it:
+# **Answer.** Rows with the same label stay together, rows with different labels apart, and the
+# others join the cluster that fits. Clusters that contain a labeled row take its name:
 
 names = {m.labels_[i]: truth[i] for i in named}
 found = np.array([names.get(k, -1) for k in m.labels_])
@@ -34,14 +35,14 @@ clear = rest & (sure > 0.8)
 print(f"of the {clear.sum()} that are not in doubt {np.mean(found[clear] == truth[clear]):.0%}")
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 points = ax.scatter(X[:, 2], X[:, 3], c=sure, cmap="viridis", s=18)
-ax.plot(X[named, 2], X[named, 3], "r*", ms=11, mfc="none", label="named by the expert")
-fig.colorbar(points, label="how sure its place is")
+ax.plot(X[named, 2], X[named, 3], "r*", ms=11, mfc="none", label="labeled by the expert")
+fig.colorbar(points, label="probability of the assigned cluster")
 ax.set(xlabel="petal length", ylabel="petal width")
 ax.legend()
 
 # %%
-# **The usual tool.** A classifier sees the nine rows only; how the other 141 lie is lost on it. So
-# much depends on which nine were named, and it gives no doubt:
+# **The usual tool.** A classifier uses only the nine labeled rows and ignores the structure of the
+# other 141. The result depends on which nine were labeled, and has no uncertainty:
 
 
 def nearest(named):
@@ -55,5 +56,5 @@ choices = [
     for _ in range(200)
 ]
 scores = [nearest(choice) for choice in choices]
-print(f"nearest named flower: {nearest(named):.0%} right for these nine; ")
+print(f"nearest labeled flower: {nearest(named):.0%} right for these nine; ")
 print(f"for 200 other choices of nine: {np.min(scores):.0%} to {np.max(scores):.0%}")

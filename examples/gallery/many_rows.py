@@ -2,7 +2,7 @@
 Many rows, all processors
 =========================
 
-**Question.** 20,000 rows. Can the whole posterior still be had, in seconds?
+**Question.** Can the whole posterior of 20,000 rows be sampled in seconds?
 """
 
 import time
@@ -28,23 +28,22 @@ print(
 )
 
 # %%
-# **Answer.** All labels of one sweep are drawn side by side, so that all threads (or the workers
-# of a Dask cluster) share it. The draws do not depend on how many there are. With so many rows
-# some are followed through all draws, and every row can be placed afterwards:
+# **Answer.** All labels of one sweep are drawn in parallel, so all threads (or the workers of a
+# Dask cluster) share it. The draws do not depend on their number. With many rows, a sample is
+# followed through all draws, and every row can be assigned afterwards:
 
 good = np.flatnonzero(~bad)[:5_000]
-placed = m.predict(X[good])
-print(f"ARI of clean rows {adjusted_rand_score(truth.labels[good], placed):.3f}")
+assigned = m.predict(X[good])
+print(f"ARI of clean rows {adjusted_rand_score(truth.labels[good], assigned):.3f}")
 print(m.posterior_.summary()[["share", "certainty"]].round(3).to_string())
 
 # %%
-# **The usual tool.** EM is quick too; one row in twenty of nonsense is enough to spend a
-# component on it:
+# **The usual tool.** EM is fast too, but 5% of outliers are enough to spend a component on them:
 
 em = EM(5, n_init=2, random_state=0).fit(X)
 labels = em.predict(X[good])
-print(f"EM, told that there are five: ARI {adjusted_rand_score(truth.labels[good], labels):.3f}")
+print(f"EM, 5 components given: ARI {adjusted_rand_score(truth.labels[good], labels):.3f}")
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for ax, z, name in ((axes[0], placed, "cavity"), (axes[1], labels, "EM")):
+for ax, z, name in ((axes[0], assigned, "cavity"), (axes[1], labels, "EM")):
     ax.scatter(*X[good].T, c=z, cmap="tab10", vmin=0, vmax=9, s=2)
     ax.set_title(name)

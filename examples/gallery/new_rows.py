@@ -1,9 +1,8 @@
 """
-A new row that belongs to nothing
-=================================
+Detect rows of a new kind
+=========================
 
-**Question.** A model has learned two cultivars of wine. Tomorrow a third one arrives. Will
-anybody notice?
+**Question.** A model was fitted to two cultivars of wine. Would it detect a third one?
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +20,8 @@ m = StudentTMixture(n_clusters=4, n_warmup=200, n_draws=400, random_state=0).fit
 print(m.diagnostics().sentences[0])
 
 # %%
-# **Answer.** ``tail_probabilities`` has the last word on new rows: how often would a member of
-# the nearest cluster lie this far out?
+# **Answer.** ``tail_probabilities`` shows how often a member of the nearest cluster would be at
+# least as far out:
 
 old_tail, new_tail = m.tail_probabilities(known), m.tail_probabilities(new)
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
@@ -32,18 +31,17 @@ ax.hist(new_tail, bins, alpha=0.6, label="the new cultivar", density=True)
 ax.set(xlabel="tail probability")
 ax.legend()
 print(
-    f"below 0.05: {np.mean(old_tail < 0.05):.0%} of the old, {np.mean(new_tail < 0.05):.0%} "
-    f"of the new"
+    f"tail probability below 0.05: {np.mean(old_tail < 0.05):.0%} of the known cultivars, "
+    f"{np.mean(new_tail < 0.05):.0%} of the new one"
 )
 print(m.predict_proba(new.head(3), as_frame=True).round(2).to_string())
 
 # %%
-# **The usual tool.** k-means puts every wine of the new cultivar into one of its two clusters,
-# and says nothing more:
+# **The usual tool.** k-means assigns every wine of the new cultivar to one of its two clusters:
 
 scaler = StandardScaler().fit(known)
 k = KMeans(2, n_init=10, random_state=0).fit(scaler.transform(known))
 print(
     f"k-means: {np.bincount(k.predict(scaler.transform(new))).tolist()} of {len(new)} new "
-    f"wines in its clusters, none left over"
+    f"wines in its two clusters"
 )

@@ -2,8 +2,8 @@
 Are there groups at all?
 ========================
 
-**Question.** 300 patients, three blood values. Somebody has asked for "patient types". Are there
-any?
+**Question.** Someone asks for "patient types" in a table of 300 patients and three blood values.
+Are there any?
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cavity import StudentTMixture
 
-# Blood values are positive, skewed and correlated. These have no groups: we made them.
+# Simulated blood values without groups: positive, skewed and correlated.
 rng = np.random.default_rng(2)
 root = np.linalg.cholesky([[1.0, 0.6, 0.3], [0.6, 1.0, 0.4], [0.3, 0.4, 1.0]])
 logs = rng.standard_normal((300, 3)) @ root.T / np.sqrt(rng.gamma(4, 1 / 4, (300, 1)))
@@ -27,9 +27,9 @@ print(one.round(2).to_string())
 
 # %%
 # **Answer.** Read the probability of a single cluster: patients differ by degrees, not by type. We
-# took logarithms first, as one does with positive, skewed values. Without them the model describes
-# the skew by several clusters, one inside the other. That is a fair description of the density, and
-# no evidence of types: look at *where* clusters lie before you name them.
+# took logarithms first, as usual for positive, skewed values. Without them, the model describes
+# the skew by several nested clusters. This is a reasonable description of the density, but no
+# evidence of types: look at *where* clusters lie before you name them.
 
 raw = StudentTMixture(n_clusters=6, n_warmup=200, n_draws=400, random_state=0).fit(values)
 print(raw.posterior_.n_clusters_posterior().round(2).to_string())
@@ -40,8 +40,8 @@ axes[1].scatter(*values[:, :2].T, c=raw.labels_ % 10, cmap="tab10", vmin=0, vmax
 axes[1].set(title="as measured", xlabel="first value", ylabel="second value")
 
 # %%
-# **The usual tool.** k-means makes as many types as you ask for, and the silhouette, which cannot
-# say "one", always finds a best number above one:
+# **The usual tool.** k-means returns as many types as you ask for, and the silhouette is not
+# defined for a single cluster, so its best number is always above one:
 
 scaled = StandardScaler().fit_transform(np.log(values))
 score = {

@@ -1,9 +1,9 @@
 """
-Draws of another sampler, or of a bootstrap
-===========================================
+Draws of another sampler or a bootstrap
+=======================================
 
-**Question.** You have labels from somewhere else: another program's draws, or k-means on
-resampled rows. How sure is the partition?
+**Question.** You have labels from elsewhere: draws of another program, or k-means on resampled
+rows. How certain is the partition?
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ for _ in range(200):
     draws.append(KMeans(3, n_init=3, random_state=0).fit(X[some]).predict(X))
 
 # %%
-# **Answer.** ``Posterior.from_labels`` takes label draws of any origin; each may number its
-# clusters as it likes. Point estimate, doubts and pictures are as for any fit.
+# **Answer.** ``Posterior.from_labels`` accepts label draws of any origin, and each draw may number
+# its clusters differently. Point estimate, uncertain rows and plots work as for any fit.
 
 p = Posterior.from_labels(np.array(draws))
 estimate = p.partition()
@@ -36,9 +36,9 @@ print(p.doubtful()[["cluster", "probability", "alternative"]].head(5).round(2).t
 p.plot_similarity()
 
 # %%
-# **What would have gone wrong.** Averaging label numbers, or comparing them draw by draw, means
-# nothing: cluster 0 of one draw is cluster 2 of the next. Only who is with whom can be counted.
-# And note what a bootstrap does not tell: it was told that there are three.
+# **What would have gone wrong.** Averaging label numbers, or comparing them draw by draw, is
+# meaningless: cluster 0 of one draw is cluster 2 of the next. Only co-clustering can be counted. A
+# bootstrap also treats the number of clusters as known.
 
 share = np.mean([np.mean(d == draws[0]) for d in draws[1:]])
 print(

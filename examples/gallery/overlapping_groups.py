@@ -2,7 +2,7 @@
 How wrong could this clustering be?
 ===================================
 
-**Question.** Three groups that overlap. The labels will have mistakes. How many, and where?
+**Question.** Three groups overlap, so some labels will be wrong. How many, and which?
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +20,14 @@ print(m.diagnostics().sentences[0])
 p = m.posterior_
 
 # %%
-# **Answer.** Each row's probability of being in its own cluster says how many mistakes to expect,
-# and the *credible ball* which other partitions are as good:
+# **Answer.** The probability of each row's cluster gives the expected number of errors, and the
+# *credible ball* contains the plausible partitions:
 
 expected = float((1 - p.observations()["probability"]).sum())
 ball = m.partition_.credible_ball(0.9)
 print(
-    f"{m.n_clusters_} clusters; about {expected:.0f} of {len(X)} rows are elsewhere in a "
-    f"typical draw."
+    f"{m.n_clusters_} clusters; in a typical draw about {expected:.0f} of {len(X)} "
+    f"rows are in another cluster."
 )
 print(f"90% of all draws lie within {ball.radius:.2f} of the estimate (variation of information).")
 print(f"ARI with the truth: {adjusted_rand_score(truth, m.labels_):.2f}")
@@ -36,13 +36,13 @@ p.plot_clusters(X, ax=axes[0])
 p.plot_similarity(ax=axes[1])
 
 # %%
-# **The usual tool.** EM's responsibilities are probabilities too, but given *one* estimate of the
-# means and covariances. That those are uncertain as well is left out, so that they are too sure:
+# **The usual tool.** EM's responsibilities are probabilities too, but given *one* estimate of
+# means and covariances. Their uncertainty is ignored, so the responsibilities are overconfident:
 
 em = EM(3, n_init=10, random_state=0).fit(X)
 responsibility = em.predict_proba(X).max(axis=1)
-print(f"EM expects {np.sum(1 - responsibility):.0f} mistakes; ")
+print(f"EM expects {np.sum(1 - responsibility):.0f} errors; ")
 print(
-    f"rows it is sure of (above 0.95): {np.mean(responsibility > 0.95):.0%}, cavity: "
+    f"rows with a probability above 0.95: {np.mean(responsibility > 0.95):.0%}, cavity: "
     f"{np.mean(p.observations()['probability'] > 0.95):.0%}"
 )

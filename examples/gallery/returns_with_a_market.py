@@ -2,7 +2,8 @@
 Sectors behind a market
 =======================
 
-**Question.** Returns of 40 stocks all move with the market. Which ones move together *beyond* it?
+**Question.** Returns of 40 stocks all move with the market. Which ones move together *beyond*
+it?
 """
 
 import matplotlib.pyplot as plt
@@ -19,19 +20,19 @@ s = SeriesMixture(n_clusters=8, n_warmup=80, n_draws=150, n_chains=2, random_sta
 print(s.diagnostics().sentences[0])
 
 # %%
-# **Answer.** The data show a common factor, so that the model has one, and clusters are of the
+# **Answer.** The data show a common factor, so the model includes one, and clusters describe the
 # rest.
 
 s.plot_common_factor()
 print(f"{s.n_clusters_} clusters; ARI {adjusted_rand_score(truth.labels, s.labels_):.2f}")
 print(
-    f"the least sure stock is in its cluster with probability "
+    f"the least certain stock is in its cluster with probability "
     f"{s.posterior_.observations()['probability'].min():.2f}"
 )
 
 # %%
-# **The usual tool.** A tree of correlations. Everything is correlated with everything, by the
-# market:
+# **The usual tool.** Hierarchical clustering of correlations. The market makes all stocks
+# correlated:
 
 correlation = np.corrcoef(Y)
 tree = linkage(squareform(np.sqrt(np.maximum(0.5 * (1 - correlation), 0)), checks=False), "average")
@@ -41,6 +42,6 @@ order = np.argsort(truth.labels, kind="stable")
 axes[0].imshow(correlation[np.ix_(order, order)], vmin=-1, vmax=1, cmap="RdBu_r")
 axes[0].set_title(f"correlations, ARI {adjusted_rand_score(truth.labels, labels):.2f}")
 axes[1].imshow(s.posterior_.similarity()[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues")
-axes[1].set_title("how often together")
+axes[1].set_title("probability of sharing a cluster")
 for ax in axes:
     ax.set(xticks=[], yticks=[])

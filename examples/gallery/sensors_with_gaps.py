@@ -1,8 +1,8 @@
 """
-Which sensors see the same thing?
-=================================
+Which sensors follow the same cause?
+====================================
 
-**Question.** 30 sensors, 60 days, noise, a third of the readings are missing, and some sensors are
+**Question.** 30 sensors, 60 days, noise, a third of the readings missing, and some sensors
 mounted upside down. Which ones follow the same cause?
 """
 
@@ -19,24 +19,22 @@ s = SeriesMixture(n_clusters=6, n_warmup=80, n_draws=150, n_chains=2, random_sta
 print(s.diagnostics().sentences[0])
 
 # %%
-# **Answer.** Each panel is a cluster with the trends of its sensors; labels come with
-# certainties.
+# **Answer.** Each panel is a cluster with the trends of its sensors. Labels have certainties.
 
 s.plot_clusters()
 print(s.series_.iloc[:5].round(2).to_string())
 print(f"{s.n_clusters_} clusters; ARI {adjusted_rand_score(truth.labels, s.labels_):.2f}")
 
 # %%
-# A sensor's own trend, through its gaps and twelve days ahead, with 90% intervals:
+# The trend of one sensor across its missing values and twelve days ahead, with 90% intervals:
 
 s.plot_series(7, steps=12)
 
 # %%
-# **The usual tool.** Fill gaps by straight lines, scale, k-means on the rows. Noise and
-# interpolation are clustered along with the signal, and a sensor that is upside down looks like
-# another cause:
+# **The usual tool.** Interpolate, scale, and run k-means on the rows. Noise and interpolation are
+# clustered along with the signal, and an upside-down sensor looks like a different cause:
 
 filled = pd.DataFrame(Y).interpolate(axis=1, limit_direction="both").to_numpy()
 rows = StandardScaler().fit_transform(filled.T).T
 labels = KMeans(3, n_init=10, random_state=0).fit_predict(rows)
-print(f"k-means, told that there are three: ARI {adjusted_rand_score(truth.labels, labels):.2f}")
+print(f"k-means, 3 clusters given: ARI {adjusted_rand_score(truth.labels, labels):.2f}")

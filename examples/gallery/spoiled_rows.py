@@ -1,9 +1,9 @@
 """
-Which rows of the laboratory's table are mixed up?
-==================================================
+Which rows of a table are mixed up?
+===================================
 
-**Question.** 178 wines with 13 measurements each. In ten rows half of the values belong to another
-wine: somebody changed the bottles between two instruments. Which rows should be checked?
+**Question.** 178 wines with 13 measurements each. In ten rows, half of the values belong to
+another wine, because bottles were swapped between two instruments. Which rows should be checked?
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +25,8 @@ m = StudentTMixture(n_clusters=3, n_warmup=200, n_draws=300, random_state=0).fit
 print(m.diagnostics().sentences[0])
 
 # %%
-# **Answer.** How often would a member of its nearest cluster lie this far out? The worst rows
-# first, and whether they are mixed ones:
+# **Answer.** How often would a member of its nearest cluster lie this far out? The most extreme
+# rows, and whether they are mixed up:
 
 tail = pd.Series(m.tail_probabilities(table), index=table.index)
 worst = tail.nsmallest(12)
@@ -36,8 +36,8 @@ found = np.cumsum(spoiled[order])
 
 # %%
 # **The usual tool.** Values more than three standard deviations from the column's mean. But every
-# single value in these rows is an ordinary one; only together they are not those of any wine. (For
-# slipped decimal points, which make single values absurd, z-scores do as well as anything.)
+# single value in these rows is ordinary; only their combination is not. (For slipped decimal
+# points, z-scores work well.)
 
 z = ((table - table.mean()) / table.std()).abs().max(axis=1).to_numpy()
 by_z = np.cumsum(spoiled[np.argsort(-z)])
@@ -45,10 +45,10 @@ fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
 ax.plot(np.arange(1, 41), found[:40], label="by tail probability")
 ax.plot(np.arange(1, 41), by_z[:40], label="by the largest z-score")
 ax.axhline(spoiled.sum(), color="0.7", lw=1)
-ax.set(xlabel="rows checked, worst first", ylabel="mixed rows found")
+ax.set(xlabel="rows checked, worst first", ylabel="mixed-up rows found")
 ax.legend()
 first = int(spoiled.sum())
 print(
-    f"Among the first {first} rows to check: {found[first - 1]} mixed ones by tails, "
+    f"Among the first {first} rows to check: {found[first - 1]} mixed up by tails, "
     f"{by_z[first - 1]} by z-scores."
 )

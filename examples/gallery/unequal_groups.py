@@ -1,6 +1,6 @@
 """
-A large group beside a small one
-================================
+A large and a small group
+=========================
 
 **Question.** 300 customers of one kind and 30 of another. Is the small group real, and who is in
 it?
@@ -25,14 +25,14 @@ columns = ["size", "weight", "weight_lower", "weight_upper", "certainty"]
 print(p.summary()[columns].round(2).to_string())
 
 # %%
-# **Answer.** The probability of two groups, the small one's share with its interval, and the rows
-# at the border.
+# **Answer.** The probability of two groups, the share of the small one with its interval, and the
+# rows at the border.
 
 print(p.n_clusters_posterior().round(2).to_string())
 print(f"{len(p.doubtful())} rows in doubt; ARI {adjusted_rand_score(truth, m.labels_):.2f}")
 
 # %%
-# **The usual tool.** k-means likes groups of equal size and cuts the large one:
+# **The usual tool.** k-means prefers groups of equal size and splits the large one:
 
 labels = KMeans(2, n_init=10, random_state=0).fit_predict(X)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")

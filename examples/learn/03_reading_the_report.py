@@ -2,13 +2,12 @@
 Reading the report
 ==================
 
-``m.report("page.html", X)`` and ``cavity fit`` write one HTML page. It needs no network and no
-program but a browser, so that you can send it to anybody. This lesson makes one and goes through
-it from top to bottom.
+``m.report("page.html", X)`` and ``cavity fit`` write one HTML page that works offline, so you
+can send it to anyone. This lesson writes one and explains it from top to bottom.
 """
 
 # %%
-# Four groups and some wild rows, as in the README:
+# Four groups and some outliers, as in the README:
 
 from textwrap import fill
 
@@ -24,15 +23,15 @@ p = m.posterior_
 # %%
 # .. only:: html
 #
-#    `Open the report that these lines made <report.html>`_ in another tab and read along.
+#    `Open the report <report.html>`_ in another tab and read along.
 #
-# The first sentences
+# Summary and verdict
 # -------------------
 #
-# How many rows, how many clusters with which probability, what the answer would be with another
-# number ("If there are 3 (22%): 0 and 2 are one"), and the **verdict**: did the chains agree? If it
-# does not begin with "Converged", read :doc:`/learn/05_when_chains_disagree` before you read on.
-# Nothing below means much without it.
+# The report starts with the number of rows, the number of clusters with its probability, the
+# answer for other numbers ("If there are 3 (22%): 0 and 2 are one"), and the **verdict** on
+# convergence. If it does not begin with "Converged", read :doc:`/learn/05_when_chains_disagree`
+# first. Without convergence, the rest of the report means little.
 
 for sentence in p.diagnostics().sentences:
     print(fill(sentence, 76))
@@ -41,79 +40,79 @@ for sentence in p.diagnostics().sentences:
 # The table of clusters
 # ---------------------
 #
-# ``size`` is the number of rows in the estimate, ``share`` the same as a part of all. ``weight`` is
-# how large the group is in the world, and has an interval, since that is not known from how many of
-# its rows you happened to see. ``certainty`` is the mean probability of its members to be in it:
-# near 1, the cluster is a fact; at 0.6 it is a suggestion. ``presence`` is the share of draws that
-# have such a cluster at all.
+# ``size`` is the number of rows in the point estimate, ``share`` the same as a fraction.
+# ``weight`` is the estimated share of the group in the population, with an interval. ``certainty``
+# is the average probability that a member shares its cluster with the other members: near 1, the
+# cluster is clear; at 0.6 it is a suggestion. ``presence`` is the share of draws that contain a
+# matching cluster.
 
 columns = ["size", "share", "certainty", "presence", "weight", "weight_lower", "weight_upper"]
 print(p.summary()[columns].round(2).to_string())
 
 # %%
-# The rows in doubt
-# -----------------
+# Rows in doubt
+# -------------
 #
-# A row is in doubt if the probability of its own cluster is below 0.8. ``alternative`` is where
-# else it may belong. ``p_unmatched`` is the probability that it is in none of the estimate's
-# clusters. Sort the table by any column with a click.
+# A row is in doubt if the probability of its own cluster is below 0.8. ``alternative`` is the next
+# best cluster. ``p_unmatched`` is the probability that the row is in none of the estimate's
+# clusters. Click a column to sort by it.
 
 print(p.doubtful().head(6).round(2).to_string())
 
 # %%
-# The pictures
-# ------------
+# Plots
+# -----
 #
-# **Rows by cluster.** Faint means uncertain, a ring means in doubt.
+# **Rows by cluster.** Uncertain rows are faint, rows in doubt are ringed.
 
 p.plot_clusters(X)
 
 # %%
-# **Who is with whom.** Each row and each column is a row of your table; dark means "together in
-# most draws". Clean blocks are clear clusters. A block with a pale copy beside it means two
-# clusters that might be one. Stripes are rows that could be in several.
+# **Similarity.** Each row and column of the matrix is a row of your table. Dark cells are pairs
+# that share a cluster in most draws. Clean blocks are clear clusters. A pale block between two
+# dark ones means that they may be one cluster. Stripes are rows that could be in several clusters.
 
 p.plot_similarity()
 
 # %%
-# **How sure, cluster by cluster.** Each dot is a row. Look for clusters whose dots hang low.
+# **Certainty by cluster.** Each dot is a row. Look for clusters with low dots.
 
 p.plot_certainty()
 
 # %%
-# **How many.** The posterior of the number of clusters.
+# **Number of clusters.** Its posterior distribution.
 
 p.plot_n_clusters()
 
 # %%
-# **The chains.** All colours over the same ground is what you want.
+# **Traces.** All colors should cover the same range.
 
 p.plot_trace()
 
 # %%
-# Far out
-# -------
+# Outliers
+# --------
 #
-# Some of our rows lie so far from everything that the fit has a place for rows which belong to
-# nothing: *noise*, label -1, the last line of the table of clusters. Each row has a probability to
-# be there. The page also lists rows that lie further out than one row in a table of this size
-# should. They may be mistakes, or the most interesting rows you have. Nothing is removed.
+# Some rows are far from all others, so the fit includes a *noise* class: label -1, the last row of
+# the table of clusters. Each row has a probability of being noise. The report also lists rows that
+# are more extreme than one row in a table of this size should be. They may be errors, or the most
+# interesting rows. Nothing is removed.
 
 outside = m.labels_ == -1
 found, added = is_outlier[outside].sum(), is_outlier.sum()
-print(f"{outside.sum()} rows are outside every cluster; we added {found} of them.")
-print(f"Of the {added} rows that we added, {added - found} are taken for members.")
+print(f"{outside.sum()} rows are outside every cluster, {found} of them simulated outliers.")
+print(f"{added - found} of the {added} simulated outliers are assigned to a cluster.")
 
 # %%
-# At the end
-# ----------
+# Settings
+# --------
 #
-# Settings, seed, versions and the digest of the data: enough for somebody else to get the same
-# draws. The same is in ``run.json`` of the command line.
+# The report ends with settings, seed, versions and the digest of the data: enough to reproduce the
+# draws. ``run.json`` of the command line has the same.
 #
-# What the report does *not* say: why the groups are there. A cluster is a region where rows are
-# dense. Whether it is a species, a batch or a broken instrument is for you to find out; the
-# columns that set it apart are where to begin.
+# The report does *not* explain why the groups exist. A cluster is a region with many rows. Whether
+# it is a species, a batch or a broken instrument is for you to find out. Start with the columns
+# that distinguish it.
 
 for k, words in enumerate(m.distinguishing_features()):
     print(f"cluster {k}: {words}")

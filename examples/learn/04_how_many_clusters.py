@@ -2,15 +2,15 @@
 How many clusters?
 ==================
 
-The short answer: give a generous ``n_clusters`` and read ``n_clusters_posterior()``. This lesson
-shows why that works, and when no method can answer.
+The short answer: choose a generous ``n_clusters`` and read ``n_clusters_posterior()``. This
+lesson shows why that works, and when no method can answer.
 """
 
 # %%
-# A generous number does no harm
-# ------------------------------
+# A generous limit does no harm
+# -----------------------------
 #
-# Three groups. We allow 3, 6 and 12.
+# Three groups. We allow 3, 6 and 12 clusters.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,19 +32,19 @@ table.plot.bar(rot=0, figsize=(6, 3), xlabel="number of clusters", ylabel="proba
 plt.tight_layout()
 
 # %%
-# The prior says: at least one, at most ``n_clusters``, and twice as many are a quarter as
-# likely, be they 2 or 20. From there on the data decide. Small groups are not penalised: 20 rows
-# among 120 are found like the others.
+# The prior allows 1 to ``n_clusters`` clusters, and twice as many are a quarter as likely. The
+# data decide the rest. Small groups are not penalized: 20 rows among 120 are found like the
+# others.
 #
-# Nothing in the prior but that limit depends on ``n_clusters``, so the odds of three against four
-# do not shift with the room that you give, beyond the error of a sample.
+# Apart from this limit, the prior does not depend on ``n_clusters``. The odds of three against
+# four clusters stay the same, up to sampling error.
 #
-# What the usual way does
-# -----------------------
+# The usual methods
+# -----------------
 #
-# The elbow, the silhouette and the BIC give one number and no doubt. Here are the silhouette of
-# k-means and the BIC of a Gaussian mixture, on data where the answer really is unclear: two
-# groups that overlap.
+# The elbow, the silhouette and BIC return one number without uncertainty. Here are the silhouette
+# of k-means and the BIC of a Gaussian mixture for data where the answer is unclear: two
+# overlapping groups.
 
 from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
@@ -60,21 +60,21 @@ unclear = GaussianMixture(n_clusters=6, random_state=0).fit(Y).posterior_
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
 axes[0].plot(list(silhouette), list(silhouette.values()), "o-")
-axes[0].set(title="silhouette: take the top", xlabel="clusters")
+axes[0].set(title="silhouette: maximum", xlabel="clusters")
 axes[1].plot(list(bic), list(bic.values()), "o-")
-axes[1].set(title="BIC: take the bottom", xlabel="clusters")
+axes[1].set(title="BIC: minimum", xlabel="clusters")
 unclear.n_clusters_posterior().plot.bar(
     ax=axes[2], rot=0, title="cavity: probabilities", xlabel="clusters"
 )
-print("silhouette says", max(silhouette, key=silhouette.get), "- BIC says", min(bic, key=bic.get))
+print("silhouette:", max(silhouette, key=silhouette.get), " BIC:", min(bic, key=bic.get))
 print(unclear.n_clusters_posterior().round(2).to_string())
 
 # %%
-# The silhouette cannot say "one" at all: it is not defined there. The BIC says one number. The
-# posterior shows how far the data can tell.
+# The silhouette is not defined for a single cluster. BIC returns one number. The posterior shows
+# how much the data can determine.
 #
-# And what is the doubt about? ``alternatives`` gives the answer for each other number that is worth
-# a thought, and says in words how it differs. The command line and the report print the same.
+# ``alternatives`` describes how the answer would differ for every other plausible number. The
+# command line and the report print the same.
 
 for other in unclear.alternatives():
     print(other)
@@ -83,7 +83,7 @@ for other in unclear.alternatives():
 # No groups at all
 # ----------------
 #
-# A good test of any clustering tool is a table without clusters:
+# A good test of any clustering method is a table without clusters:
 
 Z = rng.standard_normal((150, 3))
 one = GaussianMixture(n_clusters=6, random_state=0).fit(Z).posterior_.n_clusters_posterior()
@@ -92,27 +92,25 @@ k = max(
     key=lambda k: silhouette_score(Z, KMeans(k, n_init=5, random_state=0).fit_predict(Z)),
 )
 print(
-    f"Probability of a single cluster: {one.get(1, 0.0):.2f}. k-means with silhouette makes "
-    f"{k} groups."
+    f"Probability of a single cluster: {one.get(1, 0.0):.2f}. The best silhouette of "
+    f"k-means has {k} clusters."
 )
 
 # %%
 # If you know the number
 # ----------------------
 #
-# Say so: ``prior="dirichlet", concentration=20`` makes all ``n_clusters`` groups present and of
-# comparable size, ``prior="fixed"`` gives them equal or known weights. If you expect many small
-# groups and have no upper limit in mind, ``prior="dp"`` or ``"pitman-yor"``. The :doc:`/guide`
-# has the table.
+# Use ``prior="dirichlet", concentration=20`` if all ``n_clusters`` groups are present and of
+# similar size, and ``prior="fixed"`` for equal or known weights. If you expect many small groups
+# and no upper limit, use ``prior="dp"`` or ``"pitman-yor"``. See :doc:`/number-of-clusters`.
 #
 # Four cautions
 # -------------
 #
-# - If many draws have as many clusters as you allowed, summary, report and command line say so.
-#   Allow more, unless you know the number.
-# - Groups with a curved or hollow shape need several elliptical clusters each. The number is then
-#   a number of ellipses.
-# - Rows that are spoiled in the same way are alike, and are a cluster. Leave room for them.
-# - With overlapping groups the prior has a say. Try
-#   ``prior=cavity.priors.FiniteMixture(power=0)``, which has all numbers equally likely: if the
-#   answer changes, report both.
+# - If many draws have as many clusters as you allowed, the summary, the report and the command
+#   line say so. Allow more, unless you know the number.
+# - Curved or hollow groups need several elliptical clusters each. :doc:`/groups` merges clusters
+#   that overlap.
+# - Outliers that resemble each other form a cluster. Leave room for them.
+# - If groups overlap, the prior matters. Try ``prior=cavity.priors.FiniteMixture(power=0)``, which
+#   makes all numbers equally likely. If the answer changes, report both.

@@ -2,9 +2,9 @@
 Outliers and noise
 ==================
 
-Three different things are called outliers. *Heavy tails*: members of a group that are further out
-than a normal curve allows. *Mistakes*: rows that belong to nothing. *Background*: rows scattered
-everywhere, such as sky between galaxies. This lesson has one of each, and what to use.
+The word outlier has three meanings. *Heavy tails*: members of a group that are farther out than
+a normal distribution allows. *Errors*: rows that belong to no group. *Background*: rows
+scattered everywhere, like sky between galaxies. This lesson has one example of each.
 """
 
 import matplotlib.pyplot as plt
@@ -17,10 +17,10 @@ from cavity import GaussianMixture, StudentTMixture
 from cavity.datasets import add_outliers, make_student_t
 
 # %%
-# Mistakes
-# --------
+# Errors
+# ------
 #
-# Three groups, and one row in ten is nonsense.
+# Three groups, and one row in ten is wrong.
 
 clean, truth = make_student_t(240, 3, 2, df=5, separation=9, random_state=5)
 X, bad = add_outliers(clean, fraction=0.1, random_state=1)
@@ -35,35 +35,34 @@ fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharex=T
 for ax, (name, labels) in zip(axes, fits.items(), strict=True):
     ax.scatter(*X.T, c=np.where(labels < 0, 7, labels), cmap="tab10", vmin=0, vmax=9, s=9)
     ax.set_title(
-        f"{name}\nARI of good rows {adjusted_rand_score(truth.labels, labels[good]):.2f}",
+        f"{name}\nARI of correct rows {adjusted_rand_score(truth.labels, labels[good]):.2f}",
         fontsize=10,
     )
 
 # %%
-# The groups stay where they are, and the bad rows are grey: outside every cluster, label -1.
-# Nobody asked for that. Some rows lie much further from their neighbours than the others do, and
-# then ``fit`` makes a place for rows that belong to nothing. Each row has a probability of it:
+# The groups are found, and the wrong rows are gray: outside every cluster, label -1. Since some
+# rows are much farther from their neighbors than others, ``fit`` included a noise class. Each row
+# has a probability of being noise:
 
-print(f"Of {(m.labels_ == -1).sum()} rows outside, {bad[m.labels_ == -1].sum()} are bad.")
-print(f"{bad.sum() - bad[m.labels_ == -1].sum()} bad rows are not found.")
+print(f"Of {(m.labels_ == -1).sum()} noise rows, {bad[m.labels_ == -1].sum()} are wrong.")
+print(f"{bad.sum() - bad[m.labels_ == -1].sum()} wrong rows are not found.")
 
 # %%
-# Bad rows that fall inside a group look like good ones, and nothing can find them by their place
-# alone.
+# Wrong rows inside a group look like correct ones and cannot be found by their position.
 #
-# With ``noise=False`` every row is given to a cluster, the one whose tail reaches it. Heavy tails
-# still keep the groups where they are. Then find the bad rows by how far out they are:
+# With ``noise=False`` every row is assigned to a cluster. Heavy tails still protect the groups.
+# Tail probabilities then find the wrong rows:
 
 t = StudentTMixture(3, noise=False, random_state=0).fit(X)
 worst = np.argsort(t.tail_probabilities(X))[: bad.sum()]
-print(f"Of the {len(worst)} rows that lie furthest out, {bad[worst].sum()} are bad.")
+print(f"Of the {len(worst)} most extreme rows, {bad[worst].sum()} are wrong.")
 
 # %%
 # Background
 # ----------
 #
-# Now a third of the rows are scattered evenly, and none lies far from the rest. ``noise=True`` says
-# that there may be such rows. Their label is -1, as in HDBSCAN.
+# Now a third of the rows are scattered evenly, and none is far from the rest. ``noise=True``
+# allows for them. Their label is -1, as in HDBSCAN.
 
 rng = np.random.default_rng(2)
 groups, of = make_student_t(160, 3, 2, df=50, separation=12, random_state=8)
@@ -83,8 +82,8 @@ for ax, (name, labels) in zip(
     ax.set_title(f"{name}\nARI {adjusted_rand_score(which, labels):.2f}", fontsize=10)
 
 # %%
-# What you get beyond the labels is the probability of each row to be noise. Rows at the edge of a
-# group are rarely clearly one or the other:
+# In addition to the label, each row has a probability of being noise. Rows at the edge of a group
+# are rarely clear:
 
 noise = n.noise_probability_
 print(
@@ -99,18 +98,19 @@ fig.colorbar(points, label="probability of noise")
 # Heavy tails
 # -----------
 #
-# By default the heaviness of the tails is learned. Read it off: near 1 or 2, gross outliers;
-# above 30, as good as Gaussian.
+# By default, the degrees of freedom are learned. Near 1 or 2, there are extreme outliers; above
+# 30, clusters are practically Gaussian.
 
 low, middle, high = np.nanquantile(t.posterior_.parameters["df"], [0.05, 0.5, 0.95])
-print(f"every row in a cluster: df {middle:.1f} (90% interval {low:.1f} to {high:.1f})")
+print(f"df with noise=False: {middle:.1f} (90% interval {low:.1f} to {high:.1f})")
 
 # %%
 # Which one?
 # ----------
 #
-# - Some wild rows: ``StudentTMixture``, as it comes. ``noise=False`` if each must have a cluster.
-# - A third of the rows everywhere, none of them far out: ``noise=True``, with either mixture.
-# - Many rows that are wild in the same way: they are a cluster. Leave room for it by a larger
+# - Some outliers: ``StudentTMixture`` with default settings. Pass ``noise=False`` if each row must
+#   have a cluster.
+# - Many rows scattered between the groups: ``noise=True``, with either mixture.
+# - Many outliers of the same kind: they form a cluster. Leave room for it with a larger
 #   ``n_clusters``.
-# - Groups of odd shapes, and no model for them: HDBSCAN is made for that.
+# - Groups of irregular shape without a model: HDBSCAN, or :doc:`/groups`.

@@ -2,18 +2,17 @@
 Missing values and mixed tables
 ===============================
 
-Real tables have gaps, text, counts and yes/no columns. You need not drop rows, fill holes or make
-dummy variables first: all of these throw something away or make something up. This lesson does it
-with a table as it is. :doc:`/tables` has every detail.
+Real tables have missing values, text, counts and yes/no columns. There is no need to drop rows,
+impute values or make dummy variables, which either discard or invent information.
+:doc:`/missing-values` and :doc:`/tables` have the details.
 """
 
 # %%
-# Gaps among measurements
-# -----------------------
+# Missing measurements
+# --------------------
 #
-# NaN is a gap. A row is clustered by the values that are there, and values for the gaps come with
-# intervals. We take a tenth of the cells out of the iris table, so that we can see how good that
-# is.
+# NaN is a missing value. Rows are clustered by the values they have, and imputed values have
+# intervals. We remove a tenth of the cells of the iris table to see how well this works.
 
 import numpy as np
 import pandas as pd
@@ -26,15 +25,15 @@ iris = load_iris(as_frame=True)
 whole = iris.data
 rng = np.random.default_rng(0)
 out = rng.random(whole.shape) < 0.1
-gappy = whole.mask(out)
-print(f"{out.any(axis=1).sum()} of {len(whole)} rows have a gap.")
+incomplete = whole.mask(out)
+print(f"{out.any(axis=1).sum()} of {len(whole)} rows are incomplete.")
 
-m = StudentTMixture(n_clusters=3, random_state=0).fit(gappy)
-filled = m.impute(gappy, level=0.9)
+m = StudentTMixture(n_clusters=3, random_state=0).fit(incomplete)
+filled = m.impute(incomplete, level=0.9)
 print(m.diagnostics().sentences[0])
 
 # %%
-# Dropping rows with gaps would have left
+# Dropping incomplete rows would leave
 
 left = ~out.any(axis=1)
 print(
@@ -43,30 +42,30 @@ print(
 )
 
 # %%
-# What was taken out, and what came back. The bars are 90% intervals, and about nine in ten hold
-# the true value:
+# True and imputed values. The bars are 90% intervals, and about nine in ten contain the true
+# value:
 
 import matplotlib.pyplot as plt
 
 true = whole.to_numpy()[out]
 mean, lower, upper = (np.asarray(part)[out] for part in (filled.mean, filled.lower, filled.upper))
-column_means = np.broadcast_to(gappy.mean().to_numpy(), whole.shape)[out]
+column_means = np.broadcast_to(incomplete.mean().to_numpy(), whole.shape)[out]
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.errorbar(true, mean, [mean - lower, upper - mean], fmt="o", ms=3, lw=0.6, alpha=0.7)
 ax.plot([0, 8], [0, 8], color="0.5", lw=1)
-ax.set(xlabel="what was there", ylabel="what was put there", title="Cells that we had taken out")
+ax.set(xlabel="true value", ylabel="imputed value", title="Removed cells")
 print(f"inside their 90% interval: {np.mean((lower <= true) & (true <= upper)):.0%}")
 print(
-    f"mean absolute error {np.abs(mean - true).mean():.2f} cm; column means would have "
+    f"mean absolute error {np.abs(mean - true).mean():.2f} cm; column means: "
     f"{np.abs(column_means - true).mean():.2f} cm"
 )
 
 # %%
-# Text, counts and numbers together
-# ---------------------------------
+# Text, counts and numbers
+# ------------------------
 #
-# A made-up table of shop customers: two kinds of them, of which nobody knows who is who. Text
-# columns are categories by themselves; of counts you say so.
+# A simulated table of customers with two unknown kinds. Text columns are categories by default;
+# counts are declared.
 
 n = 240
 kind = rng.random(n) < 0.35
@@ -86,16 +85,16 @@ print(t.diagnostics().sentences[0])
 print(t.columns_["kind"].to_string())
 
 # %%
-# Every cluster in the words of each column, and which columns set it apart:
+# The columns that distinguish each cluster:
 
 for k, words in enumerate(t.distinguishing_features()):
     print(f"cluster {k}: {words}")
-print(f"ARI with the kinds we made: {adjusted_rand_score(kind, t.labels_):.2f}")
+print(f"ARI with the true kinds: {adjusted_rand_score(kind, t.labels_):.2f}")
 
 # %%
-# ``payment`` was drawn at random: it should set nothing apart, and no column has to be weighted
-# by hand for that. Now the usual recipe: fill the gaps by the most frequent value or the mean,
-# make dummy variables, scale, k-means.
+# ``payment`` is random and should not distinguish the clusters; no weighting by hand is needed for
+# that. The usual recipe: impute the mean or the most frequent value, make dummy variables, scale,
+# run k-means.
 
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
@@ -106,15 +105,12 @@ for name in usual:
     usual[name] = usual[name].fillna(usual[name].mean() if number else usual[name].mode()[0])
 dummies = pd.get_dummies(usual, dtype=float)
 labels = KMeans(2, n_init=10, random_state=0).fit_predict(StandardScaler().fit_transform(dummies))
-print(
-    f"the usual recipe, told that there are two kinds: ARI {adjusted_rand_score(kind, labels):.2f}"
-)
+print(f"the usual recipe, 2 clusters given: ARI {adjusted_rand_score(kind, labels):.2f}")
 
 # %%
-# Scaled dummy variables of a column with three meaningless categories weigh as much as three
-# measurements.
+# Three scaled dummy variables of a meaningless column have as much weight as three measurements.
 #
-# Gaps are filled with what the rest of the row says, categories with a probability:
+# Missing values are imputed from the rest of the row, categories with a probability:
 
 new = pd.DataFrame(
     {
@@ -129,6 +125,5 @@ print(t.category_probabilities(new, "channel").round(2).to_string())
 print(t.impute(new).mean[["spent", "visits"]].round(1).to_string())
 
 # %%
-# One condition: values must be missing *at random* given what is there. If people hide their
-# income *because* it is high, no model of the visible columns knows that. Then missingness is
-# information: add a yes/no column for it.
+# Values must be missing *at random* given the observed ones. If people hide their income *because*
+# it is high, missingness is information: add a yes/no column for it.

@@ -2,7 +2,7 @@
 k-means, EM, HDBSCAN, mclust, PyMC and cavity on the same data
 ==============================================================
 
-Five data sets, six methods, the same pictures. Each wins somewhere.
+Five data sets, six methods, the same plots. No method wins everywhere.
 """
 
 import json
@@ -26,11 +26,11 @@ from cavity.datasets import add_outliers, make_student_t
 # The data
 # --------
 #
-# - *round*: four clean, round groups. Anything works here.
-# - *stretched*: long and thin groups of different sizes.
-# - *wild*: four groups, and one row in ten is nonsense.
-# - *moons*: two half circles, which are no ellipses.
-# - *wine*: 178 real wines of three cultivars, 13 columns.
+# - *round*: four clean, round groups. Every method works here.
+# - *stretched*: long, thin groups of different sizes.
+# - *wild*: four groups, and one row in ten is an outlier.
+# - *moons*: two half circles, which are not elliptical.
+# - *wine*: 178 wines of three cultivars, 13 columns.
 
 rng = np.random.default_rng(1)
 round_ = np.vstack([rng.normal(c, 0.6, (50, 2)) for c in ([0, 0], [4, 0], [0, 4], [4, 4])])
@@ -60,14 +60,13 @@ data = {
 # The methods
 # -----------
 #
-# k-means and the Gaussian mixture are *told the true number of groups* and get scaled columns.
-# HDBSCAN gets its usual setting. cavity is told "at most eight" and nothing else;
-# its chains are short here, and were not asked whether they agree.
+# k-means and the Gaussian mixture get the *true number of groups* and scaled columns. HDBSCAN has
+# a typical setting. cavity may use up to eight clusters; its chains are short here and were not
+# checked for convergence.
 #
-# mclust (R) is told "at most eight" too, and chooses number and shape of the groups by BIC. PyMC is
-# told the true number: a Gaussian mixture whose labels are summed out, four chains. Neither is
-# needed to build this page: ``benchmarks/elsewhere.py`` ran both on the data above, and what they
-# found is read from a file.
+# mclust (R) may use up to eight clusters too, and chooses their number and shape by BIC. PyMC gets
+# the true number: a Gaussian mixture with labels summed out, four chains.
+# ``benchmarks/elsewhere.py`` ran both on the same data; their results are read from a file.
 
 elsewhere = json.loads(Path("elsewhere.json").read_text())
 for tool, found in elsewhere.items():
@@ -107,46 +106,45 @@ for row, (what, (X, y)) in zip(axes, data.items(), strict=True):
         ax.set_title(f"{what}: {name} {scores.loc[what, name]:.2f}", fontsize=9)
 
 # %%
-# Adjusted Rand index, 1 is perfect (grey points are called noise), and processor
-# seconds (of mclust and PyMC on another day, on a like machine):
+# Adjusted Rand index (1 is perfect; gray points are noise), and processor seconds (mclust and PyMC
+# were run on another day on a similar machine):
 
 print(scores.round(2).to_string())
 print(pd.Series(seconds).unstack()[methods].loc[list(data)].round(2).to_string())
 
 # %%
-# What we lose
-# ------------
+# Drawbacks of cavity
+# -------------------
 #
-# - **Time.** The others answer in a blink. Drawing partitions takes seconds, and minutes for
-#   thousands of rows in many columns.
-# - **Shapes.** HDBSCAN follows any shape. On the moons cavity needs several ellipses for each,
-#   and reports so many clusters.
-# - **Few rows, many columns.** On the wines mclust is ahead: it settles on a simple shape of the
-#   groups, and EM and k-means were told that there are three. cavity, told "at most eight", finds
-#   more. Tell it what you know; how it then does is printed below.
-# - **Clean, round, known number.** k-means is as good, and simpler to explain. Use it.
-#
+# - **Time.** k-means, EM and HDBSCAN take a fraction of a second. Drawing partitions takes seconds,
+#   and minutes for thousands of rows in many columns.
+# - **Shapes.** HDBSCAN finds any shape. On the moons, cavity needs several ellipses for each moon;
+#   its :doc:`groups </groups>` merge them.
+# - **Few rows, many columns.** On wine, mclust is better: it selects a simple shape for the
+#   groups. EM and k-means were given the number of groups. cavity, with at most eight, finds more.
+#   The result with the number given is printed below.
+# - **Clean, round, known number.** k-means is as good and simpler to explain. Use it.
 
 told = StudentTMixture(3, random_state=0).fit(wine.data)
-print(f"wine, told that there are three: {adjusted_rand_score(wine.target, told.labels_):.2f}")
+print(f"wine, 3 clusters given: {adjusted_rand_score(wine.target, told.labels_):.2f}")
 
 # %%
-# What we gain
-# ------------
+# Advantages of cavity
+# --------------------
 #
-# Nobody told cavity the number. It says how sure each row is, whether chains agree, and which
-# rows to check. And wild rows do not decide the answer. That comes from the model, and is worth
-# most where data are dirty, groups overlap, or somebody will ask "how do you know?".
+# cavity was not given the number of groups. It reports how certain each row is, whether chains
+# agree, and which rows to check, and outliers do not determine the answer. This is worth most if
+# data are dirty, groups overlap, or somebody will ask "how do you know?".
 #
 # mclust (R)
 # ----------
 #
-# Gaussian mixtures by EM in fourteen shapes of covariance, the best by BIC. One answer, very
-# quickly, for numbers without gaps; a noise component if you start it with a guess of the noise.
-# The choice of shape is something we do not have: we learn how alike the clusters' shapes are
-# instead. On clean data it is hard to beat. Uncertainty is given the one model and the one
+# Gaussian mixtures by EM with fourteen forms of covariance, the best chosen by BIC. It is very
+# fast, needs complete numbers, and has a noise component if you provide an initial guess. It can
+# choose the form of the covariance; cavity learns how similar the clusters' covariances are
+# instead. On clean data it is hard to beat. Its uncertainty is conditional on one model and one
 # estimate: ``1 - max(z)`` is not the probability that a row belongs elsewhere in *another good
-# partition*. Which shape it chose:
+# partition*. The forms it chose:
 
 for what, found in elsewhere["mclust"].items():
     print(f"{what}: {found['note']}")
@@ -155,12 +153,12 @@ for what, found in elsewhere["mclust"].items():
 # PyMC and Stan
 # -------------
 #
-# General tools: write any model, have it sampled. Labels have to be summed out, since their
-# gradient samplers cannot draw them; the number of groups is fixed; the names of clusters switch
-# between chains, so that usual summaries of them mean nothing until you relabel; and chains stay
-# in one mode. It can be done, and if your model is much richer than clusters it should. We drew the
-# labels from its draws, and let ``cavity.Posterior.from_labels`` find the estimate and say whether
-# the chains agree (:doc:`/gallery/other_samplers` does it for any sampler):
+# General tools that sample any model. Labels must be summed out, since gradient-based samplers
+# cannot draw them; the number of groups is fixed; cluster labels switch between chains, so
+# summaries need relabeling; and chains stay in one mode. Use them if your model is much richer
+# than a clustering. We drew labels from PyMC's draws and used ``cavity.Posterior.from_labels`` for
+# the estimate and the convergence checks (:doc:`/gallery/other_samplers` shows this for any
+# sampler):
 
 for what, found in elsewhere["pymc"].items():
     print(f"{what}: {found['note']}")

@@ -2,14 +2,14 @@ r"""
 For statisticians: the model, the priors, and a proof by enumeration
 ====================================================================
 
-What is sampled, under which priors, and how you can check that the sampler does what it says.
-Symbols are those of :doc:`/notation`; the algebra of every kernel is in :doc:`/maths`.
+The model, the priors, and a check of the sampler by enumeration. Symbols follow :doc:`/notation`;
+:doc:`/maths` has the formulas of every kernel.
 
 The model
 ---------
 
 Rows :math:`y_1, \dots, y_N \in \mathbb{R}^d`, labels :math:`z_1, \dots, z_N`. Given its cluster a
-row is Student-t, written as a scale mixture of normals,
+row is Student-t, a scale mixture of normals,
 
 .. math::
 
@@ -17,15 +17,15 @@ row is Student-t, written as a scale mixture of normals,
     \qquad u_i \sim \mathrm{Gamma}(\tau/2, \tau/2),
 
 with :math:`u_i = 1` for ``GaussianMixture``. The degrees of freedom :math:`\tau` have a gamma
-prior. Clusters are normal inverse Wishart, in units in which every column has median 0 and robust
-standard deviation 1:
+prior. Clusters have a normal inverse Wishart prior, in units in which every column has median 0 and
+robust standard deviation 1:
 
 .. math::
 
     \Sigma_k \sim \mathrm{IW}(\nu, c\,S), \qquad c = \nu - d - 1, \qquad
     \mu_k \mid \Sigma_k \sim N(m, \Sigma_k / \kappa),
 
-so that :math:`E[\Sigma_k] = S`. What clusters have in common is learned:
+so :math:`E[\Sigma_k] = S`. The shared parameters are learned:
 
 .. math::
 
@@ -54,21 +54,20 @@ The sampler
 Gibbs sampling of :math:`z`, with :math:`\mu_k, \Sigma_k` integrated out, one row at a time:
 :math:`\Pr(z_i = k \mid z_{-i}, y) \propto p(z_i = k \mid z_{-i})\, p(y_i \mid y_{j}: z_j = k, j
 \ne i)`. For Student-t clusters :math:`u_i` is integrated out of the label's draw by quadrature
-and then drawn from its conditional, exactly, by rejection. Beside the sweep there are
+and then drawn from its conditional, exactly, by rejection. After each sweep there are
 Metropolis-Hastings moves of whole clusters (reshuffle, split and merge, pinch, exchange) with
-sequential allocation, and conditional draws of everything that is learned.
+sequential allocation, and conditional draws of all hyperparameters.
 
 The proof
 ---------
 
-Six values can be partitioned in 203 ways. We compute the exact posterior of all of them, with no
-code of the package but the units, and compare with what the sampler visits. The package's own
-tests do this for every sampler, prior and move, with negative controls that must fail; here you
-can watch it.
+Six values can be partitioned in 203 ways. We compute the exact posterior of all of them, using only
+the package's units, and compare it with the frequencies of the sampler. The package's tests do this
+for every sampler, prior and move, with negative controls.
 """
 
 # %%
-# Everything that is learned is held fixed, so that the posterior has a closed form.
+# All hyperparameters are fixed, so the posterior has a closed form.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -139,7 +138,7 @@ print(
 )
 
 # %%
-# How often the chains visited each:
+# How often the chains visited each partition:
 
 visited = m.posterior_.labels.reshape(-1, len(y))
 count = dict.fromkeys(every, 0)
@@ -154,9 +153,9 @@ independent = [
     0.5 * np.abs(rng.multinomial(len(visited) // 2, exact) / (len(visited) // 2) - exact).sum()
     for _ in range(200)
 ]
-print(f"Total variation between visits and posterior: {distance:.4f}.")
+print(f"Total variation between frequencies and posterior: {distance:.4f}.")
 print(
-    f"Half as many independent draws would have {np.mean(independent):.4f} (at most "
+    f"Half as many independent draws have {np.mean(independent):.4f} (at most "
     f"{np.max(independent):.4f} in 200 trials)."
 )
 
@@ -172,8 +171,8 @@ ax.set(
 )
 
 # %%
-# A check that cannot fail shows nothing. So here is the negative control: the exact posterior for
-# slightly wrong priors, a cluster scale of 0.3 in place of 0.15, against the same draws.
+# A check that cannot fail shows nothing. As a negative control, compare the same draws with the
+# posterior under a slightly wrong prior: a cluster scale of 0.3 instead of 0.15.
 
 SCALE = 0.3
 wrong = np.array(
@@ -186,17 +185,16 @@ wrong = np.exp(wrong - logsumexp(wrong))
 print(f"Against the wrong posterior: {0.5 * np.abs(frequency - wrong).sum():.4f}.")
 
 # %%
-# What else is checked
-# --------------------
+# Other checks
+# ------------
 #
 # - *Slow twins*: every kernel against the same formula in NumPy or SciPy, evidence against
 #   adaptive quadrature.
-# - *Joint distributions* (Geweke): parameters and data drawn in turn must have the prior's
-#   moments; and simulation-based calibration of whole samplers.
+# - *Joint distributions* (Geweke): alternating draws of parameters and data must have the prior's
+#   moments; simulation-based calibration of whole samplers.
 # - *Log joint density*: one function of the state for every sampler, against SciPy.
 # - *Kills and restarts*: a chain that was killed and resumed has the same draws, bit for bit.
 #
 # Known approximations: ``collapse="ep"``; overdispersed counts in tables; the bounds of a mode's
-# mass, which leave out the entropies of what is learned of the prior; under ``"ep"`` and in
-# sharded data rounded values keep one place within their recording step. :doc:`/guide` and
-# :doc:`/maths` say where.
+# mass, which ignore the entropy of hyperparameters; under ``"ep"`` and in sharded data, rounded
+# values keep one position within their recording step. See :doc:`/samplers` and :doc:`/maths`.
