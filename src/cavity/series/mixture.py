@@ -544,7 +544,7 @@ random_state, progress, checkpoint, warm_start
         return self.membership(Y, **options)["cluster"].to_numpy()
 
     def predict_proba(self, Y: Any, **options: Any) -> np.ndarray:
-        """Return the probability of each cluster for each new series, (n, n_clusters_).
+        """Return the probability of each cluster for each new series, an array (n, clusters).
 
         Given that the series is in one of these clusters: rows sum to one. `options` as in
         `membership`, which shows the probability of none of them.
