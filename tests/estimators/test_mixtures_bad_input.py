@@ -91,7 +91,7 @@ def test_fewer_rows_than_clusters(kind, X):
     sentence = "n_samples=3 rows, fewer than n_clusters=5. Lower n_clusters, or use prior='dp'"
     with pytest.raises(ValueError, match=sentence):
         kind(5, **SMALL).fit(X[:3])
-    check_usable(kind(5, prior="dp", **SMALL).fit(X[:3]), X[:3])
+    check_usable(kind(5, prior="dp", concentration="learn", **SMALL).fit(X[:3]), X[:3])
 
 
 def test_one_value_beyond_all_measure(kind, X):
@@ -110,6 +110,7 @@ def test_one_column(kind, X):
     assert m.n_clusters_ == 2
 
 
+@pytest.mark.variants("slow", "GaussianMixture")
 def test_two_rows(kind, X):
     check_usable(kind(2, **SMALL).fit(X[[0, -1]]), X[[0, -1]])
 
@@ -135,6 +136,7 @@ def test_rounding_error_is_no_spread(kind):
     check_usable(kind(2, **SMALL).fit(X), X)
 
 
+@pytest.mark.variants("slow", "GaussianMixture")
 def test_more_columns_than_rows(kind):
     X = np.random.default_rng(0).standard_normal((6, 10))
     check_usable(kind(2, **SMALL).fit(X), X)
@@ -160,6 +162,7 @@ def test_one_code_for_missing_does_not_flatten_its_column(kind, X):
     assert m.posterior_.agreement(np.r_[2, np.repeat([0, 1], [19, 20])])["ari"] > 0.9
 
 
+@pytest.mark.variants("slow", "GaussianMixture")
 def test_integers_and_lists(kind):
     rows = [[1, 2], [2, 1], [40, 41], [41, 40]] * 3
     m = kind(2, **SMALL).fit(rows)

@@ -16,7 +16,10 @@ from cavity.estimators.validation import robust_standardiser
 from cavity.predict.densities import predict_rows
 from cavity.predict.draws import Rows
 
-SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
+# Rows with gaps are few enough to be taken for noise, which has kernels of its own.
+SMALL = {
+    "noise": False, "n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1
+}  # fmt: skip
 
 
 def make_rows(n=60, d=3, share=0.2, seed=0):
@@ -180,7 +183,7 @@ def test_leave_one_out_with_gaps(fitted):
     assert total == pytest.approx(fitted.score_samples(G).sum(), rel=0.2)
 
 
-def test_what_is_refused():
+def test_what_is_refused(fitted):
     X, G, _ = make_rows()
     bad = G.copy()
     bad[:, 1] = np.nan
@@ -191,7 +194,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="sample_weight is not supported with collapse='ep'"):
         StudentTMixture(2, collapse="ep", **SMALL).check(X, sample_weight=1.0 + np.arange(len(X)))
     with pytest.raises(ValueError, match="level must be a number greater than 0"):
-        StudentTMixture(2, **SMALL).fit(G).impute(G, level=2.0)
+        fitted.impute(G, level=2.0)
 
 
 def test_gaps_have_no_part_in_units_steps_and_warnings():

@@ -78,6 +78,12 @@ def test_fit_warns_at_the_limit_and_says_what_to_do(circles):
     with pytest.warns(ClusterLimitWarning, match="allow more, unless"):
         m = StudentTMixture(3, **SHORT).fit(blobs)
     assert m.n_groups_ == m.n_clusters_ == 3
+
+
+@pytest.mark.slow
+def test_weights_that_are_given_have_no_limit():
+    rng = np.random.default_rng(0)
+    blobs = rng.standard_normal((90, 2)) + np.repeat([[0.0], [30.0], [60.0]], 30, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ClusterLimitWarning)
         StudentTMixture(3, prior="fixed", **SHORT).fit(blobs)

@@ -78,6 +78,7 @@ def quantiles(nodes, p):
     return np.array([nodes @ p, *np.interp([0.5 - LEVEL / 2, 0.5 + LEVEL / 2], below, nodes)])
 
 
+@pytest.mark.exact
 def test_means_and_intervals(fitted, monkeypatch):
     """Within .06 of a column's spread: three to four standard errors of the ends of intervals.
 

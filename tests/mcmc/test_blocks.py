@@ -22,7 +22,7 @@ def chain(model, X, *, in_blocks):
 
 
 CASES = {
-    "noise": StudentTMixture(4, noise=True, prior="dirichlet"),
+    "noise": StudentTMixture(4, noise=True),
     "learned for each": StudentTMixture(3, df="learn-each", noise=False),
     "open": GaussianMixture(prior="dp", noise=False),
 }
