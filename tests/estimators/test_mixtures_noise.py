@@ -259,7 +259,7 @@ def test_the_column_that_a_suspected_row_is_suspected_for():
     X[40:, 0] += 12.0
     X[5, 2], X[50, 1], X[60] = 9.0, -7.0, np.nan
     X[60, 0] = 12.5
-    m = StudentTMixture(2, n_chains=2, n_warmup=30, n_draws=40, random_state=0).fit(X)
+    m = StudentTMixture(2, noise=False, **SMALL).fit(X)
     told = m.furthest_columns(X)
     # The centre of a row's own cluster counts: the first column's value is usual in its group.
     assert told[5].split()[0] == "x2"

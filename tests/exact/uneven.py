@@ -12,7 +12,7 @@ import enumeration
 import numpy as np
 import small
 from builders import gaussian_collapse, student_t_collapse
-from scipy import special, stats
+from scipy import special
 
 from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
@@ -109,10 +109,17 @@ def gaussian_tables():
 @functools.cache
 def parameter_draws(n_draws=1_500_000, seed=5):
     rng = np.random.default_rng(seed)
-    sigma = stats.invwishart.rvs(NIW.nu, NIW.psi, n_draws, random_state=rng)
-    root = np.linalg.cholesky(sigma / NIW.kappa)
-    mean = NIW.mean + np.einsum("nij,nj->ni", root, rng.standard_normal((n_draws, D)))
-    return mean, sigma
+    # A root of each precision (Bartlett), times that of the prior; written out for two columns.
+    prior = np.linalg.cholesky(np.linalg.inv(NIW.psi))
+    first, last = (np.sqrt(rng.chisquare(NIW.nu - j, n_draws)) for j in range(2))
+    side = prior[1, 0] * first + prior[1, 1] * rng.standard_normal(n_draws)
+    first, last = prior[0, 0] * first, prior[1, 1] * last
+    inverse = np.zeros((n_draws, D, D))
+    inverse[:, 0, 0], inverse[:, 1, 1] = 1.0 / first, 1.0 / last
+    inverse[:, 1, 0] = -side / (first * last)
+    root = np.swapaxes(inverse, 1, 2)
+    noise = rng.standard_normal((n_draws, D, 1)) / np.sqrt(NIW.kappa)
+    return NIW.mean + (root @ noise)[:, :, 0], root @ inverse
 
 
 def log_density_of(y, there, mean, sigma, df):
