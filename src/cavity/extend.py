@@ -1,4 +1,4 @@
-"""A likelihood of your own: register two functions, and sample.
+"""User-defined likelihoods: register two functions, and sample.
 
 A model is a NamedTuple that holds the data. Register for its class
 
@@ -102,7 +102,7 @@ def sample(
     columns: Any = None,
     **ep_options: Any,
 ) -> Posterior:
-    """Sample partitions under a likelihood of your own.
+    """Sample partitions under a user-defined likelihood.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def sample(
     family : NamedTuple
         The distribution of a cluster's parameters, with one slot (or more) at its prior.
     parameters : NamedTuple
-        Room for one slot's parameters as the family draws them.
+        Storage for the parameters of slots, as the family draws them.
     n : int
         Number of observations.
     n_clusters : int
@@ -131,8 +131,8 @@ progress, checkpoint
         Names of the observations.
     columns : DataFrame, optional
         Further columns of the same observations, taken as `TableMixture` takes them: each cluster
-        has its measurements, categories and gaps there beside your likelihood, as one product. They
-        are exact under either collapse, but for heavy tails and gaps under EP.
+        then also has its measurements, categories and missing values. They are exact under either
+        collapse, except for heavy tails and missing values under EP.
     **ep_options
         ``fraction``, ``damping``, ``pass_every``, ``pass_tolerance``, ``max_passes``,
         ``staleness_every``, ``refresh_every`` of the EP collapse.
@@ -173,7 +173,7 @@ progress, checkpoint
         n=n,
         n_clusters=n_clusters,
         assemble=assembled,
-        # Only the user's own functions know how to take a few of the observations.
+        # Only the user's functions can select some of the observations.
         assemble_few=lambda n_slots: (n, assembled(n_slots)),
         prior=specified,
         start=lambda chain, rng: rng.integers(0, n_clusters, n) if labels is None else labels,
@@ -237,7 +237,7 @@ def _overlaps(
 
 
 def _describe(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The drawn parameters of every cluster, without what only predictions need."""
+    """Return the drawn parameters of every cluster."""
     return {name: value for name, value in drawn.items() if name not in ("weight", CLUSTER_PRIOR)}
 
 

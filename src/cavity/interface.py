@@ -1,4 +1,4 @@
-"""The vocabulary of the framework: every verb, and what an implementation must do.
+"""Functions that likelihoods, families and collapses implement for kernels.
 
 A *family* holds one approximating (or exact) distribution of cluster parameters per slot, as a
 NamedTuple of arrays. A *model* is the data and one likelihood, a NamedTuple as well. A *collapse*
@@ -24,17 +24,17 @@ def load(q, k):
 
 @verb
 def hold(q, k, room):
-    """Copy slot k into `room`, two rows as long as its natural parameters."""
+    """Copy slot k to `room`, two rows as long as its natural parameters."""
 
 
 @verb
 def put_back(q, k, room):
-    """Set slot k to what ``hold`` copied. By default natural parameters are copied, and loaded."""
+    """Restore slot k from the copy of ``hold``; by default, load the copied natural parameters."""
 
 
 @verb
 def log_partition(q, k):
-    """Log normalising constant of slot k as a function of its natural parameters."""
+    """Log normalizing constant of slot k as a function of its natural parameters."""
 
 
 @verb
@@ -49,7 +49,7 @@ def draw(q, k, parameters, rng):
 
 @verb
 def prior_density(q, parameters, k):
-    """Log prior density of slot k's parameters, up to the prior's log normaliser."""
+    """Log prior density of slot k's parameters, up to the prior's log normalizer."""
 
 
 # --------------------------------------------------------------------------- models
@@ -62,7 +62,7 @@ def evidence(model, q, k, i):
 
 @verb
 def integrated_evidence(model, q, k, i):
-    """``evidence`` with all that is observation i's own integrated out; mostly the same."""
+    """Return ``evidence`` with observation i's own variables integrated out; usually the same."""
 
 
 @verb
@@ -75,14 +75,14 @@ def bounds(model, q, i, most, least):
     """Write bounds of ``evidence`` for every slot: upper ones into `most`, lower into `least`.
 
     On entry `most` has the slots' weights: one of weight zero needs no bound. Where no lower bound
-    is cheap, minus infinity will do. Only for models whose ``pick`` is
+    is cheap, use minus infinity. Only for models whose ``pick`` is
     `cavity.likelihoods.selection.draw_by_bounds`.
     """
 
 
 @verb
 def evidence_after(model, q, k, i):
-    """``evidence`` right after ``bounds`` of the same observation, which may know some of it."""
+    """Return ``evidence`` right after ``bounds`` of the same observation, which may reuse work."""
 
 
 @verb
@@ -103,7 +103,7 @@ def project(model, q, k, i, fraction):
 
 @verb
 def observe(model, q, k, i, sign):
-    """Add (sign = 1) or take out (sign = -1) observation i's exact sufficient statistics."""
+    """Add (sign = 1) or remove (sign = -1) observation i's exact sufficient statistics."""
 
 
 @verb
@@ -136,14 +136,14 @@ def pick_given(model, parameters, i, weights, scores, mass, rng):
 def log_likelihood(model, parameters, z):
     """Log density of all observations given their clusters' parameters.
 
-    Auxiliary variables are integrated out, so that it is the same for every collapse. By default
+    Auxiliary variables are integrated out, so it is the same for every collapse. By default
     the sum of ``log_density``.
     """
 
 
 @verb
 def complete(model, q, k, i, rng):
-    """Draw what ``evidence`` integrated out of observation i, now that it goes to slot k.
+    """Draw the variables of observation i that ``evidence`` integrated out, given slot k.
 
     Slot k holds the other members, and the last that it scored is observation i. By default there
     is nothing to draw.
@@ -157,7 +157,7 @@ def auxiliary(model, i, out):
 
 @verb
 def set_auxiliary(model, i, values):
-    """Put back the variables that ``auxiliary`` copied."""
+    """Restore the variables that ``auxiliary`` copied."""
 
 
 @verb
@@ -175,7 +175,7 @@ def settle(model, i, k):
 
 @verb
 def remove(state, z, counts, i, k):
-    """Take observation i out of cluster k (its count is already lowered)."""
+    """Remove observation i from cluster k (its count is already reduced)."""
 
 
 @verb
@@ -190,17 +190,17 @@ def insert(state, i, k):
 
 @verb
 def note(state, i, out):
-    """Copy what ``insert`` needs or changes of observation i's own into `out`."""
+    """Copy the variables of observation i that ``insert`` uses or changes to `out`."""
 
 
 @verb
 def recall(state, i, values):
-    """Put back what ``note`` copied."""
+    """Restore the values that ``note`` copied."""
 
 
 @verb
 def confirm(state, room, slots, labels, stop, rng):
-    """Decide once more on a move of many labels that was accepted by the evidence of its slots.
+    """Accept or reject a move of many labels again, after its slots' evidence accepted it.
 
     For a collapse whose slots hold an approximation and whose target is exact: a second stage of
     acceptance, by the ratio of exact to approximate evidence. By default there is none.
@@ -297,7 +297,7 @@ def _(model, i, k):
 
 @verb
 def follow_df(model):
-    """Bring in line what a model keeps ready for its degrees of freedom; mostly nothing."""
+    """Update values that depend on the degrees of freedom; usually nothing."""
 
 
 @follow_df.register(None)
@@ -307,7 +307,7 @@ def _(model):
 
 @verb
 def step(update, state, parameters, prior, z, counts, rng):
-    """Draw the variables of an update in place; zero, or a number that says what failed."""
+    """Draw the variables of an update in place; return zero, or a code for the failure."""
 
 
 @verb
@@ -317,12 +317,12 @@ def log_weight(update, state, parameters, prior, counts):
 
 @verb
 def show(update, state, parameters, prior, counts, out):
-    """Write what a draw records of an update to the head of `out`; return how many numbers."""
+    """Write the recorded values of an update to the start of `out`; return their number."""
 
 
 @verb
 def attempt(move, state, prior, z, counts, rng):
-    """Try a move as often as is due."""
+    """Try a move the scheduled number of times."""
 
 
 class Also(NamedTuple):

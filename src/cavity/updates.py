@@ -1,4 +1,4 @@
-"""What is drawn after each sweep, as a list of updates that compose.
+"""Updates: variables that are drawn after each sweep.
 
 A sweep draws labels. Whatever else is unknown (auxiliary variables, degrees of freedom, the prior
 of cluster parameters, the concentration) is drawn by one update each, in the order of the list. A
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-# What an update may change, so that the collapse knows what to bring up to date.
+# What an update may change, which the collapse then brings up to date.
 LIKELIHOOD = "likelihood"
 CLUSTER_PRIOR = "prior of cluster parameters"
 
@@ -38,7 +38,7 @@ class Chain(Protocol):
 
 
 class Update:
-    """Draws one group of variables given all others; the base class draws nothing.
+    """One group of variables that is drawn given all others; the base class draws nothing.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Update:
     cluster_parameters : tuple of str
         Names in ``record`` whose first axis is the cluster slot.
     first : bool
-        Whether it draws before the cluster parameters are drawn anew, rather than after.
+        Whether it draws before the cluster parameters rather than after them.
     """
 
     name: ClassVar[str] = ""
@@ -58,61 +58,61 @@ class Update:
     first: bool = False
 
     def kernel(self, chain: Chain) -> Any:
-        """Return what kernels draw, weigh and show it by (`interface.step`), or None.
+        """Return the kernel form of the update (`interface.step`), or None.
 
         A chain all of whose updates have such a NamedTuple does blocks of sweeps in one call.
         """
         return None
 
     def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
-        """Return shapes of what `interface.show` writes, in its order."""
+        """Return the shapes of the values that `interface.show` writes, in order."""
         return {}
 
     def explain(self, failure: int) -> str:
-        """Return what a failure of `interface.step` means."""
+        """Return the message for a failure code of `interface.step`."""
         raise NotImplementedError
 
     def fresh(self) -> Self:
-        """One like it for another chain: itself, unless it keeps something of its own."""
+        """Return a copy for another chain; itself, if it has no state."""
         return self
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables in place, given everything else."""
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
-        """Draw what belongs to the new, empty slots from `start` on, from its prior."""
+        """Draw the variables of the new, empty slots from `start` on, from their prior."""
 
     def log_density(self, chain: Chain) -> float:
-        """Log prior density of the variables, for the log joint density."""
+        """Return the log prior density of the variables, for the log joint density."""
         return 0.0
 
     def log_collapsed(self, chain: Chain) -> float | None:
-        """Log density of data and variables with cluster parameters, and some of these, out.
+        """Return the log density with cluster parameters and some variables integrated out.
 
-        Only of an update that can integrate these out beside the collapse.
+        Only for an update that can integrate these out in addition to the collapse.
         """
         return None
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """What a kept draw should show of them."""
+        """Return the values to record for a stored draw."""
         return {}
 
     def keep(self, chain: Chain) -> None:
-        """Take the kept draw into running summaries."""
+        """Add a stored draw to the running summaries."""
 
     def summaries(self) -> dict[str, np.ndarray]:
-        """Running summaries of the kept draws, part of the chain's result."""
+        """Return running summaries of the stored draws."""
         return {}
 
     def forget(self) -> None:
         """Begin new running summaries."""
 
     def events(self) -> dict[str, float]:
-        """Counts and measures for the diagnostics."""
+        """Return counts and measures for the diagnostics."""
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of what it keeps for itself between sweeps, for a checkpoint."""
+        """Return copies of the state kept between sweeps, for a checkpoint."""
         return {}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:

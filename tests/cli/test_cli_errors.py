@@ -62,7 +62,7 @@ def write(path, text):
         ),
         (
             "a,b\n1,\n3,\n4,\n5,\n",
-            "Column 'b' has no value in any row: it says nothing. Leave it out.",
+            "Column 'b' has no value in any row. Leave it out.",
         ),
         (
             "a,b\n1,2\n3,inf\n4,5\n",

@@ -107,6 +107,6 @@ def test_a_picture_of_the_clusters(clustered):
         assert np.allclose(drawn, [*expected, expected.mean(axis=0)])
     plt.close(axes[0].figure)
     figure, one = plt.subplots()
-    with pytest.raises(ValueError, match="need as many axes"):
+    with pytest.raises(ValueError, match="axes; got"):
         clustered.plot_clusters(ax=[one] * (len(axes) + 1))
     plt.close(figure)

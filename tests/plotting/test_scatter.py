@@ -240,7 +240,7 @@ def test_rows_with_gaps_are_drawn_where_they_can_be(d):
     p = Posterior.from_labels([[0] * 15 + [1] * 15])
     axes = np.ravel(p.plot_clusters(X))
     words = [text.get_text() for ax in axes for text in ax.texts]
-    assert any("with gaps" in word for word in words)
+    assert any("with missing values" in word for word in words)
     for ax in axes:
         for points in ax.collections:
             assert np.isfinite(np.asarray(points.get_offsets())).all()

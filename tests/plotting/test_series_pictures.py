@@ -80,9 +80,9 @@ def test_turned_series_are_dashed_and_the_legend_says_so():
     assert turned.get_linestyle() == "--"
     assert {line.get_linestyle() for line in lines(axes[0], "series")} == {"-"}
     texts = [t.get_text() for t in axes[0].get_legend().get_texts()]
-    assert texts == ["a series", "one turned over", "mean of the cluster"]
+    assert texts == ["a series", "one reversed", "mean of the cluster"]
     handles = {h.get_label(): h.get_linestyle() for h in axes[0].get_legend().legend_handles}
-    assert handles["one turned over"] == "--"
+    assert handles["one reversed"] == "--"
     plain = plot_clusters(example(), clusters=[1])
     assert len(plain[0].get_legend().get_texts()) == 2
 
@@ -123,7 +123,7 @@ def test_what_is_left_out_is_said():
 def test_given_axes_are_used_and_wrong_ones_refused():
     _, ax = plt.subplots()
     assert plot_clusters(example(), ax=ax, clusters=[1]) == [ax]
-    with pytest.raises(ValueError, match="3 clusters need as many axes; got 1"):
+    with pytest.raises(ValueError, match="3 clusters need 3 axes; got 1"):
         plot_clusters(example(), ax=ax)
     with pytest.raises(ValueError, match="no cluster 7; there are 0 to 2"):
         plot_clusters(example(), clusters=[7])

@@ -20,7 +20,7 @@ def said(p):
     [
         (np.zeros((2, 10, 1), int), ["There is one observation, and so one cluster."]),
         (np.zeros((2, 10, 8), int), ["keeps all 8 observations in one cluster", "All draws agree"]),
-        (np.tile(np.arange(8), (2, 10, 1)), ["leaves each of the 8 observations on its own"]),
+        (np.tile(np.arange(8), (2, 10, 1)), ["leaves each of the 8 observations alone"]),
         (np.tile(np.arange(40) % 8, (2, 10, 1)), ["8 clusters; the largest hold 5, 5"]),
     ],
 )
@@ -40,7 +40,7 @@ def test_number_of_clusters_with_its_interval():
 def test_unlike_draws_are_called_unsure():
     draws = np.random.default_rng(0).integers(5, size=(2, 50, 40))
     p = Posterior.from_labels(draws)
-    assert "unsure of it" in said(p)
+    assert "are uncertain:" in said(p)
     sure = Posterior.from_labels(np.tile(np.arange(40) % 4, (2, 50, 1)))
     assert "unsure" not in said(sure)
 

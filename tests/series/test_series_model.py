@@ -69,7 +69,7 @@ def test_pictures_show_clusters_without_the_market(shared):
 
     assert alike(picture.apart.to_numpy()) > alike(picture.trends.mean.to_numpy()) + 0.2
     (axis,) = {ax.figure for ax in shared.plot_clusters(page=True)}
-    assert "What all series share is taken out." in axis.get_supxlabel()
+    assert "The common factor is removed." in axis.get_supxlabel()
 
 
 def test_where_nothing_is_common_there_is_no_common_factor():

@@ -48,7 +48,7 @@ declare(Conjugate, slots={"scores": 0, "mass": 0, "visited": 0})
 
 
 def conjugate_state(model: Any, family: Any) -> Conjugate:
-    """State with every slot at its prior."""
+    """Return a state with every slot at its prior."""
     n_slots = family.natural.shape[0]
     return Conjugate(
         model, family, np.zeros(n_slots), np.zeros(n_slots), np.zeros(n_slots, dtype=np.int64)
@@ -57,7 +57,7 @@ def conjugate_state(model: Any, family: Any) -> Conjugate:
 
 @jit(internal=True)
 def gather(state, z, k):
-    """Slot k from its members' statistics, afresh."""
+    """Recompute slot k from its members' statistics."""
     q = state.family
     for p in range(q.natural.shape[1]):
         q.natural[k, p] = q.prior[p]
@@ -104,7 +104,7 @@ def _(state, i, values):
 
 
 def log_evidence(state, z, counts):
-    """Sum over occupied clusters of A(posterior) - A(prior), base measures apart."""
+    """Sum A(posterior) - A(prior) over occupied clusters, without base measures."""
     q = state.family
     total = 0.0
     n_clusters = 0
@@ -112,7 +112,7 @@ def log_evidence(state, z, counts):
         if counts[k] > 0:
             total += log_partition(q, k)
             n_clusters += 1
-    # The first slot lends its room to the prior for a moment.
+    # The first slot's memory holds the prior temporarily.
     to_prior(q, 0)
     total -= n_clusters * log_partition(q, 0)
     gather(state, z, 0)
@@ -126,7 +126,7 @@ class ParametersStep(NamedTuple):
 
 
 class SumsStep(NamedTuple):
-    """Gathers every slot's sums afresh, for kernels."""
+    """Recomputes every slot's sums, for kernels."""
 
     nothing: int = 0
 
@@ -144,12 +144,12 @@ def _(update, state, parameters, prior, z, counts, rng):
 
 
 class ConjugateCollapse(CollapsedState):
-    """Drives the exact collapse of one chain: collapsed, or blocked with auxiliary variables.
+    """Exact collapse of one chain: collapsed, or blocked with auxiliary variables.
 
     Parameters
     ----------
     model, family, parameters : NamedTuple
-        The likelihood with its data, the conjugate family with every slot at its prior, and room
+        The likelihood with its data, the conjugate family with every slot at its prior, and storage
         for one draw of every cluster's parameters.
     """
 
@@ -158,17 +158,17 @@ class ConjugateCollapse(CollapsedState):
 
     @property
     def own_width(self) -> int:
-        """Numbers that are drawn with a label: a scale, and what fills gaps."""
+        """Number of values drawn with a label: a scale, and missing values."""
         return int(getattr(self.model, "own_width", 1))
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Sums over the first members."""
+        """Compute the sums over the first members."""
         self._gather(z)
 
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        """Sums under new auxiliary variables and a new prior, and without a sweep's rounding."""
+        """Recompute the sums for new auxiliary variables and a new prior."""
         self._gather(z)
 
     def kernels(self) -> tuple[ParametersStep, SumsStep]:

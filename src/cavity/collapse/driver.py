@@ -1,4 +1,4 @@
-"""What drives a collapse: start, settle after a sweep, draw parameters, grow, save and restore."""
+"""Interface of a collapse: start, settle after a sweep, draw parameters, grow, save, restore."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ class CollapsedState:
 
     @property
     def own_width(self) -> int:
-        """How many numbers of an observation's own its cluster is made from (`verbs.note`)."""
+        """Number of values of one observation that its cluster depends on (`interface.note`)."""
         return 1
 
     # ------------------------------------------------------------------ a sweep's surroundings
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Bring the state in line with the first assignments."""
+        """Initialize the state from the first assignments."""
         self.settle(z, counts)
 
     def warm_up(self, n_sweeps: int) -> None:
-        """Learn that so many sweeps are warm-up: what is adapted is frozen after them."""
+        """Set the number of warm-up sweeps, after which adaptation is frozen."""
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
-        """After a sweep: clean sums, and whatever diagnosis is due."""
+        """Recompute sums after a sweep, and run diagnostics if due."""
 
     def kernels(self) -> tuple[Any, Any] | None:
-        """Return what kernels draw parameters by, and renew the state by, after a sweep."""
+        """Return the kernels that draw parameters and renew the state after a sweep."""
         return None
 
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
@@ -79,16 +79,16 @@ class CollapsedState:
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        """Bring the state in line with what the updates have changed."""
+        """Update the state after changes made by updates."""
 
     def note_prior(self) -> None:
-        """Learn that an update has changed the prior, and all slots with it."""
+        """Note that an update has changed the prior and all slots."""
 
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
         self._kernels.run(draw_from, self.family, self.parameters, start, rng)
 
     def grow(self, n_slots: int, rng: np.random.Generator) -> None:
-        """Make room for more clusters; the new slots are at the prior."""
+        """Add slots for more clusters, at the prior."""
         old = self.family.natural.shape[0]
         self._resize(n_slots)
         self.family.natural[old:] = self.family.prior
@@ -99,18 +99,18 @@ class CollapsedState:
         self.state = grown(self.state, n_slots)
         self._beside = {name: grown(value, n_slots) for name, value in self._beside.items()}
 
-    # ------------------------------------------------------------------ what it can tell
+    # ------------------------------------------------------------------ results
 
     def log_evidence(self, z: np.ndarray, counts: np.ndarray) -> float:
         """Log marginal likelihood of the data given the partition, parameters integrated out."""
         raise TypeError(f"{type(self).__name__} integrates no parameters out")
 
     def events(self) -> dict[str, float]:
-        """Counts of numerical events; an exact sampler has none to tell of."""
+        """Return counts of numerical events; an exact sampler has none."""
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that changes, for a checkpoint."""
+        """Return everything that changes, for a checkpoint."""
         out = flatten(self.state, "state.")
         for name, value in self._beside.items():
             out |= flatten(value, f"{name}.")
@@ -118,7 +118,7 @@ class CollapsedState:
 
     def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:
         """Continue from ``arrays`` of a state with `n_slots` slots and assignments z."""
-        # Scratch is not saved, so the room grows first, scratch and all.
+        # Scratch is not saved, so all arrays grow first.
         self._resize(n_slots)
         self.state = rebuilt(self.state, arrays, "state.")
         self._beside = {
@@ -127,7 +127,7 @@ class CollapsedState:
 
 
 class AssembledModel(NamedTuple):
-    """A model under one collapse, ready for a chain: its driver and what is drawn beside.
+    """A model under one collapse, ready for a chain, with its updates.
 
     ``movable`` says how moves of many labels are accepted: by evidence that is exact given the
     state, by an approximation of it that exact evidence of whole clusters confirms, by the

@@ -4,7 +4,7 @@ Slot k of the family is the prior times the sites of cluster k's members. Taking
 the *cavity*; a model scores an observation against it (``evidence``) and ``project`` gives the
 family member nearest to cavity times likelihood, whose ratio to the cavity is the new site.
 
-The site of an observation that stays in its cluster is computed anew only every m-th sweep; on
+The site of an observation that stays in its cluster is recomputed only every m-th sweep; on
 the others its cluster is put back as it was. Warm-up sets m by how stale the sites become, and it
 is frozen then (`EPCollapse`).
 
@@ -42,13 +42,13 @@ from cavity.interface import (
 )
 from cavity.updates import CLUSTER_PRIOR
 
-# Places in the array of counters.
+# Indices in the array of counters.
 UPDATES, INVALID, REFITTED, LIMITED = 0, 1, 2, 3
-# Places in the array of the pace: sweeps done; every how many of them the site of an observation
-# that stays is computed anew; the slot held while one is visited, or -1; whether warm-up has found
+# Indices in the array of the pace: sweeps done; the interval at which the site of an observation
+# that stays is recomputed; the slot held while one is visited, or -1; whether warm-up has found
 # the second of these.
 SWEEPS, EVERY, HELD, FOUND = 0, 1, 2, 3
-# Sums of sites are made afresh every so many sweeps.
+# Interval in sweeps at which sums of sites are recomputed.
 REBUILT_EVERY = 10
 # Stages of warm-up, after which of them the staleness of fresh sites is measured, how much more
 # than twice that is allowed, in nats per member, and the most sweeps between two site updates. A
@@ -136,13 +136,13 @@ def _add_site(state, i, k):
 
 @jit(internal=True)
 def add_site(state, i, k):
-    """``_add_site`` as a call, for rare use: the sweep has the only copy in line."""
+    """Call ``_add_site`` without copying it into the caller; only the sweep inlines it."""
     _add_site(state, i, k)
 
 
 @jit(internal=True)
 def refit(state, z, k, without):
-    """Set cluster k's sites flat and insert its members again, all but `without`."""
+    """Reset cluster k's sites and insert its members again, except `without`."""
     to_prior(state.family, k)
     state.counters[INVALID] += 1
     for j in range(z.shape[0]):
@@ -153,7 +153,7 @@ def refit(state, z, k, without):
 
 @jit(internal=True)
 def _refresh_single(state, z, i, k):
-    """Project the only member of cluster k beside observation i onto the prior."""
+    """Project the only other member of cluster k onto the prior."""
     to_prior(state.family, k)
     for j in range(z.shape[0]):
         if z[j] == k and j != i:
@@ -213,7 +213,7 @@ def _(state, i, values):
 
 
 def rebuild(state, z, improper):
-    """Sum prior and sites afresh: keeps the rounding of many additions from piling up.
+    """Recompute the sums of prior and sites, which removes accumulated rounding errors.
 
     A site kept in single precision, a sum that had drifted or a prior that has become tighter may
     leave a slot improper; such slots are marked, and their number is returned.
@@ -237,7 +237,7 @@ def rebuild(state, z, improper):
 
 
 def change_prior(state, counts, improper):
-    """Slots under a new prior, the sites as they are; improper ones as in ``rebuild``."""
+    """Update slots for a new prior with unchanged sites; improper ones as in ``rebuild``."""
     q = state.family
     under = state.under
     count = 0
@@ -255,7 +255,7 @@ def change_prior(state, counts, improper):
 
 
 def insert_members(state, z, order, chosen):
-    """Set the chosen slots to the prior and project their members in, in the given order."""
+    """Set the chosen slots to the prior and insert their members by projection, in this order."""
     for k in range(chosen.shape[0]):
         if chosen[k]:
             to_prior(state.family, k)
@@ -267,7 +267,7 @@ def insert_members(state, z, order, chosen):
 
 
 def full_pass(state, z, counts, order):
-    """One pass of ordinary EP at a fixed partition; returns the largest change of a site.
+    """Run one pass of EP at a fixed partition; return the largest change of a site.
 
     The change is relative to the natural parameters of the site's cluster. A site whose cavity
     is improper is left alone in this pass.
@@ -313,7 +313,7 @@ def full_pass(state, z, counts, order):
 
 
 def log_evidence(state, z, counts):
-    """EP's approximation of the log marginal likelihood of the data given the partition.
+    """Return EP's log marginal likelihood of the data given the partition.
 
     log Z = sum over clusters of A(q) - A(prior), plus for every site
     log Z_i + A(cavity_i) - A(q); a site with an improper cavity contributes its evidence under
@@ -357,34 +357,34 @@ def log_evidence(state, z, counts):
 
 
 def divergences(state, other, counts, out):
-    """KL(other, state) of every occupied cluster: how far the running sites have fallen behind."""
+    """Return KL(other, state) of every occupied cluster: the staleness of its sites."""
     for k in range(counts.shape[0]):
         out[k] = divergence(other.family, k, state.family, k) if counts[k] > 0 else math.nan
 
 
 class EPCollapse(CollapsedState):
-    """Drives the approximate collapse of one chain: start, refresh after a sweep, diagnose.
+    """Approximate collapse of one chain by EP.
 
     Parameters
     ----------
     model, family, parameters : NamedTuple
         The likelihood with its data, the approximating family with every slot at its prior, and
-        room for one draw of every cluster's parameters.
+        storage for one draw of every cluster's parameters.
     fraction, damping : float
         Power-EP fraction and damping of site updates; 1 is plain EP.
     pass_every, pass_tolerance, max_passes : int, float, int
-        Full EP passes every so many sweeps (0: never), until no site changes by more than the
-        tolerance, relatively, and at most so many.
+        Interval of full EP passes in sweeps (0: never), which run until no site changes by more
+        than the relative tolerance, and their largest number.
     staleness_every : int
         Every so many sweeps a copy is run to convergence and the divergence of the running
         approximation from it is recorded. The chain itself is not changed.
     refresh_every : int, optional
-        Every how many sweeps the site of an observation that stays is computed anew. By default
+        Interval in sweeps at which the site of an observation that stays is recomputed. By default
         warm-up finds it: staleness is measured after every eighth of it but the first. After
         three of them with every site fresh the number doubles, up to 16 and to the sweeps of a
         stage, until staleness, in nats per member and the median over clusters, exceeds twice the
         mean of the first two measurements by more than 0.0002; the last number that did not is
-        kept from there on. A chain that is not told of a warm-up keeps every site fresh.
+        kept from there on. A chain without a warm-up keeps every site fresh.
     site_type : type
         Floating-point type of the stored sites.
     """
@@ -419,7 +419,7 @@ class EPCollapse(CollapsedState):
             state.pace[EVERY] = min(refresh_every, 2**31)
 
     def warm_up(self, n_sweeps: int) -> None:
-        """Find the pace within so many sweeps."""
+        """Set the number of sweeps in which the refresh interval is chosen."""
         if self._find_pace:
             self._stage = n_sweeps // STAGES
 
@@ -433,7 +433,7 @@ class EPCollapse(CollapsedState):
         self._insert(z, rng.permutation(z.size), np.ones(counts.size, dtype=bool))
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
-        """After a sweep: clean sums, full passes and diagnosis when due."""
+        """Recompute sums after a sweep; run full passes and diagnostics if due."""
         pace = self.state.pace
         pace[SWEEPS] += 1
         n_sweeps = int(pace[SWEEPS])
@@ -451,7 +451,7 @@ class EPCollapse(CollapsedState):
             self.history[:2] += self.staleness(z, counts), 1.0
 
     def _set_pace(self, stage: int, stale: float) -> None:
-        """Take the staleness at the end of a stage of warm-up into the pace of the next one."""
+        """Set the refresh interval of the next warm-up stage from the staleness of the last."""
         pace = self.state.pace
         if stage in BASE_STAGES:
             self.history[2:] += stale, 1.0
@@ -466,14 +466,14 @@ class EPCollapse(CollapsedState):
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        """Clusters under a new prior; the sites stay."""
+        """Update clusters for a new prior with unchanged sites."""
         if CLUSTER_PRIOR in changed:
             improper = np.empty(counts.size, dtype=bool)
             n_improper = self._kernels.run(change_prior, self.state, counts, improper)
             self._refit(z, counts, improper, n_improper)
 
     def note_prior(self) -> None:
-        """The slots are made with the prior as it is now."""
+        """Note that the slots already reflect the present prior."""
         self.state.under[:] = self.family.prior
 
     def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
@@ -528,7 +528,7 @@ class EPCollapse(CollapsedState):
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that changes, for a checkpoint."""
+        """Return everything that changes, for a checkpoint."""
         return {**super().arrays(), "history": self.history.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], n_slots: int, z: np.ndarray) -> None:

@@ -1,10 +1,10 @@
-"""The density of each observation given all others, from states that saw all of them.
+"""Leave-one-out densities from draws that used all observations.
 
 With everything but the observation's own variables given, p(y_i | state without i) is the
-normaliser of its label's Gibbs step: the sum over clusters of prior weight times evidence. Over
+normalizer of its label's Gibbs step: the sum over clusters of prior weight times evidence. Over
 posterior draws of the state the mean of its inverse is 1 / p(y_i | the other observations): the
 integrated form of the conditional predictive ordinate. It is far steadier than the same identity
-with drawn cluster parameters, which know the observation.
+with drawn cluster parameters, which have seen the observation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cavity.priors.partition import (
 
 
 def log_normalisers(state, prior, z, counts, weights, out):
-    """Log density of every observation given the state without it.
+    """Return the log density of every observation given the state without it.
 
     As in a sweep, but each goes back where it was. There must be an empty slot to spare under an
     open prior.
@@ -69,7 +69,7 @@ def log_normalisers(state, prior, z, counts, weights, out):
 
 @dataclass
 class _Draw:
-    """A kept draw, as an update sees a chain."""
+    """A stored draw with the interface of a chain."""
 
     model: Any
     family: Any
@@ -87,7 +87,7 @@ def _draw_own(
     alpha: np.ndarray | None,
     rng: np.random.Generator,
 ) -> None:
-    """Draw scales and values in gaps of a continuous block given its parameters."""
+    """Draw scales and missing values of a continuous block given its parameters."""
     if isinstance(model, Product):
         first = SimpleNamespace(family=collapse.family.first, parameters=collapse.parameters.first)
         _draw_own(model.first, first, z, counts, alpha, rng)
@@ -112,7 +112,7 @@ def leave_one_out(
     alpha: np.ndarray | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Log density of every observation given the others' part of a draw.
+    """Return leave-one-out log densities of every observation for each draw.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def leave_one_out(
     alpha : array, shape (slots,), or None
         Half the degrees of freedom of every slot, for Student-t clusters.
     rng : numpy.random.Generator
-        Draws what is no part of a kept draw: scales, and values in gaps, given its parameters.
+        Draws variables that a stored draw lacks: scales and missing values, given its parameters.
     """
     state = collapse.state
     n_slots = state.scores.size

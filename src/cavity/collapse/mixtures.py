@@ -43,7 +43,7 @@ _EP_EFFORT = 0.2
 
 
 class _Rows:
-    """What the problems of measurements share."""
+    """Fields and methods shared by problems of measurements."""
 
     y: np.ndarray
     rows: RowTraits | None
@@ -55,7 +55,7 @@ class _Rows:
 
     @cached_property
     def kinds(self) -> RowKinds:
-        """Kinds of rows that are not all plain, for all chains."""
+        """Kinds of rows with missing values, weights or noise, shared by all chains."""
         if self.rows is None:
             raise ValueError("all rows are plain")
         return row_kinds(self.rows)
@@ -73,8 +73,8 @@ class GaussianProblem(_Rows):
     updates : tuple of Update
         What learns the prior.
     rows : RowTraits, optional
-        Gaps, weights and noise, where not all rows are plain; gaps of `y` then hold where a chain
-        may start.
+        Missing values, weights and noise of rows, if any; missing cells of `y` then hold starting
+        values.
     latent : LatentCells, optional
         Cells known up to an interval or an error; `y` then holds where a chain may start.
     """
@@ -153,7 +153,7 @@ def _updates(problem: GaussianProblem | StudentTProblem) -> tuple[Update, ...]:
 def _likelihood(
     problem: GaussianProblem | StudentTProblem, make: Callable[..., Any], alpha: np.ndarray
 ) -> Any:
-    """The likelihood, in its wrapper where not all rows are plain."""
+    """Return the likelihood, wrapped for rows with missing values, weights or noise."""
     # Values that are drawn are a chain's own, and so are the rows then.
     gappy = problem.rows is not None and problem.kinds.gaps.size
     y = problem.y.copy() if gappy or problem.latent is not None else problem.y
@@ -169,7 +169,7 @@ def latent_update(model: Any, latent: LatentCells | None) -> tuple[Update, ...]:
 
 
 def _gaps(model: Any, *, given_parameters: bool = False) -> tuple[Update, ...]:
-    """What keeps the values that fill gaps, and draws them where a sweep does not."""
+    """Return the update that stores imputed values, and draws them if a sweep does not."""
     if isinstance(model, MissingOrWeightedRows) and model.gaps.size:
         return (GapUpdate(model, given_parameters),)
     return ()
@@ -218,7 +218,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
 
 
 def refuse_uneven(collapse: str) -> None:
-    """Refuse rows that are not all plain where a collapse has no way with them."""
+    """Refuse missing values, weights or noise that a collapse does not support."""
     if collapse == "ep":
         raise ValueError(
             "collapse='ep' takes whole rows of weight one: it has no projection for missing "
@@ -253,7 +253,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
     n_slots = whole_vectors(n_slots)
     model = _likelihood(problem, marginal_student_t, _alpha(problem, n_slots))
     driver = NaiveCollapse(model, *_niw(problem, n_slots))
-    # Labels were drawn with gaps and scales integrated out: these come before the parameters.
+    # Labels were drawn with missing values and scales integrated out, so these come first.
     gaps = _gaps(model, given_parameters=True)
     updates = (*gaps, _tails(problem, first=True), *_updates(problem))
     return AssembledModel(driver, (*updates, *latent_update(model, problem.latent)))

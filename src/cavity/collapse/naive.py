@@ -16,7 +16,7 @@ from cavity.updates import CLUSTER_PRIOR
 
 
 class Naive(NamedTuple):
-    """State of the sampler that conditions on everything."""
+    """State of the sampler that conditions on cluster parameters."""
 
     model: Any
     parameters: Any
@@ -28,7 +28,7 @@ declare(Naive, slots={"scores": 0, "mass": 0})
 
 
 def naive_state(model: Any, parameters: Any, n_slots: int) -> Naive:
-    """State over the given parameters."""
+    """Return a state with the given parameters."""
     return Naive(model, parameters, np.zeros(n_slots), np.zeros(n_slots))
 
 
@@ -48,12 +48,12 @@ def _(state, i, k):
 
 
 class NaiveCollapse(CollapsedState):
-    """Drives the sampler that conditions on cluster parameters.
+    """Sampler that conditions on cluster parameters.
 
     Parameters
     ----------
     model, parameters : NamedTuple
-        The likelihood with its data, and room for every cluster's parameters.
+        The likelihood with its data, and storage for every cluster's parameters.
     family : NamedTuple
         The distribution of cluster parameters given their members.
     conjugate : bool
@@ -67,7 +67,7 @@ class NaiveCollapse(CollapsedState):
         self.conjugate = conjugate
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
-        """Parameters given the first members, or from the prior where no statistics give them."""
+        """Draw parameters given the first members; without statistics, from the prior."""
         if self.conjugate:
             self.draw_parameters(z, rng)
         else:
@@ -82,6 +82,6 @@ class NaiveCollapse(CollapsedState):
     def renew(
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
-        """Parameters of empty slots under a new prior, which the occupied ones alone gave."""
+        """Draw parameters of empty slots from a new prior."""
         if CLUSTER_PRIOR in changed:
             self._kernels.run(draw_empty, self.family, self.parameters, counts, rng)

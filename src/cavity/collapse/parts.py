@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 
 def paths_of(n_parts: int) -> list[Path]:
-    """Where each part is in a product of so many, nested to the right.
+    """Return the path of each part in a product, nested to the right.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def paths_of(n_parts: int) -> list[Path]:
 
 
 def part_at(value: Any, path: Path) -> Any:
-    """The part of a product at a path."""
+    """Return the part of a product at a path."""
     for name in path:
         value = getattr(value, name)
     return value
@@ -57,7 +57,7 @@ class ComponentUpdate(Update):
     def __init__(self, update: Update, path: Path) -> None:
         self.update = update
         self.path = path
-        # What the base class has for the class, this has for each of its own.
+        # Class attributes of the base class are instance attributes here.
         self.name = update.name  # type: ignore[misc]
         self.changes = update.changes  # type: ignore[misc]
         self.cluster_parameters = update.cluster_parameters  # type: ignore[misc]
@@ -67,7 +67,7 @@ class ComponentUpdate(Update):
         return PartOfChain(chain, self.path)
 
     def fresh(self) -> Self:
-        """One like it for another chain."""
+        """Return a copy for another chain."""
         return type(self)(self.update.fresh(), self.path)
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
@@ -83,11 +83,11 @@ class ComponentUpdate(Update):
         return self.update.log_density(self._of(chain))
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """What a kept draw should show of them."""
+        """Return the values to record for a stored draw."""
         return self.update.record(self._of(chain))
 
     def keep(self, chain: Chain) -> None:
-        """Take the kept draw into running summaries."""
+        """Add a stored draw to the running summaries."""
         self.update.keep(self._of(chain))
 
     def summaries(self) -> dict[str, np.ndarray]:
@@ -99,7 +99,7 @@ class ComponentUpdate(Update):
         self.update.forget()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Copies of what it keeps for itself between sweeps."""
+        """Return copies of the state kept between sweeps."""
         return self.update.arrays()
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:

@@ -1,4 +1,4 @@
-"""Which collapses each model supports, and how each is put together: declared, one entry each.
+"""Registry of the collapses that each model supports.
 
     @supports("student-t", "ep")
     def _(problem, n_slots, options): ...
@@ -17,7 +17,7 @@ from cavity.collapse.driver import AssembledModel
 
 
 class Problem(Protocol):
-    """What the registry needs to know of a problem: the name of its model."""
+    """A problem, as the registry uses it: the name of its model."""
 
     @property
     def model(self) -> str:
@@ -42,7 +42,7 @@ _BUILDERS: dict[tuple[str, str], Builder] = {}
 
 
 def supports(model: str, collapse: str) -> Callable[[Builder], Builder]:
-    """Declare that `model` can run under `collapse`, by a function that puts it together."""
+    """Register a function that assembles `model` under `collapse`."""
 
     def declare(builder: Builder) -> Builder:
         if (model, collapse) in _BUILDERS:
@@ -68,6 +68,6 @@ def collapses_of(model: str) -> tuple[str, ...]:
 def assemble(
     problem: Problem, collapse: str, n_slots: int, options: Mapping[str, Any] | None = None
 ) -> AssembledModel:
-    """A problem under a collapse, with room for `n_slots` clusters, ready for one chain."""
+    """Assemble a problem under a collapse with `n_slots` slots for one chain."""
     importlib.import_module(HOMES[problem.model])
     return _BUILDERS[problem.model, collapse](problem, n_slots, options or {})

@@ -1,4 +1,4 @@
-"""Scores of clusters for observations, as a sweep computes them, for any likelihood."""
+"""Scores of clusters for observations, for any likelihood."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cluster_scores(state, prior, z, counts, rows, weights, out):
     rows : array of int
         The observations.
     weights : array, shape (slot,)
-        Room.
+        Working memory.
     out : array, shape (slot, row)
         The scores; minus infinity for empty clusters.
     """

@@ -10,7 +10,7 @@ from cavity.interface import accumulate
 
 
 def gather_statistics(model, q, z):
-    """Every slot of the family from the prior and its members' statistics, afresh."""
+    """Recompute every slot from the prior and its members' statistics."""
     n_slots, width = q.natural.shape
     for k in range(n_slots):
         for p in range(width):

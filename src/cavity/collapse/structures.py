@@ -48,7 +48,7 @@ class StructuredProblem:
     df_prior : (float, float)
         Shape and rate of learned ones' gamma prior.
     rows : RowTraits, optional
-        Gaps, weights and noise, where not all rows are plain.
+        Missing values, weights and noise of rows, if any.
     n_factors : int
         Of factor covariances.
     latent : LatentCells, optional
@@ -74,7 +74,7 @@ class StructuredProblem:
 
     @cached_property
     def marks(self) -> RowMarks:
-        """What is known of the rows, for all chains."""
+        """Kinds of rows, shared by all chains."""
         n, d = self.y.shape
         return row_marks(n, d, self.rows)
 

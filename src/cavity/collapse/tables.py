@@ -1,4 +1,4 @@
-"""Tables under their collapses: parts of several kinds, each a problem of its own, as a product."""
+"""Tables: parts of several kinds, each a problem, combined as a product."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class CategoricalProblem:
 
     @cached_property
     def start(self) -> np.ndarray:
-        """Where each column's categories begin among all, and where the last ones end."""
+        """Offsets of each column's categories, and the total."""
         return np.concatenate([[0], np.cumsum(self.levels)]).astype(np.int64)
 
     @cached_property
     def likelihood(self) -> Categorical:
-        """The rows, for all chains: they change none of it."""
+        """The rows, shared by all chains and never changed."""
         return Categorical(places_of(self.codes, self.start))
 
 
@@ -133,12 +133,12 @@ class CountsProblem:
 
     @cached_property
     def likelihood(self) -> Poisson:
-        """The rows as Poisson counts, for all chains: they change none of it."""
+        """The rows as Poisson counts, shared by all chains and never changed."""
         return Poisson(*whole_counts(np.asarray(self.y, dtype=float)))
 
     @property
     def centre(self) -> np.ndarray:
-        """A typical count of each column: its mean and a half."""
+        """Typical count of each column: its mean plus one half."""
         weight = np.ones(self.n) if self.rows is None else self.rows.weight
         seen = weight @ np.isfinite(self.y)
         centre: np.ndarray = weight @ np.nan_to_num(self.y) / np.where(seen > 0.0, seen, 1.0) + 0.5
@@ -147,7 +147,7 @@ class CountsProblem:
 
 @dataclass(frozen=True)
 class OwnProblem:
-    """A likelihood of a user's own as a part of a table.
+    """A user-defined likelihood as a part of a table.
 
     Attributes
     ----------
@@ -189,14 +189,14 @@ class TableProblem:
 
     @property
     def collapses(self) -> tuple[str, ...]:
-        """The collapses that every part allows; by EP a conjugate part is exact as well."""
+        """Collapses that every part supports; under EP, conjugate parts stay exact."""
         return tuple(
             c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts)
         )
 
 
 def first_rows(part: Any, n: int) -> Any:
-    """A part with its first rows alone, to compile with."""
+    """Return a part with only its first rows, for compilation."""
     name = "codes" if isinstance(part, CategoricalProblem) else "y"
     few = replace(part, **{name: np.ascontiguousarray(getattr(part, name)[:n])})
     if getattr(part, "latent", None) is not None:
@@ -205,7 +205,7 @@ def first_rows(part: Any, n: int) -> Any:
 
 
 def has_weights_or_noise(rows: RowTraits | CellTraits | None) -> bool:
-    """Whether rows have more than gaps to tell them apart, for which EP has no projection."""
+    """Return whether rows have weights or noise, for which EP has no projection."""
     if isinstance(rows, RowTraits):
         return rows.box is not None or bool(np.any(rows.weight != 1.0))
     return rows is not None
@@ -222,7 +222,7 @@ def _allows(part: Any, collapse: str) -> bool:
 
 
 def _cells(model: Any, rows: CellTraits | None) -> Any:
-    """The likelihood, in its wrapper where not all rows are plain."""
+    """Return the likelihood, wrapped for rows with missing values, weights or noise."""
     return model if rows is None else weighted_cells(model, rows, NOISE_SLOT)
 
 
@@ -295,7 +295,7 @@ def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> Assem
 def _own(problem: OwnProblem, n_slots: int) -> tuple[Any, Any, Any]:
     n_slots = whole_vectors(n_slots)
     parts = (problem.likelihood, problem.family, problem.parameters)
-    # Every chain works in a model, a family and parameters of its own.
+    # Every chain has its own model, family and parameters.
     model, family, parameters = (copied(grown(part, n_slots)) for part in parts)
     return model, family, parameters
 
@@ -312,9 +312,9 @@ def _(problem: OwnProblem, n_slots: int, options: Mapping[str, Any]) -> Assemble
 
 
 def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
-    """A continuous part without gaps, for EP, which has no projection of some columns.
+    """Return a continuous part with imputed values, since EP needs complete rows.
 
-    Its rows are a copy, whose gaps an update fills in after every sweep.
+    Its rows are a copy, whose missing values an update draws after every sweep.
     """
     if getattr(part, "latent", None) is not None:
         # Expectation propagation keeps the values that chains start with.
@@ -326,7 +326,7 @@ def _whole_rows(part: Any) -> tuple[Any, RowTraits | None]:
 
 
 class _Filling(Update):
-    """Draws the gaps of a likelihood that knows of none, by one that does and shares its rows."""
+    """Draws missing values of a likelihood for complete rows, by one that shares its rows."""
 
     name = "gaps"
     changes = frozenset({LIKELIHOOD})
@@ -347,7 +347,7 @@ class _Filling(Update):
         return self._update, view
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw all gaps given labels and parameters."""
+        """Draw all missing values given labels and parameters."""
         update, aware = self._of(chain)
         update.draw(aware, rng)
 
@@ -364,7 +364,7 @@ class _Filling(Update):
 def _product(
     problem: TableProblem, collapse: str, n_slots: int, options: Mapping[str, Any]
 ) -> tuple[tuple[Any, Any, Any], tuple[Update, ...]]:
-    """Model, family and parameters of all parts together, and the updates of each."""
+    """Return model, family and parameters of all parts, and their updates."""
     n_slots = whole_vectors(n_slots)
     made = []
     for part in problem.parts:
@@ -404,7 +404,7 @@ def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> Assemb
 @supports("table", "ep")
 def _(problem: TableProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     if any(getattr(part, "rows", None) is not None for part in problem.parts):
-        # Values that are drawn anew want sites that are.
+        # Newly drawn values need new sites.
         options = {**options, "refresh_every": 1}
     whole, updates = _product(problem, "ep", n_slots, options)
     driver = EPCollapse(*whole, n=problem.n, **options)

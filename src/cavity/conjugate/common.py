@@ -1,4 +1,4 @@
-"""What every family shares, written over its verbs."""
+"""Functions shared by all families."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cavity.interface import draw, load, log_partition, prior_density
 
 @jit(internal=True)
 def load_slot(q, k):
-    """``load`` as a call: a verb is copied into its caller, and most callers need no copy."""
+    """Call ``load`` without copying it into the caller."""
     return load(q, k)
 
 
@@ -24,10 +24,10 @@ def to_prior(q, k):
 def log_densities_of_parameters(q, parameters, counts, kept):
     """Log density of the occupied slots' parameters: in the prior, and in the slots themselves.
 
-    `kept` is room for one slot.
+    `kept` is working memory for one slot.
     """
     natural = q.natural[0]
-    # The first slot lends its room to the prior for a moment.
+    # The first slot's memory holds the prior temporarily.
     for p in range(natural.shape[0]):
         kept[p] = natural[p]
     to_prior(q, 0)
@@ -39,7 +39,7 @@ def log_densities_of_parameters(q, parameters, counts, kept):
     for k in range(counts.shape[0]):
         if counts[k] > 0:
             before += prior_density(q, parameters, k) - normaliser
-    # The same with each slot in the prior's place.
+    # The same with each slot instead of the prior.
     after = 0.0
     for p in range(natural.shape[0]):
         kept[p] = q.prior[p]
@@ -60,7 +60,7 @@ def load_from(q, start):
 
 
 def draw_from(q, parameters, start, rng):
-    """Draw the parameters of every slot from `start` on; an empty slot holds the prior."""
+    """Draw the parameters of every slot from `start` on; empty slots contain the prior."""
     for k in range(start, q.natural.shape[0]):
         draw(q, k, parameters, rng)
 
@@ -69,7 +69,7 @@ draw_slots = jit(draw_from, internal=True)
 
 
 def draw_empty(q, parameters, counts, rng):
-    """Set every empty slot to the prior and draw its parameters afresh."""
+    """Set every empty slot to the prior and draw its parameters."""
     for k in range(q.natural.shape[0]):
         if counts[k] == 0:
             to_prior(q, k)
@@ -77,7 +77,7 @@ def draw_empty(q, parameters, counts, rng):
 
 
 def shift_slots(q, before):
-    """Every slot under a prior that has changed since it was `before`, its members as they are."""
+    """Update every slot for a prior that has changed from `before`, with the same members."""
     for k in range(q.natural.shape[0]):
         for p in range(before.shape[0]):
             q.natural[k, p] += q.prior[p] - before[p]

@@ -2,7 +2,7 @@
 
 Natural parameters, packed in a row: the precisions, then precision times mean.
 Working parameters (mean, variance) have the slots last: a model that runs over the coordinates in
-turn (a filter over time, say) treats all clusters as vector lanes.
+turn (such as a filter over time) treats all clusters as vector lanes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ declare(VectorParameters, slots={"value": 1})
 
 
 def diagonal_normal(mean: np.ndarray, variance: np.ndarray, n_slots: int) -> DiagonalNormal:
-    """A family with every slot at independent normals of these means and variances.
+    """Return a family with every slot at independent normals of these means and variances.
 
     Examples
     --------

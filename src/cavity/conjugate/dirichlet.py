@@ -1,7 +1,7 @@
 """A Dirichlet distribution for each of several columns: a cluster's shares of their categories.
 
 Natural parameters, packed in a row: the concentration of every category, column after column.
-Working parameters have the slots last, so that eight clusters run side by side in vector lanes.
+Working parameters have the slots last, so eight clusters are processed in vector lanes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cavity._numba.arrays import declare
 from cavity._numba.numerics import digamma
 from cavity.interface import divergence, draw, load, log_partition, prior_density
 
-# Of a draw from a Dirichlet with tiny concentrations: no share is nought.
+# No drawn share is zero, even with tiny concentrations.
 LEAST_SHARE = 1e-300
 
 
@@ -44,7 +44,7 @@ declare(Shares, slots={"share": 1, "log_share": 1})
 
 
 def dirichlets(concentration: np.ndarray, start: np.ndarray, n_slots: int) -> Dirichlets:
-    """A family with every slot at these concentrations; `start` says where columns begin.
+    """Return a family with every slot at these concentrations; columns begin at `start`.
 
     Examples
     --------

@@ -43,7 +43,7 @@ declare(Rates, slots={"rate": 1, "log_rate": 1})
 
 
 def gammas(shape: np.ndarray, rate: np.ndarray, n_slots: int) -> Gammas:
-    """A family with every slot at Gamma(shape, rate), column by column.
+    """Return a family with every slot at Gamma(shape, rate), column by column.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _(q, k, parameters, rng):
 
 @jit(internal=True)
 def shape_of_gap(gap):
-    """The shape whose log(shape) - digamma(shape) is `gap`: Newton's method in its logarithm."""
+    """Solve log(shape) - digamma(shape) = `gap` by Newton's method in log(shape)."""
     shape = (3.0 - gap + math.sqrt((gap - 3.0) * (gap - 3.0) + 24.0 * gap)) / (12.0 * gap)
     for _ in range(50):
         value = math.log(shape) - digamma(shape) - gap

@@ -1,4 +1,4 @@
-"""Some columns of a slot alone: distances and determinants with the other columns integrated out.
+"""Marginal distances and determinants of some columns of a slot.
 
 Where columns M of a row are missing and the others, O, are there, the whitener W of the whole
 (P = W'W, the inverse of Psi or of Sigma) still gives all that is needed. With e zero at M and
@@ -8,7 +8,7 @@ r = W e,
     log det of the block of O  =  log det of the whole + log|P_MM|,
     the values at M nearest to the slot's mean, given O, are  -P_MM^-1 x  from it.
 
-P_MM = L D L' has as many rows as there are gaps, so that a row with few gaps costs little more
+P_MM = L D L' has one row per missing value, so a row with few of them costs little more
 than a whole one.
 """
 
@@ -26,19 +26,19 @@ from cavity._numba.slots import get, put, take, zero
 
 
 class Reduction(NamedTuple):
-    """Room for what the gaps of one row come to, for one slot or for eight."""
+    """Working memory for the missing values of one row, for one slot or for eight."""
 
-    columns: np.ndarray  # (most gaps,), those of the row at hand, rising
+    columns: np.ndarray  # (most missing,), those of the present row, ascending
     whitened: np.ndarray  # (d, 8), r
     residual: np.ndarray  # (d, 8), e
-    lower: np.ndarray  # (most gaps, most gaps, 8), L below the diagonal
-    scaled: np.ndarray  # (most gaps, 8), a row of L D
-    pivot: np.ndarray  # (most gaps, 8), D
-    solved: np.ndarray  # (most gaps, 8), L^-1 x
+    lower: np.ndarray  # (most missing, most missing, 8), L below the diagonal
+    scaled: np.ndarray  # (most missing, 8), a row of L D
+    pivot: np.ndarray  # (most missing, 8), D
+    solved: np.ndarray  # (most missing, 8), L^-1 x
 
 
 def reduction_room(d: int, most: int) -> Reduction:
-    """Room for rows of d columns with at most so many gaps."""
+    """Allocate working memory for rows of d columns with at most so many missing values."""
     return Reduction(
         np.zeros(most, dtype=np.int64),
         np.zeros((d, WIDTH)),
@@ -52,9 +52,9 @@ def reduction_room(d: int, most: int) -> Reduction:
 
 @jit(forceinline=True, internal=True)
 def reduce_slot(whiten, mean, k, y, room, m):
-    """Return the distance of the columns that are there, and half the log determinant of P_MM.
+    """Return the distance of the observed columns, and half the log determinant of P_MM.
 
-    The missing columns are the first m of ``room.columns``. L, D and L^-1 x are left in the room.
+    The missing columns are the first m of ``room.columns``. L, D and L^-1 x stay in `room`.
     """
     d = mean.shape[0]
     columns = room.columns
@@ -99,7 +99,7 @@ def reduce_slot(whiten, mean, k, y, room, m):
 
 @jit(internal=True)
 def fill_gaps(y, mean, spread, room, m, rng):
-    """Draw the values at the gaps around the slot's mean, after ``reduce_slot``.
+    """Draw the missing values around the slot's mean, after ``reduce_slot``.
 
     Given the other columns they are normal with covariance spread^2 P_MM^-1.
     """

@@ -1,4 +1,4 @@
-"""Normal inverse gammas side by side: means and variances of a cluster with independent columns.
+"""The normal inverse gamma family: means and variances of clusters with independent columns.
 
 A slot holds NIG(m_j, kappa, nu, psi_j) for every column: mean_j ~ N(m_j, var_j / kappa), var_j ~
 IG(nu / 2, psi_j / 2); kappa and nu are those of all columns. Natural parameters, packed in a row:
@@ -56,13 +56,13 @@ declare(DiagonalParameters, slots={"mean": 1, "variance": 1})
 
 
 def pack_diagonal(mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray) -> np.ndarray:
-    """Natural parameters of NIG(mean_j, kappa, nu, psi_j), packed."""
+    """Pack the natural parameters of NIG(mean_j, kappa, nu, psi_j)."""
     mean = np.asarray(mean, dtype=float)
     return np.concatenate([[kappa, nu], kappa * mean, psi + kappa * mean * mean])
 
 
 def unpack_diagonal(natural: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
-    """The (mean, kappa, nu, psi) of packed natural parameters.
+    """Return (mean, kappa, nu, psi) of packed natural parameters.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def unpack_diagonal(natural: np.ndarray) -> tuple[np.ndarray, float, float, np.n
 def normal_inverse_gammas(
     mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray, n_slots: int
 ) -> NormalInverseGammas:
-    """A family with every slot at the prior NIG(mean_j, kappa, nu, psi_j)."""
+    """Return a family with every slot at the prior NIG(mean_j, kappa, nu, psi_j)."""
     prior = pack_diagonal(mean, kappa, nu, psi)
     psi = np.tile(np.asarray(psi, dtype=float)[:, None], (1, n_slots))
     return NormalInverseGammas(

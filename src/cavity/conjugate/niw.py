@@ -66,7 +66,7 @@ declare(GaussianParameters, slots={"mean": 1, "whiten": 2, "half_log_det": 0})
 
 @functools.cache
 def _places(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where a triangle's entries are in a flat square matrix, and the square's in a triangle."""
+    """Return indices of a triangle in a flat square matrix, and of the square in a triangle."""
     rows, columns = np.tril_indices(dim)
     square = np.zeros((dim, dim), dtype=np.int64)
     square[rows, columns] = square[columns, rows] = np.arange(rows.size)
@@ -74,7 +74,7 @@ def _places(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pack(mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray) -> np.ndarray:
-    """Natural parameters of NIW(mean, kappa, nu, psi), packed."""
+    """Pack the natural parameters of NIW(mean, kappa, nu, psi)."""
     mean = np.asarray(mean, dtype=float)
     d = mean.size
     second = np.asarray(psi, dtype=float) + kappa * (mean[:, None] * mean)
@@ -87,7 +87,7 @@ def pack(mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray) -> np.ndarr
 
 
 def unpack(natural: np.ndarray, dim: int) -> tuple[np.ndarray, float, float, np.ndarray]:
-    """The (mean, kappa, nu, psi) of packed natural parameters."""
+    """Return (mean, kappa, nu, psi) of packed natural parameters."""
     kappa, nu = float(natural[0]), float(natural[1])
     mean = natural[2 : 2 + dim] / kappa
     second = natural[2 + dim :][_places(dim)[1]]
@@ -97,7 +97,7 @@ def unpack(natural: np.ndarray, dim: int) -> tuple[np.ndarray, float, float, np.
 def normal_inverse_wishart(
     mean: np.ndarray, kappa: float, nu: float, psi: np.ndarray, n_slots: int
 ) -> NormalInverseWishart:
-    """A family with every slot at the prior NIW(mean, kappa, nu, psi)."""
+    """Return a family with every slot at the prior NIW(mean, kappa, nu, psi)."""
     mean = np.asarray(mean, dtype=float)
     d = mean.size
     prior = pack(mean, kappa, nu, psi)
@@ -128,7 +128,7 @@ def gaussian_parameters(dim: int, n_slots: int) -> GaussianParameters:
 
 @jit(forceinline=True, internal=True)
 def log_gamma_ratio(x, d):
-    """``lnGamma(x) - lnGamma(x - d/2)`` for x > d/2, with a single logarithm for most of it.
+    """Return ``lnGamma(x) - lnGamma(x - d/2)`` for x > d/2, mostly with a single logarithm.
 
     Whole steps of the argument are factors of a product; an odd d leaves one half step, done
     by the asymptotic series of lnGamma(y + 1/2) - lnGamma(y) after shifting y upwards.
@@ -164,7 +164,7 @@ def _(q, k):
 
 @jit(forceinline=True, internal=True)
 def load_niw(natural, kappa_of, nu_of, mean, whiten, half_log_det, log_ratio, work, k):
-    """Natural to working parameters of slot k; False, and nothing changed, if improper."""
+    """Compute working parameters of slot k; return False, without changes, if improper."""
     d = mean.shape[0]
     kappa = natural[k, 0]
     nu = natural[k, 1]
@@ -282,7 +282,7 @@ def rank_one(q, k, kappa, nu, shift, scale, weight, y):
 
 @jit(forceinline=True, internal=True)
 def add_row(q, k, w, count, y):
-    """Add a row of scale w that counts as `count` to slot k, or take it out if both are negative.
+    """Add a row of scale w that counts as `count` to slot k, or remove it if both are negative.
 
     As ``rank_one``, with natural parameters by the row's statistics.
     """
@@ -315,7 +315,7 @@ def add_statistics(natural, w, count, y):
 
 @jit(forceinline=True, internal=True)
 def _whitened(q, k, weight, y):
-    """Put e = y - m and p = W e of slot k into the room; returns 1 + weight p'p."""
+    """Write e = y - m and p = W e of slot k to working memory; return 1 + weight p'p."""
     d = q.mean.shape[0]
     e = q.work[d]
     p = q.work[d + 1]
@@ -333,7 +333,7 @@ def _whitened(q, k, weight, y):
 
 @jit(forceinline=True, internal=True)
 def _move_working(q, k, kappa, nu, shift, scale, weight, grown):
-    """The working parameters of ``rank_one``, once e and p are in the room.
+    """Update working parameters for ``rank_one``, given e and p in working memory.
 
     The Cholesky factor of I + weight p p' has the closed form behind the loop below; `grown` is
     its determinant.

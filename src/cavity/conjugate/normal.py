@@ -1,4 +1,4 @@
-"""Means of clusters whose covariances are given: shared by all of them, or of low rank.
+"""Normal family of cluster means given covariances: shared, or factors plus a diagonal.
 
 A slot holds mean ~ N(m, Sigma / kappa). Natural parameters, packed in a row: kappa, kappa m. Sigma
 is drawn by an update (`likelihoods.shared_covariance`, `likelihoods.factor_loadings`) and held
@@ -74,7 +74,7 @@ declare(MeanParameters, slots={"mean": 1})
 
 
 def normal_means(mean: np.ndarray, kappa: float, covariance: Any, n_slots: int) -> NormalMeans:
-    """A family with every slot at the prior N(mean, Sigma / kappa)."""
+    """Return a family with every slot at the prior N(mean, Sigma / kappa)."""
     mean = np.asarray(mean, dtype=float)
     prior = np.concatenate([[kappa], kappa * mean])
     return NormalMeans(
@@ -87,7 +87,7 @@ def normal_means(mean: np.ndarray, kappa: float, covariance: Any, n_slots: int) 
 
 
 def tied_covariance(sigma: np.ndarray) -> Tied:
-    """All slots with this covariance."""
+    """Return all slots with this covariance."""
     d = len(sigma)
     out = Tied(np.zeros((d, d)), np.zeros(1), np.zeros(d))
     set_tied(out, sigma)
@@ -95,14 +95,14 @@ def tied_covariance(sigma: np.ndarray) -> Tied:
 
 
 def set_tied(tied: Tied, sigma: np.ndarray) -> None:
-    """Give all slots this covariance."""
+    """Set the covariance of all slots."""
     root = np.linalg.cholesky(sigma)
     tied.whiten[:] = np.tril(np.linalg.solve(root, np.eye(len(sigma))))
     tied.half_log_det[0] = np.log(np.diag(root)).sum()
 
 
 def factors(variance: np.ndarray, n_factors: int, n_slots: int, prior: np.ndarray) -> Factors:
-    """Every slot with these variances and no loadings."""
+    """Return every slot with these variances and no loadings."""
     d = variance.size
     out = Factors(
         np.tile(np.asarray(variance, dtype=float)[:, None], (1, n_slots)),
@@ -118,7 +118,7 @@ def factors(variance: np.ndarray, n_factors: int, n_slots: int, prior: np.ndarra
 
 
 def set_factors(to: Factors, k: int, variance: np.ndarray, loading: np.ndarray) -> None:
-    """Give slot k the covariance diag(variance) + loading loading', loading (d, q)."""
+    """Set the covariance of slot k to diag(variance) + loading loading', loading (d, q)."""
     root = 1.0 / np.sqrt(variance)
     scaled = loading.T * root
     inner = np.linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T)
@@ -178,7 +178,7 @@ def _(covariance, k, x, base, over):
 
 @jit(internal=True)
 def length_of(covariance, k, x, base, over):
-    """``length`` as a call."""
+    """Call ``length`` without copying it into the caller."""
     return length(covariance, k, x, base, over)
 
 

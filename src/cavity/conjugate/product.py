@@ -1,7 +1,7 @@
 """The product of two families: a cluster's parameters in parts that are independent in each slot.
 
 Natural parameters are those of the first part and then those of the rest, in one row; the parts'
-own arrays are views of these columns, so that whatever works on a family works on a product, and
+own arrays are views of these columns, so whatever works on a family works on a product, and
 each part as if it were alone. A rest that is a product again makes three parts, and so on.
 """
 
@@ -16,7 +16,7 @@ from cavity.interface import divergence, draw, hold, load, log_partition, prior_
 
 
 class ProductFamily(NamedTuple):
-    """Two families side by side."""
+    """Product of two families."""
 
     prior: np.ndarray  # (P,)
     natural: np.ndarray  # (slots, P)
@@ -32,7 +32,7 @@ class ProductParameters(NamedTuple):
 
 
 def tied(q: ProductFamily) -> ProductFamily:
-    """The product with its parts' natural parameters as columns of its own."""
+    """The product with its parts' natural parameters as columns."""
     width = q.first.natural.shape[1]
     parts: dict[str, Any] = {}
     for name, columns in (("first", slice(None, width)), ("rest", slice(width, None))):
@@ -46,7 +46,7 @@ declare(ProductParameters, slots={})
 
 
 def product_family(first: Any, rest: Any) -> ProductFamily:
-    """The product of two families with as many slots each.
+    """Return the product of two families with equally many slots.
 
     Examples
     --------

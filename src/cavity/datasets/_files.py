@@ -1,4 +1,4 @@
-"""Where data files come from: a local folder, or public addresses through a user cache.
+"""Locate data files: a local folder, or public addresses with a user cache.
 
 Nothing is trusted by name: every file is compared with its whole checksum, and every table that is
 put together here with the digest of the table it should become.
@@ -25,7 +25,7 @@ FOLDER_VARIABLE = "CAVITY_DATA"
 class Source(NamedTuple):
     """A public file: its name here, its address, and ``algorithm:hexadecimal`` checksum.
 
-    Without a checksum on record (None) whoever reads the file compares what it becomes.
+    Without a checksum (None), the reader of the file verifies the result instead.
     """
 
     name: str

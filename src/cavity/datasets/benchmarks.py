@@ -106,7 +106,7 @@ def _benchmark(name: str) -> _Benchmark:
 _BENCHMARKS = {name: _benchmark(name) for name in _BUILDERS}
 
 BENCHMARKS = tuple(_BENCHMARKS)
-"""Names that `fetch_benchmark` knows."""
+"""Names of the data sets of `fetch_benchmark`."""
 
 
 def fetch_benchmark(
@@ -137,7 +137,7 @@ def fetch_benchmark(
     -------
     X : DataFrame
     labels : ndarray of str, or None
-        None for galaxies, whose groups nobody knows.
+        None for galaxies, whose groups are unknown.
     """
     if name not in _BENCHMARKS:
         raise ValueError(f"Unknown data set {name!r}; known are {', '.join(BENCHMARKS)}.")

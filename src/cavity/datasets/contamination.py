@@ -1,4 +1,4 @@
-"""Data with something wrong in it: uniform outliers, and a table as a laboratory delivers it."""
+"""Contaminated data: uniform outliers, and a table with typical laboratory errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WineTruth(NamedTuple):
-    """What `load_wine_with_bad_rows` knows.
+    """True values of `load_wine_with_bad_rows`.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class WineTruth(NamedTuple):
 def add_outliers(
     X: ArrayLike, fraction: float = 0.05, random_state: Any = None, *, reach: float = 3.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Append rows that belong nowhere: uniform over a box `reach` times the data's range.
+    """Append outliers: rows uniform over a box `reach` times the data's range.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def add_outliers(
         Outliers added, as a fraction of n (rounded to the nearest whole number).
     random_state : None, int or Generator
     reach : float
-        Width of the box in units of each column's range; the box is centred on the data.
+        Width of the box in units of each column's range; the box is centered on the data.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def add_outliers(
 def load_wine_with_bad_rows(
     random_state: Any = 0, n_bad: int = 12
 ) -> tuple[pd.DataFrame, WineTruth]:
-    """Load the wine measurements that come with scikit-learn, some rows spoiled as in a laboratory.
+    """Load scikit-learn's wine measurements with typical laboratory errors in some rows.
 
     Three faults take turns: a unit mix-up (proline in g/L instead of mg/L, magnesium in mg/100 mL
     instead of mg/L), a decimal slip (a value ten times too large), and a saturated sensor (a

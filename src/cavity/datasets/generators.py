@@ -1,7 +1,7 @@
-"""Data drawn from the package's own models, with the truth that made them.
+"""Data simulated from the package's models, with the true parameters.
 
 Each generator returns ``(data, truth)``. The truth is a NamedTuple whose first field is
-``labels``; passed where an array is expected (scikit-learn's metrics, say) it stands for them.
+``labels``; where an array is expected, such as in scikit-learn's metrics, it acts as these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INITIAL_VARIANCE = 1.0
 
 
 class StudentTTruth(NamedTuple):
-    """What `make_student_t` knows.
+    """True parameters of `make_student_t`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class StudentTTruth(NamedTuple):
 
 
 class SeriesTruth(NamedTuple):
-    """What `make_series` knows.
+    """True parameters of `make_series`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class SeriesTruth(NamedTuple):
 
 
 class ScaleMixtureTruth(NamedTuple):
-    """What `make_scale_mixture` knows.
+    """True parameters of `make_scale_mixture`.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def make_student_t(
     *,
     weights: ArrayLike | None = None,
 ) -> tuple[np.ndarray, StudentTTruth]:
-    """Mixture of multivariate Student-t clusters drawn from a normal-inverse-Wishart.
+    """Simulate a mixture of Student-t clusters drawn from a normal inverse Wishart.
 
     Sigma_k is inverse Wishart with ``dim + 4`` degrees of freedom and mean I; given it,
     mu_k ~ N(0, separation^2 Sigma_k); y_i ~ t_df(mu_z, Sigma_z).
@@ -150,7 +150,7 @@ def make_student_t(
     separation : float or {"hard", "medium", "easy"}
         Spread of the means in units of a cluster's own scale: 4 is hard, 8 medium, 20 easy.
         With 20 clusters in the plane and df = 5, somebody who knew every cluster exactly would
-        label with a normalised mutual information of about 0.67, 0.85 and 0.97.
+        label with a normalized mutual information of about 0.67, 0.85 and 0.97.
     random_state : None, int or Generator
     weights : array of n_clusters, optional
         Draw each label with these weights. By default cluster sizes are as equal as possible.
@@ -207,7 +207,7 @@ def make_series(
     negative: float = 0.0,
     common: ArrayLike = 0.0,
 ) -> tuple[np.ndarray, SeriesTruth]:
-    """Time series whose clusters share a latent factor, observed with noise and gaps.
+    """Simulate time series whose clusters share a latent factor, with noise and missing values.
 
     ::
 
@@ -296,10 +296,10 @@ def make_scale_mixture(
     var: float = 1.0,
     random_state: Any = None,
 ) -> tuple[np.ndarray, ScaleMixtureTruth]:
-    """One-dimensional clusters, each a narrow and a wide Gaussian with one mean.
+    """Simulate one-dimensional clusters, each a narrow and a wide Gaussian with one mean.
 
     y_i ~ (1 - r) N(phi_k, var) + r N(phi_k, C var), with the cluster means `delta` apart and
-    centred at zero.
+    centered at zero.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def make_scale_mixture(
     C : float
         Its variance in units of the narrow one's.
     delta : float
-        Distance between neighbouring cluster means.
+        Distance between neighboring cluster means.
     n_clusters : int
     var : float
         Variance of the narrow component.

@@ -1,4 +1,4 @@
-"""Tables of several kinds of columns, with gaps: a real one, and generated ones."""
+"""Tables of mixed columns with missing values: a real one, and simulated ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def load_iris_with_gaps(
     missing: float = 0.1, unnamed: float = 0.5, random_state: Any = 0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Load the iris flowers that come with scikit-learn, species beside measurements, with gaps.
+    """Load scikit-learn's iris flowers with their species and missing values.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def load_iris_with_gaps(
     Returns
     -------
     table : DataFrame of 150 rows and 5 columns
-        Four measurements and the species, with gaps.
+        Four measurements and the species, with missing values.
     whole : DataFrame
-        The same without gaps.
+        The same without missing values.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def make_table(
     separation : float
         Standard deviation of the clusters' means, in units of their members'.
     purity : float
-        Share of a cluster's favourite category.
+        Share of a cluster's favorite category.
     missing : float
         Share of cells taken out at random.
     random_state : None, int or Generator

@@ -1,4 +1,4 @@
-"""Columns that a density has no use for: few values, or one value in many rows."""
+"""Columns that a density cannot describe: few distinct values, or one dominant value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from cavity.io.words import shell_word
 from cavity.utils.notices import CoarseColumnsWarning
 
-# With fewer rows nothing can be told from repeated values.
+# With fewer rows repeated values are no evidence.
 ROWS_NEEDED = 20
 FEW_VALUES = 5
 SPIKE = 0.25
@@ -19,7 +19,7 @@ _NAMED = 5
 
 
 class Coarse(NamedTuple):
-    """A column that is coarse, what is coarse about it, and whether it has few values at all."""
+    """A coarse column, the reason in words, and whether it has few distinct values."""
 
     name: str
     words: str
@@ -27,9 +27,9 @@ class Coarse(NamedTuple):
 
 
 def coarse_columns(X: np.ndarray, names: Sequence[str]) -> list[Coarse]:
-    """The columns that are coarse.
+    """Return the coarse columns.
 
-    A column of one value says nothing and does no harm: it is not among them.
+    A constant column is uninformative and harmless, so it is not included.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def coarse_columns(X: np.ndarray, names: Sequence[str]) -> list[Coarse]:
 
 
 def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
-    """Say which columns are coarse and what to do about them."""
+    """Warn about coarse columns, with the fix."""
     found = coarse_columns(X, names)
     if not found:
         return
@@ -63,12 +63,12 @@ def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
         listed += f"; and {len(found) - _NAMED} more"
     few = ",".join(f"{one.name}=categorical" for one in found if one.few)
     table = f"--types {shell_word(few)}" if few else "--model table"
-    kinds = ", and those of few values as categories" if few else ""
+    kinds = ", with columns of few values as categories" if few else ""
     warnings.warn(
-        f"{listed[0].upper()}{listed[1:]}. A cluster that has a single value in such a column has "
-        "no width there, so that these columns tend to take the clustering over, and chains "
-        "seldom agree. Leave them out (--exclude on the command line) and compare them between the "
-        f"clusters afterwards, or take the table as it is with TableMixture{kinds} ({table}). "
+        f"{listed[0].upper()}{listed[1:]}. Such columns tend to dominate the clustering, because a "
+        "cluster with a single value in them has no width, and chains seldom agree. Leave them out "
+        "(--exclude on the command line) and compare them between the clusters afterwards, or use "
+        f"TableMixture{kinds} ({table}). "
         "Filter cavity.CoarseColumnsWarning to silence this.",
         CoarseColumnsWarning,
         stacklevel=5,

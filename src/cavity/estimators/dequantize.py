@@ -1,4 +1,4 @@
-"""Values as they were recorded: to a step, which no cluster can be known to be tighter than.
+"""Recording steps of rounded values, which limit how narrow a cluster can be.
 
 A density is unbounded where values are tied, or where columns add up exactly: a cluster of equal
 values would be as narrow as the prior lets it, and beat every other. So the model is given each
@@ -21,7 +21,7 @@ _SEED = 20_180_719
 
 
 def recording_steps(X: np.ndarray) -> np.ndarray:
-    """Step of the values that each standardised column was recorded with.
+    """Return the recording step of each standardized column.
 
     The smallest gap between distinct values, rounding errors apart: one for counts, next to
     nothing for measurements. At most that of a uniform distribution as wide as the column; a
@@ -37,7 +37,7 @@ def recording_steps(X: np.ndarray) -> np.ndarray:
     for j, column in enumerate(X.T):
         column = column[~np.isnan(column)]
         gaps = np.diff(np.unique(column))
-        # Held against the bulk of the column: one absurd value must not make real gaps look
+        # Compared with the bulk of the column: one absurd value must not make real gaps look
         # like rounding errors.
         low, high = np.quantile(column, [0.25, 0.75])
         bulk = high - low if high > low else gaps.sum()
@@ -48,11 +48,11 @@ def recording_steps(X: np.ndarray) -> np.ndarray:
 
 
 def within_steps(X: np.ndarray) -> np.ndarray:
-    """Each value of the standardised X somewhere within the step it was recorded with."""
+    """Return each value of the standardized X at a random position within its recording step."""
     rng = np.random.default_rng(_SEED)
     width = np.maximum(recording_steps(X), LEAST_STEP)
     seen = X + width * (rng.random(X.shape) - 0.5)
-    # A column of one value says nothing, and must not: one Gaussian cluster fits it.
+    # A constant column must stay uninformative: one Gaussian cluster fits it.
     constant = np.flatnonzero(np.nanmin(X, axis=0) == np.nanmax(X, axis=0))
     seen[:, constant] = X[:, constant] + 0.1 * rng.standard_normal((len(X), constant.size))
     return seen

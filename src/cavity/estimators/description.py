@@ -1,4 +1,4 @@
-"""Cluster parameters that a mixture's chain records of each kept draw."""
+"""Cluster parameters that a mixture's chain records for each stored draw."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def seat_weights(prior, counts, n_clusters, out):
 
 
 def describe_weights(sampler: PartitionSampler) -> np.ndarray:
-    """Predictive weights of the occupied slots given the sizes; NaN for empty ones.
+    """Return predictive weights of the occupied slots given the sizes; NaN for empty slots.
 
     What they lack of one is the share of clusters that are empty or still to come.
     """
@@ -97,7 +97,7 @@ def describe_weights(sampler: PartitionSampler) -> np.ndarray:
 
 
 def describe_sizes(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Predictive weight of every slot, and of noise where there may be some."""
+    """Return the predictive weight of every slot, and of noise if included."""
     prior = sampler.prior
     weight = describe_weights(sampler)
     if prior.noise_slot < 0:
@@ -127,13 +127,13 @@ def describe_block(parameters: Any, counts: np.ndarray) -> dict[str, np.ndarray]
 
 
 def describe_prior(family: Any) -> np.ndarray:
-    """Natural parameters of the prior of cluster parameters, and what else says it."""
+    """Return natural parameters and other parameters of the prior of cluster parameters."""
     common = getattr(getattr(family, "covariance", None), "prior", np.empty(0))
     return np.concatenate([family.prior, common])
 
 
 class Describer:
-    """Cluster parameters of a kept draw, part by part.
+    """Cluster parameters of a stored draw, part by part.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Describer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of parameters with a cluster axis."""
+        """Names of parameters with a cluster axis."""
         out = ["weight"]
         for kind in self.paths:
             out += {
@@ -162,7 +162,7 @@ class Describer:
         return tuple(out)
 
     def kernel(self, sampler: PartitionSampler) -> DescriptionStep | None:
-        """Return it for kernels, of full covariances alone."""
+        """Return the describer for kernels, for full covariances only."""
         parameters: Any = sampler.parameters
         if not isinstance(parameters, GaussianParameters):
             return None

@@ -1,4 +1,4 @@
-"""The one fit: from a checked problem to chains, whatever the model.
+"""Fitting of any model: from a checked problem to chains.
 
 Mixtures, series and likelihoods of a user's own all come through here: the settings of the run,
 the partition prior, the compile step, the chains.
@@ -46,13 +46,13 @@ from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.utils.progress import say
 
-# Of more observations a sweep takes so long, and tells so much, that chains are looked at sooner.
+# With more observations a sweep is slow and informative, so chains are checked sooner.
 MANY = 20_000
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How long chains run, how many there are, and what becomes of them."""
+    """Number and length of chains, checkpoints and progress."""
 
     n_chains: int = 4
     n_warmup: int = 200
@@ -68,7 +68,7 @@ class RunSettings:
     keep_warmup: bool = False
 
     def least_warmup(self, n: int) -> int:
-        """Sweeps before the first draw of n observations: half of them, if there are many.
+        """Return the number of warm-up sweeps, halved for many observations.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class RunSettings:
         return max(self.n_warmup // 2, LEAST_WARMUP)
 
     def length(self, judge: StoppingRule, n: int) -> Schedule:
-        """How long the chains run, given what looks at draws whose number is not given."""
+        """Return the schedule of the chains."""
         early = self.max_seconds is not None
         if self.n_draws == AUTO:
             typical = TO_A_DRAFT if self.precision == DRAFT.name else TO_A_REPORT
@@ -92,7 +92,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked problem and how chains over it are made.
+    """A checked problem, and the functions that make its chains.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Plan:
     n_clusters : int
         Of a closed prior; where an open one starts.
     assemble : callable
-        ``assemble(n_slots)``: the model under its collapse, afresh for each chain.
+        ``assemble(n_slots)``: a new model under its collapse, for each chain.
     assemble_few : callable
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
@@ -143,14 +143,14 @@ class Plan:
 
     @property
     def n_slots(self) -> int:
-        """Room that a chain begins with."""
+        """Initial number of slots of a chain."""
         if self.prior.is_open:
             return slots_for(max(self.n_start, 1) + self.noisy, True)
         return self.n_clusters + self.noisy
 
     @property
     def noisy(self) -> bool:
-        """Whether the first slot is that of observations outside every cluster."""
+        """Whether the first slot is noise."""
         return self.places is not None and self.places.noise is not None
 
     @property
@@ -181,7 +181,7 @@ class Plan:
         )
 
     def posterior(self, run: ChainRun, **more: Any) -> Posterior:
-        """What the chains drew; see `posterior_of`."""
+        """Return the posterior; see `posterior_of`."""
         return posterior_of(run, self.name, self.max_clusters, noise=self.noisy, **more)
 
 
@@ -196,7 +196,7 @@ def posterior_of(
     summaries: Mapping[str, Any] | None = None,
     **record: Any,
 ) -> Posterior:
-    """What the chains drew, with its units and how it was made.
+    """Return the posterior with its units and run record.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def posterior_of(
     summaries : mapping, optional
         What else the estimator keeps.
     **record
-        Fields of the record that the estimator knows.
+        Fields of the record that the estimator sets.
     """
     parameters = dict(run.parameters)
     for quantity in {"log_likelihood", LOG_MARGINAL} & set(parameters):
@@ -253,7 +253,7 @@ def prior_of_rows(
     n: int,
     places: RowPlaces | None = None,
 ) -> Any:
-    """A chain's prior over partitions of n observations, with what is known of each."""
+    """Return a chain's partition prior for n observations, with known labels and noise."""
     if places is None:
         return prior.state(n_clusters, n_slots, n)
     if places.home.size > n:
@@ -264,7 +264,7 @@ def prior_of_rows(
 def moves_for(
     parts: AssembledModel, anchors: Anchors, n_adapted: int, noise: bool = False
 ) -> tuple[Move, ...]:
-    """The moves of a chain, where its collapse has evidence to accept them by."""
+    """Return the moves of a chain, if its collapse supports them."""
     if parts.movable == "never":
         return ()
     if parts.movable == "exactly":
@@ -275,7 +275,7 @@ def moves_for(
 
 
 def compile_kernels(plan: Plan) -> None:
-    """Run a sweep over a few observations, so that no chain's clock shows compilation."""
+    """Compile kernels by a sweep over a few observations."""
     if not kernels_are_kept():
         say("compiling kernels: once on this machine, about 30 seconds")
     n, parts = plan.assemble_few(plan.n_slots)
@@ -294,7 +294,7 @@ def compile_kernels(plan: Plan) -> None:
 
 
 def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
-    """Compile, then run all chains to their end or an interrupt, here or on a cluster."""
+    """Compile, then run all chains until they finish or are interrupted."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -316,10 +316,10 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
     starts = StartingRuns(
         plan.start, begun, plan.n_runs, settings.n_chains, n_threads, plan.max_clusters
     )
-    # Chains are the threads: linear algebra that starts more of its own only waits for them.
+    # Chains are the threads; more threads for linear algebra would only wait for them.
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-        # That rows are too much alike for k-means says nothing of the fit. Filters belong to the
-        # process, so that they are set here, not in the chains' threads.
+        # Warnings of k-means about identical rows do not concern the fit. Filters belong to the
+        # process, so they are set here, not in the chains' threads.
         warnings.simplefilter("ignore", ConvergenceWarning)
         compile_kernels(plan)
         if plan.anchors is not None:
@@ -348,7 +348,7 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
 
 
 def on_workers(client: Any, make_sampler: Any) -> Any:
-    """What sends chains to a cluster, as a context; of None where there is no client."""
+    """Return a context that sends chains to a cluster; None without a client."""
     if client is None:
         return nullcontext()
     from cavity.distributed.dask_chains import ChainsAway

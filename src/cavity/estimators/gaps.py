@@ -1,4 +1,4 @@
-"""Gaps in a table: what is refused, and values for them to start from."""
+"""Missing values of a table: checks, and starting values."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ RIDGE = 0.1
 
 
 def refuse_empty_columns(X: np.ndarray, names: np.ndarray | None) -> None:
-    """A column needs a value somewhere.
+    """Refuse columns without any value.
 
     Examples
     --------
     >>> refuse_empty_columns(np.array([[1.0, np.nan], [np.nan, np.nan]]), None)
     Traceback (most recent call last):
     ...
-    ValueError: Column 1 has no value in any row: it says nothing. Leave it out.
+    ValueError: Column 1 has no value in any row. Leave it out.
     """
     empty = np.flatnonzero(np.isnan(X).all(axis=0))
     if empty.size:
         more = f" (and {empty.size - 1} more)" if empty.size > 1 else ""
         place = column_words(names, int(empty[0]))
         raise ValueError(
-            f"{place[0].upper()}{place[1:]}{more} has no value in any row: it says nothing. Leave "
-            "it out."
+            f"{place[0].upper()}{place[1:]}{more} has no value in any row. Leave it out."
         )
 
 
 def filled(standard: np.ndarray) -> np.ndarray:
-    """The standardised table with first values in its gaps, by ridge regression on the others.
+    """Return the standardized table with missing values filled by ridge regression.
 
-    Chains start there, and k-means and neighbours see it; no draw of the posterior depends on it
+    Chains start there, and k-means and neighbors see it; no draw of the posterior depends on it
     once the chain has forgotten its start.
 
     Examples
@@ -60,7 +59,7 @@ def filled(standard: np.ndarray) -> np.ndarray:
             fit = rows[~missing[rows, j]]
             if fit.size < 2:
                 continue
-            # Far values would decide the slopes; beyond some spreads they say no more.
+            # Extreme values would dominate the slopes, so they are clipped.
             tame = np.clip(np.delete(out, j, axis=1), -4.0, 4.0)
             mean = tame[fit].mean(axis=0)
             away = tame[fit] - mean

@@ -1,4 +1,4 @@
-"""Names under which a saved run keeps what it knows of its rows."""
+"""Keys under which a saved run stores data about its rows."""
 
 # Digest of the data.
 DATA = "data"

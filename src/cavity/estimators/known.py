@@ -16,10 +16,10 @@ from cavity.priors.rows import RowPlaces
 from cavity.utils.notices import WeightsWarning
 from cavity.utils.text import shown
 
-# Weights of mean one are rounded to this fraction, so that sums of them are exact whatever their
+# Weights of mean one are rounded to this fraction, which makes their sums exact whatever their
 # order, and multiplying all of them by a constant changes nothing.
 GRAIN = 2.0**-20
-# The least of them. The likelihood of a row with less hardly counts, and its scale underflows.
+# Smallest weight. Below it the likelihood is negligible, and the scale underflows.
 LEAST_WEIGHT = 1e-3
 # Rows that count for more than this many others are warned of.
 HEAVY = 10.0
@@ -67,13 +67,13 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if weight[row] < LEAST_WEIGHT:
         raise ValueError(
             f"sample_weight in row {row} is less than {LEAST_WEIGHT:g} of the mean weight. Weights "
-            "are relative: leave out rows that hardly count, or give the others less."
+            "are relative. Leave out such rows, or reduce the other weights."
         )
     return None if np.all(weight == 1.0) else weight
 
 
 def warn_of_heavy_rows(weight: np.ndarray | None, measured: bool) -> None:
-    """Warn of rows whose likelihood is that of so many copies that a cluster may close in on them.
+    """Warn of rows with weights so large that a cluster may collapse onto them.
 
     Categories and counts have no density that grows without bound.
     """
@@ -83,8 +83,8 @@ def warn_of_heavy_rows(weight: np.ndarray | None, measured: bool) -> None:
     row = int(weight.argmax())
     warnings.warn(
         f"{heavy.size} of {weight.size} rows have more than {HEAVY:g} times the mean weight (row "
-        f"{row} has {weight[row]:.3g} times). Each counts as so many equal rows, and a cluster may "
-        "close in on it. Limit large weights if a cluster holds such rows alone. Filter "
+        f"{row} has {weight[row]:.3g} times). Each counts as that many equal rows, and a cluster "
+        "may collapse onto it. Limit large weights if a cluster contains only such rows. Filter "
         "cavity.WeightsWarning to silence this.",
         WeightsWarning,
         stacklevel=4,
@@ -105,14 +105,14 @@ def refuse_weighted_gaps(measured: np.ndarray, weight: np.ndarray | None, words:
 
 
 class KnownLabels(NamedTuple):
-    """Labels that are known.
+    """Known labels.
 
     Attributes
     ----------
     names : array of int or str
         The labels, rising.
     home : array of int, shape (n,)
-        Of every row, the place of its label among them; -1 where it is unknown.
+        Index of each row's label among them; -1 if unknown.
     """
 
     names: np.ndarray
@@ -177,7 +177,7 @@ def check_known(known_labels: Any, n: int, n_clusters: int, is_open: bool) -> Kn
 
 
 def with_known(z: np.ndarray, home: np.ndarray) -> np.ndarray:
-    """Labels to start from that agree with those known.
+    """Return starting labels that agree with the known ones.
 
     Clusters take the slot of the known label that most of their rows have, one to one.
 
@@ -199,7 +199,7 @@ def with_known(z: np.ndarray, home: np.ndarray) -> np.ndarray:
 
 
 def row_places(home: np.ndarray | None, n: int, noise: bool = False) -> RowPlaces | None:
-    """Return where the partition prior may put the rows; None where all are plain."""
+    """Return the clusters that rows may be in; None without known labels or noise."""
     if home is None and not noise:
         return None
     slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
@@ -213,7 +213,7 @@ def kept_of_rows(
     box: np.ndarray | None,
     steps: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
-    """What a fit keeps of its rows."""
+    """Return the data about rows that a fit stores."""
     out = {DATA: np.array([digest])}
     if steps is not None:
         out[STEPS] = steps
@@ -227,7 +227,7 @@ def kept_of_rows(
 
 
 def row_names(X: Any) -> list[str] | None:
-    """Names of a table's rows, where it has some."""
+    """Return the names of a table's rows, if it has any."""
     if not (hasattr(X, "index") and hasattr(X, "columns")):
         return None
     return check_names(X.index, "row")

@@ -1,4 +1,4 @@
-"""The model of a table: its continuous columns, categories and counts, each a part of its own."""
+"""The model of a table: parts for continuous columns, categories and counts."""
 
 from __future__ import annotations
 
@@ -106,9 +106,8 @@ def continuous_part(
     if covariance_type == FACTOR:
         if rows.weight is not None:
             raise ValueError(
-                "sample_weight is not supported with covariance_type='factor': each of the rows "
-                "that a row stands for has factors of its own. Repeat the rows, or use another "
-                "covariance_type."
+                "sample_weight is not supported with covariance_type='factor'. Repeat the "
+                "rows, or use another covariance_type."
             )
         asked = n_factors if rows.n_factors is None else rows.n_factors
         count = number_of_factors(y, n_clusters) if asked is None else asked
@@ -181,7 +180,7 @@ def components(columns: list[Column]) -> dict[str, list[str]]:
 
 
 def features_of(standard: np.ndarray, cells: Cells) -> np.ndarray:
-    """Return rows as points, for k-means and nearest neighbors; missing values are typical."""
+    """Return rows as points for k-means and nearest neighbors, missing values imputed."""
     blocks = [filled(standard) if standard.shape[1] else standard]
     for codes in cells.codes.T:
         # Two rows that differ are as far apart as a standard deviation and a half.

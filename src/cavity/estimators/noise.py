@@ -1,4 +1,4 @@
-"""Whether rows may be noise, and the point estimate of a fit with noise."""
+"""The noise class, and the point estimate of a fit with noise."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cavity.posterior.view import outside_probability
 from cavity.predict.noise import AUTO
 from cavity.utils.progress import say
 
-# With "auto" there is noise if so many rows lie alone, and this share of all. A row does if its
-# distance to its neighbors exceeds the upper quartile of all by so many interquartile ranges, in
+# With "auto" noise is included if this number and share of rows are isolated. A row is if its
+# distance to its neighbors exceeds the upper quartile by this many interquartile ranges, in
 # logarithms. Beyond the upper quartile the distances of a heavy-tailed cloud fall off like a power,
 # as do those between its quartiles; then one row in a hundred is as far. Distances vary more in a
 # single column, where more is asked.
@@ -31,7 +31,7 @@ def check_noise(noise: Any) -> None:
 
 
 def rows_alone(standard: np.ndarray) -> np.ndarray:
-    """Return which rows lie far from all others, as rows of the same groups do not.
+    """Return which rows are isolated.
 
     Heavy tails and skewed columns thin out gradually and leave few rows alone; rows that belong
     to nothing lie where there are no others.
@@ -39,7 +39,7 @@ def rows_alone(standard: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     standard : array of shape (n, d)
-        Rows without gaps, in robust standard deviations.
+        Complete rows, in robust standard deviations.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def rows_alone(standard: np.ndarray) -> np.ndarray:
     """
     distance = neighbour_distances(standard)
     low, high = np.quantile(distance, [0.25, 0.75])
-    # Of rows that repeat each other distances tell nothing.
+    # Distances between repeated rows are uninformative.
     if not 0.0 < low < high:
         return np.zeros(len(standard), dtype=bool)
     far = ALONE if standard.shape[1] > 1 else ALONE_IN_ONE
@@ -58,7 +58,7 @@ def rows_alone(standard: np.ndarray) -> np.ndarray:
 
 
 def is_noisy(noise: bool | str, standard: np.ndarray) -> bool:
-    """Whether rows may be outside every cluster: as set, or by how many lie alone."""
+    """Return whether to include a noise class: as set, or if enough rows are isolated."""
     if isinstance(noise, bool | np.bool_):
         return bool(noise)
     every = -(-len(standard) // LOOKED_AT)
@@ -67,7 +67,7 @@ def is_noisy(noise: bool | str, standard: np.ndarray) -> bool:
 
 
 def tell_of_noise(noise: bool | str, noisy: bool) -> None:
-    """Say so where data, and not the user, have decided that rows may be noise."""
+    """Report that a noise class was included because of the data."""
     if noisy and noise == AUTO:
         say(
             "Some rows are far from all others, so the model includes a noise class (label -1). "
@@ -88,7 +88,7 @@ def known_partition(posterior: Posterior, labels: np.ndarray) -> Partition:
 
 
 def with_noise_last(posterior: Posterior, partition: Partition) -> Partition:
-    """Return the estimate with noise as its last cluster: the rows that most draws have there."""
+    """Return the estimate with noise as its last cluster: rows that are noise in most draws."""
     if not posterior.record.noise:
         return partition
     probability = outside_probability(posterior)
@@ -106,9 +106,9 @@ def with_noise_last(posterior: Posterior, partition: Partition) -> Partition:
 def without_leftovers(
     labels: np.ndarray, probability: np.ndarray, draws: np.ndarray, most: int | None = None
 ) -> np.ndarray:
-    """Labels in which no cluster is what is left of one that was mostly noise.
+    """Return labels without clusters that are remnants of noise.
 
-    A search for the estimate knows of no noise. It may leave a row with those that are noise
+    The search for the estimate ignores noise. It may leave a row with those that are noise
     although most draws have it in a cluster, or make a cluster of rows that are noise now and
     then: such a row goes to the cluster whose rows it is with most often.
 

@@ -93,8 +93,8 @@ def warn_of_columns(columns: list[Column]) -> None:
         why = python = typed = settle = ""
         if told:
             why = (
-                " Clusters may gather at single values of a column that has few, and chains "
-                "then seldom agree: if they are kinds rather than amounts, take it as "
+                " Clusters may collapse onto single values of such a column, and chains "
+                "then seldom agree. If its values are kinds rather than amounts, make it "
                 "categorical."
             )
             python = f"={told}"

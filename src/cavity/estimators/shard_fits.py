@@ -75,7 +75,7 @@ def check_columns(columns: list[Column]) -> None:
 def fit_sharded(m: Any, X: Any, client: Any, selected: tuple[str, ...] | None) -> Posterior:
     """Sample the posterior of an estimator over sharded rows, here or on a cluster.
 
-    Sets what the estimator knows of its columns.
+    Sets the estimator's columns.
     """
     if is_in_shards(X):
         init = check_start(m, None)

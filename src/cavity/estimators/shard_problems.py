@@ -1,4 +1,4 @@
-"""What a problem states, as the samplers over shards want it."""
+"""Settings of a problem for the samplers over shards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cavity.updates import Update
 
 
 def component_priors_of(problem: Any) -> ComponentPriors:
-    """The prior of clusters' parameters that a problem states."""
+    """Return the prior of cluster parameters of a problem."""
     if not isinstance(problem, TableProblem):
         return ComponentPriors(problem.prior)
     out = ComponentPriors()
@@ -35,7 +35,7 @@ def component_priors_of(problem: Any) -> ComponentPriors:
 
 
 def updates_of(problem: Any, component_priors: ComponentPriors) -> tuple[Update, ...]:
-    """What learns the priors, each seeing its part alone."""
+    """Return the updates that learn the priors, each for its own part."""
     if not isinstance(problem, TableProblem):
         return with_collapsed_df(tuple(update.fresh() for update in problem.updates))
     found: list[Update] = []
@@ -52,7 +52,7 @@ def updates_of(problem: Any, component_priors: ComponentPriors) -> tuple[Update,
 
 
 def df_settings_of(problem: Any) -> DFSettings:
-    """How a problem deals with degrees of freedom."""
+    """Return how a problem treats degrees of freedom."""
     block = problem.parts[0] if isinstance(problem, TableProblem) else problem
     if not isinstance(block, StudentTProblem):
         return DFSettings(np.inf)

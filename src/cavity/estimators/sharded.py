@@ -1,4 +1,4 @@
-"""A fit over rows in blocks: threads of this process, or the workers of a Dask cluster.
+"""Fits of sharded rows, on threads or the workers of a Dask cluster.
 
 Everything beyond the labels is held by the process that calls ``fit``; the posterior is that of
 the rows that are followed, a uniform sample.
@@ -52,7 +52,7 @@ _SEED = 20_180_720
 
 
 def source_of(X: Any, client: Any, columns: tuple[str, ...] | None, named: bool) -> Source:
-    """Where the rows come from.
+    """Return the source of the rows.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class _Chains:
         n_adapted: int,
         moves: bool,
     ) -> ShardedSampler:
-        """A chain over the rows of an executor, from labels of the followed ones."""
+        """Return a chain over an executor's rows, started from labels of the followed rows."""
         problem = self.problem
         scale = first_scales(pilot.y, 0.5 * self.tails.df) if pilot.d else np.ones(len(z))
         mixture = ShardedMixture(
@@ -290,9 +290,9 @@ class _Chains:
         )
 
     def _pilot_labels(self, z: np.ndarray, n_start: int, rng: np.random.Generator) -> np.ndarray:
-        """The estimate from the end of a short run over the followed rows alone.
+        """Return the point estimate of a short run over the followed rows.
 
-        Among few rows clusters that are split in the wrong place, or there twice, are merged
+        With few rows, clusters that are badly split or duplicated are merged
         within some sweeps; among a million that takes hundreds of passes. A single draw will not
         do: under an open prior one in a few has a group in two pieces, which are one again some
         sweeps later, but not among a million.

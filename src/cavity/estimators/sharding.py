@@ -1,4 +1,4 @@
-"""Whether data are sharded, and the client of a Dask cluster; without importing Dask."""
+"""Checks for sharded data and Dask clients, without importing Dask."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Where a chain starts: labels from k-means, at random, or as given.
+"""Starting labels of chains: from k-means, at random, or as given.
 
 By default every second start is at random. Chains that all start from k-means may all stay in the
-mode that k-means prefers, and their agreement says nothing of other modes.
+mode that k-means prefers, and their agreement is no evidence about other modes.
 
-Started at random alone, though, a chain may take thousands of sweeps to leave a mode of next to no
-mass. So where rows are few, all chains of a fit share some short runs, from starts of both kinds.
-The runs that came to rest show modes. Each mode whose mass may be comparable to that of the best,
-as far as its bounds say (`cavity.posterior.convergence`), is where a chain goes on. Chains beyond
-the number of modes go on from the best of the other runs. So chains that agree have met from all
-modes that were seen. A mode for which there was no chain is reported, unless a chain came there.
+A chain that starts at random may take thousands of sweeps to leave a mode of negligible mass. With
+few rows, all chains of a fit therefore share short runs from both kinds of starts. Runs that have
+settled show modes. A chain continues from each mode whose mass may be comparable to that of the
+best, by its bounds (`cavity.posterior.convergence`). Further chains continue from the best of the
+other runs. Chains that agree have then met from all modes found. A mode without a chain is
+reported, unless a chain visits it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from cavity.utils.threads import without_openmp
 if TYPE_CHECKING:
     from cavity.mcmc.chain import PartitionSampler
 
-# k-means is fitted to at most so many rows, less the loneliest tenth of them; the others go to
-# their nearest centre. Outliers would each draw a centre to themselves, and a chain that starts
+# k-means is fitted to at most this many rows, without the most isolated tenth; the others go to
+# their nearest center. Outliers would each draw a center to themselves, and a chain that starts
 # with a cluster of outliers is slow to give it up.
 FITTED_ROWS = 5_000
 LONELY = 0.1
 NEIGHBOUR = 5
 STARTS = ("dispersed", "k-means++", "random")
-# Short runs, made so many at a time until that many rounds in a row find nothing new, and rows
-# beyond which there are none; about what they may cost altogether, in numbers read per sweep.
+# Short runs per round, rounds without news after which they end, their largest number, and rows
+# beyond which there are none; their approximate total cost, in numbers read per sweep.
 ROUND, QUIET_ROUNDS, MOST_RUNS, MOST_ROWS = 4, 2, 16, 2_000
 RUNS_WORK = 600_000
 # Sweeps of a run, and how many of these, at the end, are looked at. Nothing is learned of the
@@ -50,7 +50,7 @@ RUNS_WORK = 600_000
 RUN_SWEEPS, LOOKED_AT = 120, 40
 # Draws of a chain that are compared with a mode.
 COMPARED = 500
-# Tells the generators of short runs from those of chains, which have the first numbers.
+# Spawn key of the generators of short runs; those of chains have the first numbers.
 RUN_KEY = 2**32 - 1
 
 
@@ -85,7 +85,7 @@ class ShortRun:
 
 @dataclass(frozen=True)
 class StartingMode:
-    """A place where short runs came to rest.
+    """A mode found by short runs.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class StartingMode:
 
 
 class StartingRuns:
-    """Short runs that the chains of a fit share, made when the first chain asks for its start.
+    """Short runs that the chains of a fit share, made when the first chain starts.
 
     They depend on the seed alone, not on the number of chains or of threads.
 
@@ -116,7 +116,7 @@ class StartingRuns:
     begun : callable
         ``begun(labels, rng)``: a chain at its start.
     most : int
-        Short runs at the most.
+        Largest number of short runs.
     n_chains, n_threads : int
     max_clusters : int or None
         Names that clusters may have, where the prior is over labels.
@@ -142,7 +142,7 @@ class StartingRuns:
         self._made = False
 
     def sampler(self, chain: int, rng: np.random.Generator) -> PartitionSampler:
-        """Return a chain that goes on from one of the runs, if there are any."""
+        """Return a chain that continues one of the runs, if there are any."""
         self._know(rng)
         self._make()
         if not self._order:
@@ -153,7 +153,7 @@ class StartingRuns:
         return sampler
 
     def restored(self, chain: int, rng: np.random.Generator) -> PartitionSampler:
-        """Return a chain whose state is known, so that it needs none of the runs."""
+        """Return a chain with a known state, which needs no short run."""
         self._know(rng)
         return self._begun(self._first(chain, rng), rng)
 
@@ -163,7 +163,7 @@ class StartingRuns:
         self._entropy = seeds.entropy
 
     def unvisited(self, chains: Sequence[np.ndarray]) -> tuple[dict[str, Any], ...]:
-        """Return what is known of modes that no chain began in and none has a draw of.
+        """Return the modes that no chain started in or visited.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class StartingRuns:
         return tuple(found)
 
     def _make(self) -> None:
-        """Make runs, round by round, until these find nothing new."""
+        """Make runs in rounds until they find nothing new."""
         with self._lock, ThreadPoolExecutor(self._n_threads) as threads:
             best, quiet = -np.inf, 0
             while not self._made and quiet < QUIET_ROUNDS and len(self.runs) + ROUND <= self._most:
@@ -213,7 +213,7 @@ class StartingRuns:
 def survey(
     runs: Sequence[ShortRun], max_clusters: int | None
 ) -> tuple[list[StartingMode], list[int], float]:
-    """Return the modes of some runs, the runs in the order in which chains take them, and a score.
+    """Return the modes of some runs, the order in which chains use the runs, and a score.
 
     The score, halfway between the bounds of the best run's mass, only orders starts.
     """
@@ -242,14 +242,14 @@ def survey(
 
 
 def _bounds(runs: Sequence[ShortRun], max_clusters: int | None) -> MassBounds:
-    """Bounds of the log mass of the place that all of these runs are in."""
+    """Return bounds of the log mass of the mode of these runs."""
     values = np.stack([run.log_marginal for run in runs])
     draws = np.concatenate([run.labels for run in runs])
     return mass_bounds(draws, draws[int(values.argmax())], values, max_clusters)
 
 
 def _comparable(found: list[Any], bounds: Sequence[MassBounds]) -> list[Any]:
-    """Those whose mass may be more than a negligible part of the greatest."""
+    """Return those whose mass may not be negligible."""
     best = max(bounds, key=lambda one: one.low, default=None)
     return [
         one
@@ -259,7 +259,7 @@ def _comparable(found: list[Any], bounds: Sequence[MassBounds]) -> list[Any]:
 
 
 def _centre(run: ShortRun) -> tuple[np.ndarray, float]:
-    """The most probable draw of a run, and how far from it its other draws lie."""
+    """Return the most probable draw of a run, and the distance of its other draws."""
     best = run.labels[int(run.log_marginal.argmax())]
     return best, max(DISAGREEMENT_MAX, max(partition_distance(z, best) for z in run.labels))
 
@@ -269,7 +269,7 @@ def _visits(draws: np.ndarray, mode: StartingMode) -> bool:
 
 
 def partition_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Pairs together in one of two partitions alone, over those of each, in [0, 1].
+    """Return the share of pairs that are together in only one of two partitions, in [0, 1].
 
     Examples
     --------
@@ -289,12 +289,12 @@ def partition_distance(first: np.ndarray, second: np.ndarray) -> float:
 def initial_labels(
     X: np.ndarray, n_clusters: int, init: Any, chain: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Labels to start one chain from.
+    """Return the starting labels of one chain.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        Standardised data.
+        Standardized data.
     n_clusters : int
     init : {"dispersed", "k-means++", "random"} or array of labels
         k-means from one k-means++ seeding of this chain's own, labels drawn uniformly, the one
@@ -320,7 +320,7 @@ def initial_labels(
 
 
 def lonely(X: np.ndarray) -> np.ndarray:
-    """Which rows are farthest from their fifth nearest neighbour: the last tenth.
+    """Return the tenth of the rows that are farthest from their fifth nearest neighbor.
 
     Examples
     --------
@@ -337,7 +337,7 @@ def lonely(X: np.ndarray) -> np.ndarray:
 
 @without_openmp
 def neighbour_distances(X: np.ndarray) -> np.ndarray:
-    """Distance of each row to its fifth nearest neighbour, or the farthest of fewer.
+    """Return the distance of each row to its fifth nearest neighbor, or the farthest of fewer.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of settings and data that speak of rows, columns and remedies."""
+"""Validation of settings and data, with errors that name rows, columns and fixes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 10**9
 
 
 def check_count(name: str, value: Any, least: int, most: int = MOST) -> int:
-    """An integer from `least` to `most`."""
+    """Check an integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, not {shown(value)}.")
     if int(value) > most:
@@ -30,7 +30,7 @@ def check_count(name: str, value: Any, least: int, most: int = MOST) -> int:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check that a value is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, not {shown(value)}.")
     return bool(value)
@@ -39,7 +39,7 @@ def check_flag(name: str, value: Any) -> bool:
 def check_number(
     name: str, value: Any, low: float, high: float = np.inf, *, strict: bool = True
 ) -> float:
-    """A finite real number in (low, high], or [low, high] if not strict."""
+    """Check a finite real number in (low, high], or [low, high] if not strict."""
     number = as_float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
     if not np.isfinite(number) or number > high or number < low or (strict and number == low):
         sign = "greater than" if strict else "at least"
@@ -49,7 +49,7 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Check that a value is one of a few words."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {listed}, not {value!r}.")
@@ -57,12 +57,12 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def column_words(names: np.ndarray | None, j: int) -> str:
-    """A column in a message: by its name, where it has one."""
+    """Return a column's name or number for a message."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
 def check_numeric(X: Any) -> Any:
-    """Numbers as scikit-learn takes them; refuses text and dates, naming the place.
+    """Convert to numbers like scikit-learn; errors on text and dates name the cell.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def check_numeric(X: Any) -> Any:
 
 
 def first_place(bad: np.ndarray) -> str:
-    """Row, and column if there are any, of the first cell marked.
+    """Return the row, and the column if there are any, of the first marked cell.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _check_array(X: np.ndarray) -> None:
 
 
 def check_finite(X: np.ndarray, names: np.ndarray | None) -> None:
-    """Refuse infinity, naming the first place; NaN is a gap."""
+    """Refuse infinite values, naming the first one; NaN is a missing value."""
     bad = np.isinf(X)
     if not bad.any():
         return
@@ -204,9 +204,9 @@ def weighted_quantiles(X: np.ndarray, q: list[float], weight: np.ndarray | None)
 def robust_standardiser(
     X: np.ndarray, names: np.ndarray | None, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Centre (median) and scale (from the quartiles) of every column, of rows with these weights.
+    """Return center (median) and scale (from the quartiles) of every column, weighted.
 
-    Where the quartiles agree the standard deviation serves, and one for a constant column. Gaps
+    If the quartiles agree the standard deviation is used, and one for a constant column. Gaps
     have no part in either, and no column is without values. Values are reduced by the column's
     largest before anything is squared.
     """
@@ -239,7 +239,7 @@ def robust_standardiser(
 
 
 def check_names(names: Any, what: str) -> list[str]:
-    """Names as text that files can keep.
+    """Check names and return them as text that files can store.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def check_names(names: Any, what: str) -> list[str]:
 
 
 def check_labels(labels: Any, n: int, n_clusters: int, prior_is_open: bool) -> np.ndarray:
-    """Initial labels given by the user, as 0..K-1."""
+    """Check initial labels and return them as 0..K-1."""
     z = np.asarray(labels)
     if z.shape != (n,):
         raise ValueError(

@@ -1,1 +1,1 @@
-"""Files and frames read into clean arrays: as they are written, or refused in a sentence."""
+"""Reading of files and frames into arrays: exactly as written, or refused with an error."""

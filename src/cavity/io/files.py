@@ -1,4 +1,4 @@
-"""CSV and Parquet files as columns, exactly as they are written; nothing is guessed here."""
+"""CSV and Parquet files as columns, exactly as written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Table:
     first_is_nameless: bool = False
 
     def require(self, wanted: Any) -> None:
-        """Refuse a file that lacks a column."""
+        """Raise an error if a file lacks a column."""
         missing = [name for name in wanted if name not in self.names]
         if missing:
             raise ReadingError(
@@ -51,7 +51,7 @@ class Table:
             )
 
     def column(self, name: str) -> Any:
-        """The one column of this name; a name that is there twice is refused."""
+        """Return the column of this name; refuse a repeated name."""
         self.require([name])
         if self.names.count(name) > 1:
             places = [str(j + 1) for j, other in enumerate(self.names) if other == name]
@@ -199,7 +199,7 @@ def _refuse_nul(name: str, column: Any, path: Path) -> None:
 
 
 def _without_empty_end(table: Any, path: Path) -> Any:
-    """A table of one column without empty lines at its end; those elsewhere are refused."""
+    """Remove empty lines at the end of a one-column table; refuse them elsewhere."""
     empty = [value == "" for value in table.column(0).to_pylist()]
     n = len(empty)
     while n and empty[n - 1]:
@@ -213,12 +213,12 @@ def _without_empty_end(table: Any, path: Path) -> Any:
 
 
 def _named(header: list[str]) -> tuple[str, ...]:
-    """Names of columns, made up by position where the header has none."""
+    """Return column names, made from the position if the header has none."""
     return tuple(name if name.strip() else f"column {j + 1}" for j, name in enumerate(header))
 
 
 def _header(reader: Any, path: Path, separator: str) -> tuple[list[str], int]:
-    """The names of the columns, and the number of empty lines before them."""
+    """Return the column names, and the number of empty lines before them."""
     empty = 0
     for header in reader:
         if header and not (len(header) == 1 and header[0].isspace()):
@@ -249,7 +249,7 @@ def _uneven(path: Path, row: int, found: int, wanted: int) -> ReadingError:
 
 
 def _undecodable(path: Path, encoding: str) -> ReadingError:
-    """Say where the bytes are that are no text, and which encoding they may be in."""
+    """Return an error with the position of undecodable bytes and a likely encoding."""
     with _open(path, "rb") as stream:
         start = stream.read(2)
     if start in (b"\xff\xfe", b"\xfe\xff"):

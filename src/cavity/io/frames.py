@@ -1,4 +1,4 @@
-"""Tables of other libraries (polars, Arrow, anything that speaks their protocols) for pandas."""
+"""Conversion of tables of other libraries (polars, Arrow) to pandas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def is_frame(X: Any) -> bool:
-    """Whether an object is a table with named columns, of whichever library.
+    """Return whether an object is a table with named columns, of any library.
 
     Examples
     --------
@@ -22,12 +22,12 @@ def is_frame(X: Any) -> bool:
 
 
 def as_pandas(X: Any) -> Any:
-    """A table of any library as a pandas one; what is no table is returned as it is.
+    """Convert a table of any library to pandas; return any other object unchanged.
 
     Parameters
     ----------
     X : object
-        A pandas DataFrame is returned as it is. Else the Arrow stream, ``to_pandas`` or the
+        A pandas DataFrame is returned unchanged. Otherwise the Arrow stream, ``to_pandas`` or the
         interchange protocol is used, the first that the object has.
 
     Examples
@@ -54,7 +54,7 @@ def as_pandas(X: Any) -> Any:
 
 
 def _signed(table: Any) -> Any:
-    """An Arrow table whose categories are numbered by signed integers, as pandas' are.
+    """Convert category codes of an Arrow table to signed integers, as pandas requires.
 
     Those of polars are not, and before 20 pyarrow does not convert them.
     """
@@ -76,7 +76,7 @@ def _signed(table: Any) -> Any:
 
 
 def as_float(value: Any) -> float:
-    """A number as a float; integers beyond floating point are infinite.
+    """Convert a number to float; integers beyond its range become infinite.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def as_float(value: Any) -> float:
 
 
 def frame_column(column: Any, what: str) -> np.ndarray:
-    """One column of a pandas frame as floats, NaN where it is missing.
+    """Convert one column of a pandas frame to floats, NaN where missing.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def frame_column(column: Any, what: str) -> np.ndarray:
 
 
 def _objects(values: np.ndarray, what: str) -> np.ndarray:
-    """Python's own numbers as floats; the first thing that is none is named."""
+    """Convert Python numbers to floats; report the first object that is not one."""
     from decimal import Decimal
     from numbers import Real
 
@@ -154,7 +154,7 @@ def _objects(values: np.ndarray, what: str) -> np.ndarray:
 
 
 def without_mask(X: Any) -> Any:
-    """A masked array as a plain one with NaN for what is masked; anything else as it is.
+    """Convert a masked array to one with NaN; return anything else unchanged.
 
     Examples
     --------

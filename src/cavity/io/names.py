@@ -1,4 +1,4 @@
-"""Columns that name rows or series, as text exactly as written."""
+"""Columns of identifiers, as text exactly as written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cavity.io.words import ReadingError
 
 
 def column_names(column: Any, name: str, where: str) -> list[str]:
-    """Names as text: ``007`` stays ``007`` and ``NA`` stays ``NA``.
+    """Return names as text: ``007`` stays ``007`` and ``NA`` stays ``NA``.
 
     Parameters
     ----------
     column : pyarrow array
-        Text is taken as it is; numbers and dates as they are written. A null is an empty name.
+        Text is kept; numbers and dates become text as written. A null is an empty name.
     name, where : str
         The column and its file, for messages.
 
@@ -52,7 +52,7 @@ def column_names(column: Any, name: str, where: str) -> list[str]:
 
 
 def column_categories(column: Any) -> list[str | None]:
-    """Cells as names of categories, None for a gap as files of numbers write it.
+    """Return cells as names of categories, None where missing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Columns of any type as floats; what is no number is named, with the option that solves it."""
+"""Columns of any type as floats; errors name the cell and the option that helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.io.words import ReadingError, quoted, shell_word
 
-# How a gap is written in files of numbers. Names of rows are never compared with these.
+# Missing values in files of numbers. Names of rows are never compared with these.
 MISSING = (
     "", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null",
     "None",
@@ -21,7 +21,7 @@ _INFINITE = r"[+-]?(inf|Inf|INF|infinity|Infinity)"
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How numbers are written in a text file.
+    """Format of numbers in a text file.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class NumberFormat:
     thousands: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse marks that cannot be told from digits or from each other."""
+        """Refuse marks that are ambiguous."""
         for option, mark in (("--decimal", self.decimal), ("--thousands", self.thousands)):
             if mark is not None and (len(mark) != 1 or mark.isalnum() or mark in "+-"):
                 raise ReadingError(f"{option} must be one mark such as ',' or '.', not {mark!r}.")
@@ -44,7 +44,7 @@ class NumberFormat:
 
     @property
     def pattern(self) -> str:
-        """What a whole cell must look like to be a number."""
+        """Pattern of a complete cell that is a number."""
         point = re.escape(self.decimal)
         whole = "[0-9]+"
         if self.thousands is not None:
@@ -73,7 +73,7 @@ class Numbers:
 
 
 def text_numbers(column: Any, form: NumberFormat = PLAIN) -> Numbers:
-    """Cells of text as numbers.
+    """Convert text cells to numbers.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def text_numbers(column: Any, form: NumberFormat = PLAIN) -> Numbers:
 
 
 def column_numbers(column: Any, form: NumberFormat = PLAIN) -> Numbers | None:
-    """A column of a file as floats; None if its type is not one of numbers.
+    """Convert a column of a file to floats; None if its type is not numeric.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def column_numbers(column: Any, form: NumberFormat = PLAIN) -> Numbers | None:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of strings."""
+    """Return whether an Arrow type is a string type."""
     import pyarrow as pa
 
     is_view = getattr(pa.types, "is_string_view", lambda kind: False)  # from pyarrow 16 on
@@ -164,7 +164,7 @@ def _booleans(column: Any) -> np.ndarray:
 
 
 def remedy(cell: str) -> str | None:
-    """The option that makes a number of a cell, in words; None if none does.
+    """Return the option that makes a cell a number, in words; None if there is none.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def remedy(cell: str) -> str | None:
 
 
 def refusal(name: str, where: str, column: Any, numbers: Numbers, rows: Any) -> ReadingError:
-    """The error for a column with cells that are no numbers.
+    """Return the error for a column with cells that are not numbers.
 
     Parameters
     ----------
@@ -220,8 +220,8 @@ def refusal(name: str, where: str, column: Any, numbers: Numbers, rows: Any) -> 
         )
     if numbers.bad.sum() * 2 < np.isfinite(numbers.values).sum():
         return ReadingError(
-            f"Row {rows[row]!s}, {place} is {quoted(cell)}, not a number; correct it (empty is a "
-            f"gap), or leave the column out with --exclude {shell_word(name)}."
+            f"Row {rows[row]!s}, {place} is {quoted(cell)}, not a number; correct it (empty is "
+            f"missing), or leave the column out with --exclude {shell_word(name)}."
         )
     return ReadingError(
         f"{place[0].upper()}{place[1:]} holds text, not numbers (row {rows[row]!s} is "
@@ -240,7 +240,7 @@ _KINDS = (
 
 
 def type_refusal(name: str, where: str, kind: Any) -> ReadingError:
-    """The error for a column whose type is none of numbers."""
+    """Return the error for a column of a type that is not numeric."""
     words = str(kind)
     for start, what, advice in _KINDS:
         if start in words.partition("[")[0]:

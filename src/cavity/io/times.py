@@ -1,4 +1,4 @@
-"""Text as dates, one reading for the whole column: never day-first here and month-first there."""
+"""Text as dates, with one format for the whole column."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IN_COMMAND = "say how they are written with --date-format {format}"
 
 
 def looks_like_time(text: str, date_format: str | None = None) -> bool:
-    """Whether text by itself may be a time: a whole number or a date.
+    """Return whether text may be a time: a whole number or a date.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def text_times(
     texts: Any, name: str, *, date_format: str | None = None, advice: str = IN_PYTHON,
     first_row: int = 0,
 ) -> pd.Index:  # fmt: skip
-    """Dates or periods from text, all read alike; what can be read in two ways is refused.
+    """Parse dates or periods with one format; refuse ambiguous text.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def text_times(
     date_format : str, optional
         How they are written, as for `datetime.strptime`.
     advice : str
-        Remedy, with ``{format}`` where the format goes.
+        Advice, with ``{format}`` as placeholder for the format.
     first_row : int
         Number of the first row in messages.
 
@@ -142,7 +142,7 @@ def _iso(texts: list[str], name: str, first_row: int) -> pd.Index:
     zones = {bool(re.search(r":\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$", text)) for text in set(texts)}
     if len(zones) > 1:
         raise ReadingError(
-            f"{name} mixes time zones: some times say theirs and some do not. Write all alike, "
+            f"{name} mixes time zones: some times have one and some do not. Write all alike, "
             "for instance in UTC."
         )
     series = pd.Series(texts, dtype=object)
@@ -171,7 +171,7 @@ def _iso(texts: list[str], name: str, first_row: int) -> pd.Index:
 
 
 def _padded(pattern: re.Pattern[str], text: str, order: tuple[int, ...], clock: int | None) -> str:
-    """The parts of a date in the order of ISO, with leading zeros."""
+    """Return the parts of a date in ISO order, with leading zeros."""
     found = pattern.fullmatch(text)
     assert found is not None  # callers have matched it
     parts = [found.group(g) for g in order]
@@ -225,7 +225,7 @@ def _no_date(texts: list[str], name: str, advice: str, first_row: int) -> Readin
 
 
 def header_times(names: Sequence[str], where: str, date_format: str | None = None) -> Any:
-    """Names of columns as times: whole numbers stay such, all else is read as dates.
+    """Parse column names as times: integers stay integers, everything else is parsed as dates.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def header_times(names: Sequence[str], where: str, date_format: str | None = Non
 
 
 def column_times(column: Any, name: str, where: str, date_format: str | None = None) -> Any:
-    """A column of a file as times: integers stay integers, text is read as dates.
+    """Parse a column of a file as times: integers stay integers, text is parsed as dates.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def column_times(column: Any, name: str, where: str, date_format: str | None = N
 
 
 def _whole(column: Any, place: str) -> np.ndarray:
-    """Whole numbers as they are; those that 64 bits do not hold are refused."""
+    """Return whole numbers unchanged; refuse those beyond 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

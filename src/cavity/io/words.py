@@ -1,4 +1,4 @@
-"""Names that others chose, made safe to show: on a terminal, in a spreadsheet, in a sentence."""
+"""Safe display of untrusted names: on a terminal, in a spreadsheet, in a sentence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _RAW = ("Cc", "Cs", "Zl", "Zp")
 
 
 class ReadingError(ValueError):
-    """Something in a file or frame that only its owner can put right; the message says how."""
+    """Error in a file or frame that the user must fix; the message says how."""
 
 
 def printable(text: Any, keep: str = "") -> str:
-    r"""Text without anything that a terminal would obey: control characters are shown as escapes.
+    r"""Return text with control characters escaped.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def printable(text: Any, keep: str = "") -> str:
 
 
 def spreadsheet_safe(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe goes before what looks like one.
+    """Return text that no spreadsheet executes: an apostrophe precedes formulas.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def spreadsheet_safe(text: str) -> str:
 
 
 def listed(names: Iterable[Any], most: int = 6) -> str:
-    """Names in quotes, the first few of them.
+    """Return the first few names in quotes.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def listed(names: Iterable[Any], most: int = 6) -> str:
 
 
 def quoted(cell: Any) -> str:
-    """One cell of a table in quotes, cut where it is long.
+    """Return a cell in quotes, shortened if long.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def quoted(cell: Any) -> str:
 
 
 def shell_word(name: Any) -> str:
-    """A name as it is typed after an option, in quotes where it needs them.
+    """Return a name as typed after an option, quoted if needed.
 
     Examples
     --------

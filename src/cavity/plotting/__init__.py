@@ -1,1 +1,1 @@
-"""Pictures, drawn with matplotlib from plain arrays; nothing here knows where they come from."""
+"""Plots with matplotlib from plain arrays, independent of the posterior."""

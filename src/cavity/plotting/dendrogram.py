@@ -1,4 +1,4 @@
-"""A tree of observations by how often they share a cluster."""
+"""Dendrograms of observations by similarity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME_INCHES = 0.1
 
 
 def choose_leaves(labels: np.ndarray, most: int = LEAVES_MAX) -> np.ndarray:
-    """Positions of all observations, or of a random sample of each cluster in proportion.
+    """Return positions of all observations, or of a proportional sample of each cluster.
 
     Every cluster has a leaf where there are enough; with more clusters than leaves the sample is
     one of all observations.
@@ -51,7 +51,7 @@ def choose_leaves(labels: np.ndarray, most: int = LEAVES_MAX) -> np.ndarray:
 def draw_dendrogram(
     view: Any, leaves: np.ndarray, similarity: np.ndarray, ax: Axes, *, legend: str = "right"
 ) -> Axes:
-    """Draw the average linkage tree of one minus the similarity, its leaves coloured by cluster.
+    """Draw the average linkage tree of one minus the similarity, leaves colored by cluster.
 
     Parameters
     ----------

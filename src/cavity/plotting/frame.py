@@ -1,4 +1,4 @@
-"""The data behind a scatter picture: validated, projected and framed.
+"""Data of a scatter plot: validation, projection and axis limits.
 
 A frame leaves out values so far away that they would squeeze the rest into a dot.
 """
@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
 
 def as_table(X: Any, n: int, feature_names: Sequence[Any] | None = None) -> Table:
-    """Check data for drawing; a DataFrame brings its own names.
+    """Check data for plotting; a DataFrame provides the names.
 
     Raises
     ------
@@ -74,9 +74,9 @@ def as_table(X: Any, n: int, feature_names: Sequence[Any] | None = None) -> Tabl
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
-    """Centre on the median and divide by the interquartile range (the sd where that is zero).
+    """Center on the median and divide by the interquartile range (the sd where that is zero).
 
-    Gaps are put in the middle.
+    Missing values are put at the center.
     """
     largest = np.nanmax(np.abs(values), axis=0)
     # Scaled first: squares and differences of values near 1e300 would overflow.
@@ -88,7 +88,7 @@ def standardise(values: np.ndarray) -> np.ndarray:
 
 
 def principal_plane(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Project on the first two principal components of the standardised columns.
+    """Project on the first two principal components of the standardized columns.
 
     The components, and the shares of variance they explain, are those of the data with every value
     drawn in to 4 robust standard deviations: else one gross error would choose the plane.

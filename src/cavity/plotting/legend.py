@@ -1,4 +1,4 @@
-"""Legends of pictures whose colours and markers tell clusters."""
+"""Legends of plots with clusters as colors and markers."""
 
 from __future__ import annotations
 

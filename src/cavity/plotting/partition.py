@@ -1,7 +1,7 @@
-"""Pictures of a partition and of the draws behind it.
+"""Plots of a partition and of the draws behind it.
 
 Each function draws on axes that it is given, and returns them. Clusters have the numbers of the
-point estimate, 0 the largest, and the same colour and marker in every picture.
+point estimate, 0 the largest, and the same color and marker in every picture.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANY = 5_000
 
 
 def draw_similarity(view: Any, picture: np.ndarray, ax: Axes) -> Axes:
-    """Show how often each two observations share a cluster.
+    """Plot the similarity matrix.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _mark_blocks(ax: Axes, bounds: np.ndarray) -> None:
 
 
 def _name_clusters(ax: Axes, view: Any, bounds: np.ndarray, axis: str) -> None:
-    """Write the clusters' names along an axis, as many as have room."""
+    """Write the clusters' names along an axis, as many as fit."""
     box = ax.get_window_extent()
     inches = (box.width if axis == "x" else box.height) / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     pitch = LABEL_INCHES[axis] / max(inches, 0.1) * bounds[-1]
@@ -110,7 +110,7 @@ def _name_clusters(ax: Axes, view: Any, bounds: np.ndarray, axis: str) -> None:
 
 
 def draw_trace(quantities: Mapping[str, np.ndarray], axes: Sequence[Axes]) -> np.ndarray:
-    """Follow quantities of shape (chain, draw) along each chain, one per axes."""
+    """Plot traces of quantities of shape (chain, draw), one per axes."""
     for one, (name, values) in zip(axes, quantities.items(), strict=True):
         n_draws = values.shape[1]
         alone = {"marker": "o", "markersize": 4} if n_draws == 1 else {}
@@ -146,7 +146,7 @@ def draw_trace(quantities: Mapping[str, np.ndarray], axes: Sequence[Axes]) -> np
 
 
 def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
-    """Show the posterior of the number of occupied clusters, the estimate's number marked.
+    """Plot the posterior of the number of clusters and mark the estimate's number.
 
     Parameters
     ----------
@@ -194,12 +194,12 @@ def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
 
 
 def draw_certainty(view: Any, ax: Axes) -> Axes:
-    """Show how sure the posterior is of each observation, cluster by cluster."""
+    """Plot the certainty of each observation, cluster by cluster."""
     n = view.n
     order = view.order
     bounds = np.concatenate([[0], np.cumsum(view.sizes)])
     height = view.certainty[order]
-    # So many clusters that none has a visible width are drawn as one.
+    # Clusters too narrow to be visible are drawn as one.
     parts = bounds if view.n_clusters <= BLOCKS_MAX else bounds[[0, -1]]
     for k, (low, high) in enumerate(pairwise(parts)):
         edges, heights = _steps(height[low:high], low)
@@ -233,7 +233,7 @@ def _steps(values: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mark_doubtful(ax: Axes, view: Any, order: np.ndarray) -> None:
-    """Mark the doubtful above their bars: a row of ticks just over certainty one."""
+    """Mark doubtful observations by ticks just above a certainty of one."""
     if not len(view.in_doubt):
         return
     rank = np.empty(view.n, np.int64)

@@ -1,4 +1,4 @@
-"""The observations themselves, coloured by cluster: strip, scatter, pairs or projection."""
+"""Scatter plots of observations colored by cluster: strip, scatter, pairs or projection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAINTEST = 0.2
 
 
 def plot_clusters(view: Any, table: Table, *, kind: str = "auto", ax: Any = None) -> Any:
-    """Draw the data, coloured by cluster; the less certain a point, the more transparent.
+    """Draw the data, colored by cluster; less certain points are more transparent.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def plot_clusters(view: Any, table: Table, *, kind: str = "auto", ax: Any = None
 
 
 def choose_kind(kind: str, d: int, ax: Any = None) -> str:
-    """Which picture suits `d` columns; a kind asked for that does not is refused."""
+    """Return the kind of plot for `d` columns; refuse a requested kind that does not fit."""
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "auto":
@@ -102,7 +102,7 @@ def _point_area(n: int) -> float:
 def _points(
     ax: Axes, view: Any, x: np.ndarray, y: np.ndarray, shown: np.ndarray, area: float, **rings: Any
 ) -> None:
-    """Draw observations, the less certain the more transparent, and ring the doubtful."""
+    """Draw observations, less certain ones more transparent, and ring doubtful ones."""
     alpha = FAINTEST + (1 - FAINTEST) * np.clip(view.certainty, 0, 1) ** 2
     for k, where in style.looks(view.looks[shown]):
         members = shown[where]
@@ -147,7 +147,7 @@ def _ringed(view: Any, shown: np.ndarray) -> np.ndarray:
 
 
 def _draw_outside(ax: Axes, view: Any, outside: np.ndarray, x: tuple, y: tuple) -> None:
-    """Points beyond the frame, at its edge, pointing outwards."""
+    """Draw points beyond the frame as triangles at its edge."""
     at_x = np.clip(x[0][outside], x[1], x[2])
     at_y = np.clip(y[0][outside], y[1], y[2])
     directions = {
@@ -170,7 +170,7 @@ def _draw_outside(ax: Axes, view: Any, outside: np.ndarray, x: tuple, y: tuple) 
 
 
 def legend_entries(view: Any, n_ringed: int, n_outside: int) -> list[Any]:
-    """Handles of a legend: the clusters with their sizes, and what rings and triangles mean."""
+    """Return legend handles: clusters with their sizes, rings and triangles."""
     handles = cluster_entries(view)
     if n_ringed:
         total = len(view.in_doubt)
@@ -191,14 +191,14 @@ def _sample_note(ax: Axes, view: Any) -> None:
 
 
 def _gap_note(ax: Axes, table: Table, *, filled: bool = False) -> None:
-    """Say what became of rows with gaps."""
+    """Note how rows with missing values are shown."""
     n = int(np.isnan(table.values).any(axis=1).sum())
     if not n:
         return
-    where = "drawn with the middle of the column" if filled else "drawn where both values are there"
+    where = "drawn at the median" if filled else "drawn if both values are known"
     if table.values.shape[1] == 1:
         where = "not drawn"
-    style.note(ax, f"{n:,} with gaps: {where}", (0.0, 0.0), (2, 2))
+    style.note(ax, f"{n:,} with missing values: {where}", (0.0, 0.0), (2, 2))
 
 
 def draw_plane(view: Any, table: Table, ax: Axes, *, project: bool, legend: str = "right") -> Axes:
@@ -220,7 +220,7 @@ def draw_plane(view: Any, table: Table, ax: Axes, *, project: bool, legend: str 
 
 
 def draw_pairs(view: Any, table: Table, grid: np.ndarray) -> np.ndarray:
-    """Lower triangle of scatters of each two columns; the legend takes the empty corner."""
+    """Draw scatter plots of all pairs of columns, with the legend in the empty corner."""
     side = len(grid)
     names = [style.literal(style.shorten(name, 24)) for name in table.names]
     for r in range(side):
@@ -250,7 +250,7 @@ def draw_pairs(view: Any, table: Table, grid: np.ndarray) -> np.ndarray:
 
 
 def draw_strip(view: Any, table: Table, ax: Axes, *, legend: str = "right") -> Axes:
-    """One column: a histogram stacked by cluster over a strip of the points themselves."""
+    """Draw one column: a histogram stacked by cluster above a strip of points."""
     from matplotlib.ticker import MaxNLocator
 
     x = table.values[:, 0]

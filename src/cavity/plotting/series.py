@@ -1,4 +1,4 @@
-"""Pictures of clustered time series: the clusters and their factors."""
+"""Plots of clustered time series: the clusters and their factors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURNED = (0, (4, 1.5))
 
 
 def panels(n: int, *, page: bool, height: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """A figure of n panels, and these."""
+    """Return a figure with n panels, and the panels."""
     columns = 2 if n == 4 else min(n, 3)
     rows = -(-n // columns)
     make = style.page_figure if page else style.new_figure
@@ -36,7 +36,7 @@ def panels(n: int, *, page: bool, height: float, sharey: bool = False) -> tuple[
 
 
 def _choose_clusters(sizes: np.ndarray, clusters: Sequence[int] | None) -> tuple[list[int], str]:
-    """Clusters to draw, and what to say of the others."""
+    """Return the clusters to draw, and a note on the others."""
     if clusters is not None:
         chosen = [int(k) for k in clusters]
         for k in chosen:
@@ -57,12 +57,12 @@ def axes_for(ax: Any, n: int, **options: Any) -> list[Axes]:
         return panels(n, **options)[1]
     axes = style.as_axes(ax)
     if len(axes) != n:
-        raise ValueError(f"{n} clusters need as many axes; got {len(axes)}")
+        raise ValueError(f"{n} clusters need {n} axes; got {len(axes)}")
     return axes
 
 
 def _finish(axes: list[Axes], picture: SeriesPicture, note: str, *, own: bool, value: str) -> None:
-    """Name the axes once, and say what was left out."""
+    """Name the axes once, and note omitted clusters."""
     figure = axes[0].figure
     if own and len(axes) > 1:
         figure.supylabel(style.literal(value), fontsize=style.BODY, color=style.INK)
@@ -87,16 +87,16 @@ def plot_clusters(
     ax: Any = None,
     page: bool = False,
 ) -> list[Axes]:
-    """Draw each cluster's series in its colour, and their mean.
+    """Draw each cluster's series in its color, and their mean.
 
     Parameters
     ----------
     picture : SeriesPicture
     clusters : sequence of int, optional
         Which ones; the largest twelve by default, and a note says what is not drawn.
-    standardised : bool
+    standardized : bool
         Take out of each trend what a common factor moves, bring it to mean zero and unit spread,
-        and turn over those of negative sign (drawn dashed), so that what a cluster shares is seen.
+        and reverse those of negative sign (drawn dashed), which shows what a cluster shares.
         If False, trends are in the data's units and all panels share their axis.
     ax : axes or sequence of axes, optional
         One per cluster drawn.
@@ -109,8 +109,8 @@ def plot_clusters(
 
     Notes
     -----
-    Of a cluster of more than 60 series a random 60 are drawn, and the title says so; the mean is
-    that of all.
+    At most 60 random series of a cluster are drawn, and the title says so; the mean is that of
+    all.
 
     Examples
     --------
@@ -148,23 +148,23 @@ def plot_clusters(
             one.plot(x, lines[members].mean(axis=0), color=style.INK, linewidth=1.6, gid="mean")
         style.entitle(style.dress(one, grid="y"), title)
         slant(one)
-    value = f"{picture.value_name}, standardised" if standardised else picture.value_name
+    value = f"{picture.value_name}, standardized" if standardised else picture.value_name
     if standardised and picture.apart is not None:
-        note = " ".join(part for part in ("What all series share is taken out.", note) if part)
+        note = " ".join(part for part in ("The common factor is removed.", note) if part)
     _finish(axes, picture, note, own=ax is None, value=value)
     _line_legend(axes[0], turned=bool(turned[np.isin(picture.labels, chosen)].any()))
     return axes
 
 
 def _line_legend(ax: Axes, *, turned: bool) -> None:
-    """Say which line is a series and which their mean."""
+    """Add a legend for series and their mean."""
     from matplotlib.lines import Line2D
 
     colour = ax.lines[0].get_color()
     handles = [Line2D([], [], color=colour, linewidth=0.9, label="a series")]
     if turned:
         handles.append(
-            Line2D([], [], color=colour, linewidth=0.9, linestyle=TURNED, label="one turned over")
+            Line2D([], [], color=colour, linewidth=0.9, linestyle=TURNED, label="one reversed")
         )
     handles.append(Line2D([], [], color=style.INK, linewidth=1.6, label="mean of the cluster"))
     _inner_legend(ax, handles=handles, handlelength=1.8, borderaxespad=0.2)
@@ -176,7 +176,7 @@ def _inner_legend(ax: Axes, **options: Any) -> None:
 
 
 def slant(ax: Axes) -> None:
-    """Turn the names of times, which are long."""
+    """Rotate the labels of times, which are long."""
     ax.tick_params(axis="x", rotation=30)
 
 
@@ -248,7 +248,7 @@ def plot_common_factor(picture: SeriesPicture, *, ax: Any = None, page: bool = F
 
 
 def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool = False) -> Axes:
-    """Draw one series: its data, trend, interval and gaps, and the forecast if there is one.
+    """Draw one series: data, trend, interval, missing values, and the forecast if there is one.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def plot_series(picture: SeriesPicture, name: Any, *, ax: Any = None, page: bool
 
 
 def _draw_data(ax: Axes, x: np.ndarray, values: np.ndarray) -> None:
-    """Points where there are data, a grey ground over longer gaps."""
+    """Draw the data as points and shade longer runs of missing values."""
     there = np.isfinite(values)
     ax.plot(
         x[there], values[there], linestyle="none", marker=".", color=style.INK, markersize=4,
@@ -304,6 +304,6 @@ def _draw_data(ax: Axes, x: np.ndarray, values: np.ndarray) -> None:
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First and last positions of every stretch of True longer than one."""
+    """Return first and last positions of every run of True longer than one."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
     return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2) if b - a > 1]

@@ -1,4 +1,4 @@
-"""What the pictures of clustered series are drawn from."""
+"""Data of the plots of clustered series."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Curves(Protocol):
 
 @dataclass(frozen=True)
 class SeriesPicture:
-    """All that the pictures of series are drawn from.
+    """Everything that the plots of series show.
 
     Attributes
     ----------
@@ -91,12 +91,12 @@ class SeriesPicture:
 
     @property
     def turned(self) -> np.ndarray:
-        """Which series move against their cluster's factor."""
+        """Return which series have a negative loading."""
         return np.zeros(len(self.labels), bool) if self.signs is None else np.less(self.signs, 0)
 
     @property
     def standardised(self) -> np.ndarray:
-        """Trends at mean zero and unit spread, turned over where they move against the others.
+        """Standardize trends, and reverse those with negative loadings.
 
         What all series share is taken out: it is in no cluster's factor, and would hide it.
         """
@@ -106,11 +106,11 @@ class SeriesPicture:
 
     @property
     def interval(self) -> str:
-        """What the bands are called."""
+        """Return the name of the intervals."""
         return f"{self.level:.0%} interval"
 
     def position(self, name: Any) -> int:
-        """Where a series stands, by its name; a text that reads like one name serves too."""
+        """Return the position of a series by its name, or by text that matches one name."""
         names = list(self.trends.mean.index)
         if name in names:
             return names.index(name)

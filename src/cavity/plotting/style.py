@@ -1,7 +1,7 @@
-"""The look of all pictures: colours and markers of clusters and chains, axes in the house style.
+"""Style of all plots: colors and markers of clusters and chains, axes.
 
-Colours are those of Okabe and Ito, which readers with any common colour blindness can tell apart;
-each further round of clusters through them has a marker of its own. Nothing here changes
+Colors are those of Okabe and Ito, which readers with any common color blindness can tell apart;
+each further cycle through them has another marker. Nothing here changes
 matplotlib's global settings.
 """
 
@@ -34,7 +34,7 @@ TITLE = 10.0
 
 
 def cluster_colour(k: int) -> str:
-    """Colour of cluster `k`; grey for noise, -1.
+    """Return the color of cluster `k`; gray for noise, -1.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def cluster_colour(k: int) -> str:
 
 
 def cluster_marker(k: int) -> str:
-    """Marker of cluster `k`: it changes with each round through the colours.
+    """Return the marker of cluster `k`; it changes with each cycle through the colors.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def cluster_marker(k: int) -> str:
 
 
 def looks(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each cluster with the positions of its members; clusters that look the same come together.
+    """Yield each cluster with its members' positions; clusters of the same style are adjacent.
 
     Noise, -1, looks like no cluster.
 
@@ -73,7 +73,7 @@ def looks(labels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def cluster_rgba(k: int, alpha: np.ndarray) -> np.ndarray:
-    """Colour of cluster `k` with one opacity per point, (point, 4)."""
+    """Return the color of cluster `k` with one opacity per point, (point, 4)."""
     from matplotlib.colors import to_rgb
 
     colours = np.empty((len(alpha), 4))
@@ -109,7 +109,7 @@ def places_of_rows(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dress(ax: Axes, *, grid: str | None = None) -> Axes:
-    """Bring axes to the house style: no box, small ticks, an optional faint grid."""
+    """Style axes: no box, small ticks, an optional faint grid."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -138,14 +138,14 @@ def whole_numbers(ax: Axes, axis: str, most: int = 8) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a figure for interactive work, which pyplot shows and notebooks display."""
+    """Make a figure for interactive use, shown by pyplot and notebooks."""
     import matplotlib.pyplot as plt
 
     return plt.figure(figsize=(width, height), layout="constrained")
 
 
 def page_figure(width: float, height: float) -> Figure:
-    """Make a figure for a file: pyplot never hears of it, so nothing has to be closed."""
+    """Make a figure for a file; it is not registered with pyplot, so it need not be closed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -155,7 +155,7 @@ def page_figure(width: float, height: float) -> Figure:
 
 
 def as_axes(ax: Any) -> list[Axes]:
-    """One axes, or any nesting of them, as a flat list; anything else is refused."""
+    """Return one axes, or any nesting of them, as a flat list; refuse anything else."""
     from matplotlib.axes import Axes
 
     if isinstance(ax, Axes):
@@ -178,7 +178,7 @@ def one_axes(ax: Any, width: float, height: float) -> Axes:
 
 
 def shorten(name: Any, most: int = 28) -> str:
-    """Cut a name that would run over its neighbours.
+    """Shorten a name that would overlap its neighbors.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def shorten(name: Any, most: int = 28) -> str:
 
 
 def literal(text: Any) -> str:
-    r"""Escape the dollar signs of a user's text, which matplotlib would typeset as mathematics.
+    r"""Escape dollar signs in a user's text, which matplotlib would typeset as mathematics.
 
     Examples
     --------

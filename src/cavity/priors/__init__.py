@@ -1,4 +1,4 @@
-"""Priors as estimators take them: of partitions, clusters, and a series model."""
+"""Priors of partitions, clusters and series."""
 
 from cavity.priors.cluster_prior import ClusterPrior
 from cavity.priors.series import SeriesPrior

@@ -1,7 +1,7 @@
-"""The prior of a cluster's mean and covariance, and what clusters have in common.
+"""Prior of a cluster's mean and covariance, and parameters that clusters share.
 
-mean_k ~ N(centre, Sigma_k / kappa), Sigma_k ~ IW(nu, (nu - d - 1) S): S is the mean of the
-clusters' covariances, whatever nu. Each of S, nu, and (kappa, centre) may be learned; one file has
+mean_k ~ N(center, Sigma_k / kappa), Sigma_k ~ IW(nu, (nu - d - 1) S): S is the mean of the
+clusters' covariances, whatever nu. Each of S, nu, and (kappa, center) may be learned; one file has
 each.
 """
 
@@ -25,7 +25,7 @@ class NIWPrior(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What the clusters have in common, and what their parameters say of it."""
+    """Parameters that clusters share, and sufficient statistics of the clusters."""
 
     centre: np.ndarray  # (d,)
     kappa: np.ndarray  # (1,)
@@ -39,7 +39,7 @@ class Common(NamedTuple):
 
 
 def common_of(natural: np.ndarray, d: int) -> Common:
-    """What a family's packed prior says, with room for the rest."""
+    """Read a family's packed prior, and allocate the rest."""
     centre, kappa, nu, psi = unpack(natural, d)
     return Common(
         centre,
@@ -67,7 +67,7 @@ def read_psi(natural, out):
 
 @jit(internal=True)
 def read_prior(common, natural):
-    """Take the hyperparameters from a family's packed prior."""
+    """Read the hyperparameters from a family's packed prior."""
     d = common.centre.shape[0]
     kappa, nu = natural[0], natural[1]
     common.kappa[0] = kappa
@@ -82,7 +82,7 @@ def read_prior(common, natural):
 
 @jit(internal=True)
 def read_common(common, natural, parameters, counts):
-    """Take everything from a family's packed prior and the occupied clusters' parameters."""
+    """Read hyperparameters and statistics from the packed prior and the occupied clusters."""
     read_prior(common, natural)
     d = common.centre.shape[0]
     for r in range(d):
@@ -112,7 +112,7 @@ def read_common(common, natural, parameters, counts):
 
 @jit(internal=True)
 def write_common(common, natural):
-    """Give the hyperparameters to a family's packed prior."""
+    """Write the hyperparameters to a family's packed prior."""
     d = common.centre.shape[0]
     kappa, nu = common.kappa[0], common.nu[0]
     natural[0] = kappa

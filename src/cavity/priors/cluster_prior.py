@@ -22,7 +22,7 @@ DIAGONAL_SHAPE = 5.0
 FULL_SPARE = 2.0
 # What it is around, as a share of a column's robust variance: its prior median, and the tails.
 TYPICAL_SHARE, SHARE_TAIL = 0.1, 0.5
-# Shape and rate of a learned strength of the means' prior; prior spread of their centre.
+# Shape and rate of a learned strength of the means' prior; prior spread of their center.
 STRENGTH_SHAPE, STRENGTH_RATE = 0.5, 5.0
 CENTRE_SPREAD = 1.0
 # Where a learned strength starts.
@@ -155,7 +155,7 @@ class ClusterPrior:
         )
 
     def _strength(self) -> tuple[float, SpreadPrior | None]:
-        """Return the strength of the means' prior, and what learns it."""
+        """Return the strength of the means' prior, and the update that learns it."""
         if isinstance(self.mean_strength, str):
             return STRENGTH_START, SpreadPrior(STRENGTH_SHAPE, STRENGTH_RATE, CENTRE_SPREAD)
         return float(self.mean_strength), None

@@ -1,6 +1,6 @@
-"""How much alike the clusters' covariances are, drawn with the covariances integrated out.
+"""Degrees of freedom of the clusters' covariances, drawn with the covariances integrated out.
 
-Given the covariances, their degrees of freedom hardly move: covariances that were drawn much alike
+Given the covariances, their degrees of freedom mix slowly: covariances that were drawn much alike
 call for degrees of freedom that draw them alike again. Where a collapse keeps every cluster's
 posterior NIW(m_k, kappa_k, nu + n_k, c S + C_k), C_k the part of the members, the evidence as a
 function of c = nu - d - 1 alone is
@@ -82,7 +82,7 @@ def _(density, x):
 
 @jit
 def draw_df_of_all(q, counts, typical, scale, members, work, rng):
-    """Draw nu given the members of every cluster; prior and slots follow. False if it cannot."""
+    """Draw nu given the members, and update prior and slots; return False on failure."""
     d = scale.shape[0]
     natural = q.prior
     spare = natural[1] - d - 1.0
@@ -153,7 +153,7 @@ class CollapsedDfUpdate(Update):
         self._room: tuple[Any, ...] = ()
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw them; where rounding leaves no determinant, the other draw has to do."""
+        """Draw the degrees of freedom; skip the draw if rounding leaves no determinant."""
         if self.hyperpriors.n_drawn[0] < self.hyperpriors.n_held:
             return
         room = self._room_for(chain.counts.size)
@@ -168,14 +168,14 @@ class CollapsedDfUpdate(Update):
         return self._room
 
     def kernel(self, chain: Chain) -> CollapsedDfStep:
-        """Return it for kernels."""
+        """Return the update for kernels."""
         own = self.hyperpriors
         room = self._room_for(chain.counts.size)
         return CollapsedDfStep(own.typical, own.n_drawn, int(own.n_held), *room)
 
 
 def with_collapsed_df(updates: tuple[Update, ...]) -> tuple[Update, ...]:
-    """The updates, and this one where degrees of freedom are learned and columns are not many."""
+    """Add this update if degrees of freedom are learned and there are few columns."""
     extra = tuple(
         CollapsedDfUpdate(u)
         for u in updates
@@ -214,7 +214,7 @@ def _(density, x):
 class CollapsedSpareUpdate(HeldUpdate):
     """Draws nu of independent columns given the members of every cluster alone.
 
-    Given variances that were drawn much alike, nu would hardly move.
+    Given variances that were drawn much alike, nu would mix slowly.
     """
 
     name = "collapsed_df"
@@ -222,7 +222,7 @@ class CollapsedSpareUpdate(HeldUpdate):
     first = True
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw it; prior and slots follow."""
+        """Draw nu, and update prior and slots."""
         if self.waits():
             return
         q = chain.family

@@ -87,15 +87,15 @@ class ConcentrationUpdate(Update):
         self._kernels = Kernels()
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw it given the cluster sizes."""
+        """Draw the concentration given the cluster sizes."""
         self._kernels.run(
             update_concentration, chain.prior, chain.counts, self.shape, self.rate, rng
         )
 
     def log_density(self, chain: Chain) -> float:
-        """Of the concentration under its gamma prior."""
+        """Return the log density of the concentration under its gamma prior."""
         return float(log_gamma_density(chain.prior.concentration[0], self.shape, self.rate))
 
     def kernel(self, chain: Chain) -> ConcentrationStep:
-        """Return it for kernels."""
+        """Return the update for kernels."""
         return ConcentrationStep(float(self.shape), float(self.rate))

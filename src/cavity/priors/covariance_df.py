@@ -1,4 +1,4 @@
-"""How much alike the clusters' covariances are, learned: degrees of freedom of their prior.
+"""Learned degrees of freedom of the covariances' prior.
 
 Sigma_k ~ IW(nu, (nu - d - 1) S). With nu just above d + 1 every cluster has a shape of its own; as
 nu grows they come to share S. c = nu - d - 1 has the density t / (t + c)^2, cut to [1, 1e5]: its
@@ -11,7 +11,7 @@ likely under the nu that it was drawn with. With the priors of `covariance_scale
 
 is 2^(d a) Gamma_d(a) |g M^-1 + c P|^-a with a = (g + K nu) / 2 for a full matrix, up to a constant,
 and the product over columns of Gamma(a) (shape / M_jj + c P_jj / 2)^-a with a = shape + K nu / 2
-for a diagonal one. S is drawn afterwards. S is about P^-1 (g + K nu) / c, so that it narrows as c
+for a diagonal one. S is drawn afterwards. S is about P^-1 (g + K nu) / c, so it narrows as c
 grows, and where its prior's mean M is learned, M must follow: with M held, c
 would move in small steps. So c is drawn with c M held, M = (c M) / c, whose Jacobian is c^-d.
 """
@@ -97,7 +97,7 @@ def _(density, x):
 
 @jit(internal=True)
 def draw_df(typical, scale, common, rng):
-    """Draw the degrees of freedom in place, and with them the width of a learned mean of S.
+    """Draw the degrees of freedom in place, together with the width of a learned mean of S.
 
     False if no determinant is left by rounding.
     """

@@ -1,4 +1,4 @@
-"""The mean of the clusters' covariances, learned: a full matrix, or one number per column.
+"""Learned mean of the clusters' covariances: a full matrix, or one number per column.
 
 Sigma_k ~ IW(nu, (nu - d - 1) S). As a full matrix S ~ Wishart(g, M / g), with mean M; as a
 diagonal, s_j ~ Gamma(shape, shape / M_jj). Given the covariances of the K occupied clusters, with P
@@ -7,7 +7,7 @@ the sum of their inverses and c = nu - d - 1, both are conjugate:
     S | Sigma ~ Wishart(g + K nu, (g M^-1 + c P)^-1),
     s_j | Sigma ~ Gamma(shape + K nu / 2, shape / M_jj + c P_jj / 2).
 
-Without this the prior has to be told how tight the clusters are against their spread, and which
+Without this the user must know how tight the clusters are relative to their spread, and which
 columns go together within them. Where columns have a variance each, var_kj ~ IG(nu / 2,
 (nu - 2) S_j / 2), the diagonal form applies with c = nu - 2.
 
@@ -73,7 +73,7 @@ def scale_prior(form: int, strength: float, typical: np.ndarray, tail: float = 0
 
 @jit(internal=True)
 def rate_of_scale(prior, wider, precision, spare, root):
-    """Cholesky factor of g M^-1 + c P, M so much wider; False if there is none to rounding."""
+    """Compute the Cholesky factor of g M^-1 + c P for rescaled M; return False on failure."""
     for r in range(root.shape[0]):
         for c in range(r + 1):
             root[r, c] = spare * precision[r, c]
@@ -83,7 +83,7 @@ def rate_of_scale(prior, wider, precision, spare, root):
 
 @jit(internal=True)
 def log_density_of_mean(prior, wider):
-    """What depends on M, so much wider, in its prior's density and in that of S around it.
+    """Return the terms that depend on a rescaled M in its prior and in the density of S.
 
     The exponent of the latter is not here: with S integrated out it is elsewhere.
     """
@@ -99,7 +99,7 @@ def log_density_of_mean(prior, wider):
 
 @jit(internal=True)
 def draw_scale(prior, common, rng):
-    """Draw the mean covariance in place; False if rounding left nothing to draw from."""
+    """Draw the mean covariance in place; return False on numerical failure."""
     d = prior.mean.shape[0]
     nu = common.nu[0]
     spare = nu - d - 1.0
@@ -135,7 +135,7 @@ def draw_scale(prior, common, rng):
 
 @jit
 def wishart_log_density(prior, scale, root):
-    """Log density of a full mean covariance under its prior; `root` is room for a matrix."""
+    """Return the log prior density of a full mean covariance; `root` is working memory."""
     d, g = prior.mean.shape[0], prior.strength
     total = 0.0
     for r in range(d):

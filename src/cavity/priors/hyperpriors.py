@@ -1,4 +1,4 @@
-"""Learning the prior of the clusters' means and covariances, after the first sweeps.
+"""Updates that learn the prior of the clusters' means and covariances.
 
 `ClusterHyperpriors` is for full covariances: the parts in `covariance_scale`, `covariance_df` and
 `mean_spread` are one kernel, which reads the clusters' parameters once. `DiagonalHyperpriors` and
@@ -147,7 +147,7 @@ class HeldUpdate(Update):
 
 @jit
 def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, common, rng):
-    """Draw what is learned given the occupied clusters' parameters; 0 or which part failed."""
+    """Draw the hyperparameters given the occupied clusters; return 0, or the part that failed."""
     read_common(common, natural, parameters, counts)
     # Degrees of freedom first: the mean covariance is integrated out of their draw.
     if typical > 0.0 and not draw_df(typical, scale, common, rng):
@@ -269,8 +269,8 @@ class ClusterHyperpriors(HeldUpdate):
             raise FloatingPointError(self.explain(failed))
 
     def explain(self, failure: int) -> str:
-        """Return what could not be drawn, and the way out."""
-        what = ("mean covariance", "covariances' degrees of freedom", "means' centre")
+        """Return the message for a failed draw."""
+        what = ("mean covariance", "covariances' degrees of freedom", "means' center")
         return (
             f"The clusters' {what[failure - 1]} cannot be drawn: the covariances are singular. "
             "Leave out columns that repeat others, limit large sample_weight, or pass a "
@@ -278,7 +278,7 @@ class ClusterHyperpriors(HeldUpdate):
         )
 
     def kernel(self, chain: Chain) -> HyperpriorsStep:
-        """Return it for kernels."""
+        """Return the update for kernels."""
         return HyperpriorsStep(
             self.scale, self.typical, self.spread, self._room, self.n_drawn, int(self.n_held)
         )
@@ -288,7 +288,7 @@ class ClusterHyperpriors(HeldUpdate):
         return {name: value.shape for name, value in self.record(chain).items()}
 
     def shared(self, chain: Chain) -> Shared:
-        """Return those of the family's packed prior, which the last draw may have left."""
+        """Return the hyperparameters of the family's packed prior."""
         natural = chain.family.prior
         common: Common = self._room
         if common.kappa[0] != natural[0] or common.nu[0] != natural[1]:
@@ -329,13 +329,13 @@ class DiagonalHyperpriors(HeldUpdate):
         chain.family.prior[:] = pack_diagonal(centre, kappa, nu, (nu - 2.0) * scale)
 
     def shared(self, chain: Chain) -> Shared:
-        """Return those of the family's packed prior."""
+        """Return the hyperparameters of the family's packed prior."""
         centre, kappa, nu, psi = unpack_diagonal(chain.family.prior)
         return Shared(centre, kappa, nu, psi / (nu - 2.0))
 
 
 class MeanSpreadUpdate(HeldUpdate):
-    """Learns where means lie and how far apart, where covariances are drawn by another update."""
+    """Learns center and spread of the means, if another update draws the covariances."""
 
     name = "mean_spread"
 
@@ -353,7 +353,7 @@ class MeanSpreadUpdate(HeldUpdate):
         natural[0], natural[1:] = kappa, kappa * centre
 
     def shared(self, chain: Chain) -> Shared:
-        """Return center and strength; the rest is not this update's."""
+        """Return center and strength only."""
         natural = chain.family.prior
         return Shared(natural[1:] / natural[0], float(natural[0]), np.nan, np.empty(0))
 
@@ -361,7 +361,7 @@ class MeanSpreadUpdate(HeldUpdate):
 def sums_of_precisions(
     covariance: Any, slots: np.ndarray, mean: np.ndarray, centre: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Sums over some slots: precisions, these times means, distances from the centre."""
+    """Sum precisions, precisions times means, and distances from the center over some slots."""
     away = mean - centre
     if isinstance(covariance, Tied):
         one = covariance.whiten.T @ covariance.whiten

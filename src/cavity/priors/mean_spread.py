@@ -1,10 +1,10 @@
-"""Where the clusters' means lie and how far apart, learned.
+"""Learned center and spread of the clusters' means.
 
-mean_k ~ N(centre, Sigma_k / kappa), kappa ~ Gamma(shape, rate), centre ~ N(0, spread^2 I). With
-P_k = Sigma_k^-1 of the K occupied clusters and e_k = mean_k - centre,
+mean_k ~ N(center, Sigma_k / kappa), kappa ~ Gamma(shape, rate), center ~ N(0, spread^2 I). With
+P_k = Sigma_k^-1 of the K occupied clusters and e_k = mean_k - center,
 
     kappa | rest ~ Gamma(shape + K d / 2, rate + sum of e_k' P_k e_k / 2),
-    centre | rest ~ N(C kappa sum of P_k mean_k, C),   C^-1 = I / spread^2 + kappa sum of P_k.
+    center | rest ~ N(C kappa sum of P_k mean_k, C),   C^-1 = I / spread^2 + kappa sum of P_k.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cavity.priors.cluster import solve_transposed
 
 
 class SpreadPrior(NamedTuple):
-    """Prior of kappa, Gamma(shape, rate), and of the centre, N(0, spread^2) in each column."""
+    """Prior of kappa, Gamma(shape, rate), and of the center, N(0, spread^2) in each column."""
 
     shape: float
     rate: float
@@ -29,7 +29,7 @@ class SpreadPrior(NamedTuple):
 
 @jit(internal=True)
 def draw_spread(prior, common, parameters, counts, rng):
-    """Draw kappa and the centre in place; False if rounding left nothing to draw from."""
+    """Draw kappa and the center in place; return False on numerical failure."""
     d = common.centre.shape[0]
     form = 0.0
     for k in range(counts.shape[0]):
@@ -64,7 +64,7 @@ def draw_spread(prior, common, parameters, counts, rng):
 
 @jit
 def spread_log_density(shape, rate, spread, centre, kappa):
-    """Log density of the centre and kappa under their priors, by the fields of `SpreadPrior`."""
+    """Log density of the center and kappa under their priors, by the fields of `SpreadPrior`."""
     value = shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(kappa)
     value -= rate * kappa
     for j in range(centre.shape[0]):
@@ -81,14 +81,14 @@ def draw_centre(
     weighed: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, float]:
-    """Draw kappa given the centre, and then the centre; returns the centre first.
+    """Draw kappa given the center, then the center; return the center first.
 
     Parameters
     ----------
     n_clusters : int
         That are occupied.
     form : float
-        Sum of the squared distances of their means from the centre.
+        Sum of the squared distances of their means from the center.
     precision : array, shape (d,) or (d, d)
         Sum of their precisions: of independent columns, or matrices.
     weighed : array, shape (d,)

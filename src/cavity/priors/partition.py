@@ -121,12 +121,12 @@ def finite(
 
 
 def dirichlet_process(n_slots: int, concentration: float = 1.0) -> PartitionPrior:
-    """Chinese restaurant process with room for `n_slots` clusters (the room grows as needed)."""
+    """Chinese restaurant process with `n_slots` slots (more are added as needed)."""
     return pitman_yor(n_slots, concentration, 0.0)
 
 
 def pitman_yor(n_slots: int, concentration: float = 1.0, discount: float = 0.25) -> PartitionPrior:
-    """Two-parameter Chinese restaurant process with room for `n_slots` clusters."""
+    """Two-parameter Chinese restaurant process with `n_slots` slots."""
     return _prior(PROCESS, np.empty(0), concentration, discount=discount, n_free=n_slots)
 
 
@@ -154,7 +154,7 @@ def _renew_lists(n, free, n_free, varies, noise_slot, counts):
 
 @jit(internal=True)
 def renew_slots(prior, counts):
-    """``renew`` for kernels: there is room for every slot."""
+    """Call ``renew`` from kernels, with enough memory for every slot."""
     varies = prior.home.shape[0] > 0
     _renew_lists(prior.n, prior.free, prior.n_free, varies, prior.noise_slot, counts)
 
@@ -169,7 +169,7 @@ def renew(prior: PartitionPrior, counts: np.ndarray) -> PartitionPrior:
 
 
 def cluster_sizes(prior: PartitionPrior, z: np.ndarray, n_slots: int) -> np.ndarray:
-    """Return the number of rows in every slot; that of noise goes to ``noise_size``."""
+    """Return the number of rows in every slot; the noise slot has ``noise_size``."""
     sizes = np.bincount(z, minlength=n_slots).astype(float)
     if prior.noise_slot >= 0:
         prior.noise_size[0] = sizes[prior.noise_slot]
@@ -200,13 +200,13 @@ def join(prior, counts, k):
 
 @jit(internal=True, forceinline=True)
 def is_cluster(prior, k):
-    """Whether slot k is a cluster's, not the slot of noise."""
+    """Return whether slot k is a cluster rather than noise."""
     return k != prior.noise_slot
 
 
 @jit(internal=True, forceinline=True)
 def named_slots(prior):
-    """Whether the prior is over labels: then the slot of a cluster is part of the state."""
+    """Return whether the prior is over labels, which makes slots part of the state."""
     return prior.kind != PROCESS
 
 
@@ -334,7 +334,7 @@ def _log_normalizer(prior, counts, n):
 
 @jit(internal=True)
 def _slot_left(prior, counts):
-    """A slot to name as just left by a row that was noise: none becomes empty by it."""
+    """Return a slot to pass as the one left by a noise row; it does not become empty."""
     left = prior.free[prior.n_free[0] - 1] if prior.kind == PROCESS else np.int64(0)
     for j in range(counts.shape[0]):
         if counts[j] > 0:

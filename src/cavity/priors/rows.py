@@ -1,4 +1,4 @@
-"""Known labels and noise of rows, as the partition prior of every chain takes them."""
+"""Known labels and noise of rows, for the partition priors of all chains."""
 
 from __future__ import annotations
 

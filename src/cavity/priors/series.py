@@ -1,4 +1,4 @@
-"""Priors of the series model's parameters, as a user states them."""
+"""Priors of the parameters of the series model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SeriesPrior:
         that of the states before the first time.
     intercept, beta : (float, float, float)
         For the coefficients beta_ij ~ N(m_j, v_j): standard deviation of m_j's normal prior around
-        zero, then shape and scale of v_j's inverse gamma prior, in standardised units.
+        zero, then shape and scale of v_j's inverse gamma prior, in standardized units.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Priors over partitions as a user states them: immutable, and the same for every chain.
+"""Specifications of partition priors: immutable, and the same for every chain.
 
-A chain works on a state of its own (`cavity.priors.partition`), made from the specification.
+Each chain has its own state (`cavity.priors.partition`), made from the specification.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST, MOST = 1e-100, 1e100
 
 @dataclass(frozen=True)
 class _Concentrated:
-    """What the priors that have a concentration share."""
+    """Base class of priors with a concentration."""
 
     concentration: float | str | None = None
 
@@ -34,36 +34,36 @@ class _Concentrated:
 
     @property
     def learned(self) -> bool:
-        """Whether the concentration is drawn with the rest."""
+        """Whether the concentration is learned."""
         return self.concentration == "learn"
 
     @property
     def start(self) -> float:
-        """The concentration, or where a learned one starts."""
+        """The concentration, or the starting value of a learned one."""
         return float(self.concentration) if isinstance(self.concentration, Real) else 1.0
 
     def updates(self) -> tuple[Update, ...]:
-        """What learns the prior."""
+        """Return the updates that learn the prior."""
         return (ConcentrationUpdate(*self.gamma),) if self.learned else ()
 
 
 @dataclass(frozen=True)
 class FixedWeights:
-    """Known mixture weights; equal ones where none are given."""
+    """Known mixture weights; equal by default."""
 
     weights: Any = None
 
     is_open: ClassVar[bool] = False
 
     def updates(self) -> tuple[Update, ...]:
-        """Nothing is learned."""
+        """Return no updates."""
         return ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _weights(self.weights))
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
-        """The prior of one chain."""
+        """Return the prior of one chain."""
         weights = _over(self.weights, n_clusters, "FixedWeights")
         return partition.padded(partition.fixed_weights(weights), n_slots)
 
@@ -76,7 +76,7 @@ class Dirichlet(_Concentrated):
     ----------
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or learn it from the sizes. None is one over the
-        number of clusters, so that clusters which the data do not need stay empty.
+        number of clusters, which keeps unneeded clusters empty.
     weights : sequence of float, optional
         Shape: cluster k has Dirichlet parameter ``concentration * weights[k]``. Ones by default.
     """
@@ -91,7 +91,7 @@ class Dirichlet(_Concentrated):
         object.__setattr__(self, "weights", _weights(self.weights))
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
-        """The prior of one chain."""
+        """Return the prior of one chain."""
         weights = _over(self.weights, n_clusters, "Dirichlet")
         each = 1.0 / n_clusters if self.concentration is None else self.start
         prior = partition.dirichlet(n_clusters, each, weights)
@@ -109,7 +109,7 @@ class DirichletProcess(_Concentrated):
     """
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
-        """The prior of one chain."""
+        """Return the prior of one chain."""
         return partition.dirichlet_process(n_slots, self.start)
 
 
@@ -134,13 +134,13 @@ class PitmanYor(_Concentrated):
             raise ValueError(f"discount must be a number from 0 to below 1, not {value!r}.")
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
-        """The prior of one chain."""
+        """Return the prior of one chain."""
         return partition.pitman_yor(n_slots, self.start, float(self.discount))
 
 
 @dataclass(frozen=True)
 class FiniteMixture(_Concentrated):
-    """A finite mixture whose number of clusters is unknown and has a prior of its own.
+    """Finite mixture with an unknown number of clusters, which has a prior.
 
     The number K is at least 1 and at most `n_clusters`, with probability proportional to
     ``K ** -power``. Given the number, the weights are symmetric Dirichlet, and clusters may be
@@ -150,7 +150,7 @@ class FiniteMixture(_Concentrated):
     ----------
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster; 1 makes all proportions equally likely, more makes
-        equal ones likelier. None, like "learn", learns it from the sizes, under an exponential
+        equal ones more likely. None, like "learn", learns it from the sizes, under an exponential
         prior of mean 10.
     power : float
         How much less likely larger numbers are. With 2, twice as many clusters are a quarter as
@@ -171,11 +171,11 @@ class FiniteMixture(_Concentrated):
 
     @property
     def learned(self) -> bool:
-        """Whether the concentration is drawn with the rest."""
+        """Whether the concentration is learned."""
         return self.concentration is None or super().learned
 
     def state(self, n_clusters: int, n_slots: int, n: float) -> partition.PartitionPrior:
-        """The prior of one chain."""
+        """Return the prior of one chain."""
         prior = partition.finite(n_clusters, n, self.start, float(self.power))
         return partition.padded(prior, n_slots)
 
@@ -196,7 +196,7 @@ WORDS: dict[str, type] = {
 
 
 def check_concentration(value: Any) -> None:
-    """A positive number, "learn" or None."""
+    """Check that a concentration is a positive number, "learn" or None."""
     if value is None or (isinstance(value, str) and value == "learn"):
         return
     good = isinstance(value, Real) and not isinstance(value, bool)
@@ -208,7 +208,7 @@ def check_concentration(value: Any) -> None:
 
 
 def specification(prior: Any, concentration: Any = None) -> PartitionSpecification:
-    """The specification that a word (or itself) and a concentration name.
+    """Return the specification for a name or a specification, and a concentration.
 
     Examples
     --------

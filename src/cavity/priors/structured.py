@@ -11,12 +11,12 @@ from cavity.priors.mean_spread import SpreadPrior
 
 
 class StructuredPrior(NamedTuple):
-    """Where the prior starts, and what of it is learned.
+    """Starting values of the prior, and the parameters that are learned.
 
     Attributes
     ----------
     mean : array, shape (d,)
-        Centre of the clusters' means.
+        Center of the clusters' means.
     kappa : float
         How many observations the prior of a mean is worth.
     nu : float
@@ -24,7 +24,7 @@ class StructuredPrior(NamedTuple):
     scale : array, shape (d,)
         Mean of the clusters' variances.
     variance, typical, spread
-        Priors of learned ones: of the scale, of nu - 2 (its median), of kappa and the centre.
+        Priors of learned ones: of the scale, of nu - 2 (its median), of kappa and the center.
     n_held : int
         Sweeps at the beginning in which nothing of it is learned.
     """

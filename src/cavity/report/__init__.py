@@ -1,1 +1,1 @@
-"""Pictures and the HTML report."""
+"""The HTML report."""

@@ -1,4 +1,4 @@
-"""The pictures of the report, with captions and texts for those who cannot see them.
+"""Figures of the report, with captions and alternative texts.
 
 A wide picture comes twice: for a desk, and narrower, with larger letters, for a phone.
 """
@@ -111,7 +111,7 @@ def data(view: View, table: Table, tab: str = "") -> Figure:
 
 
 def groups(view: View) -> Figure:
-    """At which overlap clusters join into groups."""
+    """Overlaps at which clusters merge into groups."""
     from cavity.plotting.dendrogram import draw_group_tree
     from cavity.posterior.groups import CUT
 
@@ -129,7 +129,7 @@ def groups(view: View) -> Figure:
 
 
 def certainty(view: View) -> Figure:
-    """How sure each place is."""
+    """Certainty of each observation."""
     from cavity.plotting.partition import draw_certainty
 
     def _draw(width: float) -> MatplotlibFigure:
@@ -141,7 +141,7 @@ def certainty(view: View) -> Figure:
         _draw(DESK),
         f"Certainty of each {view.noun}, cluster by cluster; mean {view.certainty.mean():.2f}.",
         "Certainty: the probability of sharing a cluster with another member of the own cluster, "
-        "chosen at random. A cluster that stays high to its right end is firm; a long slope has "
+        "chosen at random. A cluster that stays high to its right end is clear; a long slope means "
         f"a blurred edge. Ticks above mark the {plural(view.noun)} in doubt.",
         wide=True,
         narrow=_draw(PHONE),
@@ -149,7 +149,7 @@ def certainty(view: View) -> Figure:
 
 
 def similarity(view: View) -> Figure:
-    """Who belongs together."""
+    """Similarity matrix."""
     from cavity.plotting.partition import draw_similarity
 
     figure = style.page_figure(5.0, 4.5)
@@ -167,7 +167,7 @@ def similarity(view: View) -> Figure:
 
 
 def dendrogram(view: View) -> Figure:
-    """Who joins whom first."""
+    """Dendrogram."""
     from cavity.plotting.dendrogram import choose_leaves, draw_dendrogram
     from cavity.posterior.similarity import similarity
 
@@ -191,7 +191,7 @@ def dendrogram(view: View) -> Figure:
 
 
 def number(view: View) -> Figure:
-    """How many clusters."""
+    """Number of clusters."""
     from cavity.plotting.partition import draw_n_clusters
 
     figure = style.page_figure(5.0, 4.0)
@@ -202,12 +202,12 @@ def number(view: View) -> Figure:
         f"Posterior of the number of clusters; most probable {likely.idxmax()} "
         f"with {likely.max():.2f}.",
         "How many clusters have members, over all draws. The triangle marks the point estimate, "
-        f"which weighs the place of every {view.noun} and need not have the most probable number.",
+        "which need not have the most probable number.",
     )
 
 
 def trace(view: View) -> Figure:
-    """The chains along their way."""
+    """Traces of the chains."""
     from cavity.plotting.partition import draw_trace
     from cavity.posterior.convergence import shown
     from cavity.posterior.plots import USUAL

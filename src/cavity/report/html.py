@@ -79,7 +79,7 @@ def write_report(
         Tail probability of each observation in its own cluster, NaN where it is not known: those
         that lie unusually far out are listed.
     furthest : sequence of str, optional
-        In which column each observation lies furthest out, in words; told of those listed.
+        Column in which each observation lies furthest out, in words; shown for those listed.
     count_from : int
         Number of the first observation, where observations have no names.
 
@@ -119,7 +119,7 @@ def write_report(
 
 
 class _Own(NamedTuple):
-    """What the caller adds to what the posterior says."""
+    """Content that the caller adds to the posterior."""
 
     sections: list[tuple[str, Any, str]]
     settings: Mapping[str, Any] | None
@@ -157,7 +157,7 @@ def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[TextIO]:
-    """A file beside the target that takes its place when all went well."""
+    """Write to a temporary file, and replace the target on success."""
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; name a file for the report")
     if not target.parent.is_dir():

@@ -154,7 +154,7 @@ class Section(NamedTuple):
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Write a number for reading; a dash where there is none.
+    """Format a number; a dash if it is missing.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def numeric(
 
 
 def probability(value: float) -> str:
-    """Write a probability with two digits, and never round a doubt away.
+    """Format a probability with two digits, never rounded to 0 or 1.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def probability(value: float) -> str:
 
 
 def whole(value: float) -> str:
-    """Write a count in full; what is not a whole number as `short` does.
+    """Format a count in full, and any other number as `short` does.
 
     Examples
     --------

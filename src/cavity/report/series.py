@@ -22,7 +22,7 @@ def series_sections(
     doubtful: Sequence[Any] = (),
     preface: str = "",
 ) -> list[tuple[str, Any, str]]:
-    """Make the sections that a report on series has beside the common ones.
+    """Make the additional sections of a report on series.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def series_sections(
             + ("without what all series share, " if picture.apart is not None else "")
             + "each brought to mean zero and unit spread. Dark: their mean."
             + (
-                " Dashed: series that move against the others, turned over."
+                " Dashed: series with a negative loading, reversed."
                 if picture.signs is not None and (np.asarray(picture.signs) < 0).any()
                 else ""
             ),

@@ -58,7 +58,7 @@ def _own_clusters(view: View, positions: np.ndarray) -> Column:
 
 
 def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
-    """One row per cluster; `features` says what sets each apart."""
+    """One row per cluster; `features` describes what distinguishes each."""
     frame = summary.cluster_table(view)
     shown = _shown(view)
     frame = frame.head(shown)
@@ -161,9 +161,9 @@ def _interval_column(head: str, found: Mapping[str, np.ndarray]) -> Column:
 
 
 def _with_interval(mean: float, low: float, high: float) -> str:
-    """A mean and its interval, in as many digits as it takes to tell the ends apart."""
+    """Format a mean and its interval, with enough digits to distinguish the ends."""
     size = max(abs(low), abs(mean), abs(high))
-    # A share of 1e-26 is none: ends of no size beside the interval are nought.
+    # Ends that are negligible compared with the interval are zero.
     low, high = (0.0 if abs(end) < 1e-6 * size else end for end in (low, high))
     told = [short(value) for value in (mean, low, high)]
     if low < high and told[1] == told[2] and size < 1e9:
@@ -323,7 +323,7 @@ def _whole(value: float) -> str:
 
 
 def chains_table(diagnostics: Diagnostics) -> Table:
-    """How far the chains' similarity matrices lie apart."""
+    """Distances between the chains' similarity matrices."""
     between = diagnostics.disagreement
     columns = [
         Column("chain", [str(c) for c in range(len(between))], list(range(len(between)))),
@@ -350,7 +350,7 @@ def events_table(diagnostics: Diagnostics) -> Table:
 
 
 def moves_table(diagnostics: Diagnostics) -> Table:
-    """What the moves of whole clusters did."""
+    """Tries and acceptances of moves of whole clusters."""
     frame = diagnostics.moves
     columns = [
         Column("move", [str(name) for name in frame.index]),
@@ -391,7 +391,7 @@ def _plain(value: Any) -> str:
 
 
 def run_facts(view: View) -> dict[str, str]:
-    """What was run, on what, and how long it took."""
+    """Model, data and time of the run."""
     p = view.posterior
     rows = {
         plural(view.noun): f"{p.n_observations:,}",
@@ -412,7 +412,7 @@ def run_facts(view: View) -> dict[str, str]:
         rows["chains set aside"] = f"{len(p.record.set_aside)}"
     if p.record.stopped:
         rows["it ended because"] = _STOPPED.get(p.record.stopped, p.record.stopped)
-    # What the run came to, in other words than the settings that are listed beside it.
+    # Results of the run, in addition to the settings.
     most = p.record.max_clusters
     told = {
         "model": p.record.model,

@@ -1,4 +1,4 @@
-"""What a posterior says, in plain sentences."""
+"""Summary of a posterior in sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMED = 3
 
 
 def sizes_sentence(view: View) -> str:
-    """Tell how many clusters there are, and how large."""
+    """Return the number of clusters and their sizes, in words."""
     sizes = view.sizes if view.noise is None else np.delete(view.sizes, view.noise)
     start = f"The best single answer puts the {count(view.n, view.noun)} in "
     if view.noise is not None:
@@ -34,14 +34,12 @@ def sizes_sentence(view: View) -> str:
     if view.n_clusters == 1:
         return f"The best single answer keeps all {view.n:,} {plural(view.noun)} in one cluster."
     if view.n_clusters == view.n:
-        return (
-            f"The best single answer leaves each of the {view.n:,} {plural(view.noun)} on its own."
-        )
+        return f"The best single answer leaves each of the {view.n:,} {plural(view.noun)} alone."
     return start + _of_sizes(sizes) + "."
 
 
 def _of_sizes(sizes: np.ndarray) -> str:
-    """So many clusters, and how large they are."""
+    """Return a number of clusters and their sizes, in words."""
     text = count(len(sizes), "cluster")
     if len(sizes) <= _LISTED + 1:
         return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}"
@@ -65,7 +63,7 @@ def features_words(posterior: Posterior) -> str:
 
 
 def number_sentence(view: View) -> str:
-    """Tell how sure the number of clusters is."""
+    """Describe the certainty of the number of clusters."""
     from cavity.posterior.summary import number_words
 
     best = int(view.number.index.to_numpy()[view.number.to_numpy().argmax()])
@@ -76,22 +74,22 @@ def number_sentence(view: View) -> str:
     if low < high:
         text += f"; between {low} and {high} with probability 95%"
     if view.n_proper != best:
-        text += f". The best single answer, which weighs each one's place, has {view.n_proper}"
+        text += f". The best single answer has {view.n_proper}"
     return text + "."
 
 
 def certainty_sentence(view: View, converged: bool = True) -> str:
-    """Tell how sure the clusters are, or would be if the draws could be relied on."""
+    """Describe the certainty of the clusters, provided that the draws can be trusted."""
     mean = float(view.certainty.mean())
     if mean > 1 - 1e-9:
-        return "All draws agree on it." if view.n > 1 else "There is nothing to be unsure of."
+        return "All draws agree on it." if view.n > 1 else "Nothing is uncertain."
     if view.n_clusters == view.n:
         return f"On average each {view.noun} is alone with probability {probability(mean)}."
-    words = "very sure" if mean >= 0.95 else "fairly sure" if mean >= 0.8 else "unsure"
+    words = "very certain" if mean >= 0.95 else "fairly certain" if mean >= 0.8 else "uncertain"
     if mean < 0.5:
-        words = "very unsure"
+        words = "very uncertain"
     text = (
-        f"{'The posterior is' if converged else 'Taken as they are, the draws are'} {words} of it: "
+        f"{'Assignments are' if converged else 'At face value, assignments are'} {words}: "
         f"on average each {view.noun} shares its cluster "
         f"with another member with probability {probability(mean)}"
     )
@@ -104,7 +102,7 @@ def certainty_sentence(view: View, converged: bool = True) -> str:
 
 
 def doubt_sentence(view: View) -> str:
-    """Tell who is doubtful."""
+    """Describe the doubtful observations."""
     number = len(view.in_doubt)
     if not number:
         return (
@@ -127,14 +125,14 @@ def doubt_sentence(view: View) -> str:
 
 
 def alone_sentence(view: View) -> str:
-    """Tell who is a cluster of its own; empty where nobody is."""
+    """Describe clusters of a single observation; empty if there are none."""
     from cavity.posterior.summary import alone, alone_words
 
     return alone_words(view, [view.name(i) for i in alone(view)[:_LISTED].tolist()])
 
 
 def unusual_sentence(view: View, tail: np.ndarray) -> str:
-    """Tell how many lie far out of their cluster, where the model expects about one."""
+    """Describe observations that are far out in their cluster; the model expects about one."""
     from cavity.posterior.summary import unusual
 
     number, unknown = len(unusual(tail)), int(np.isnan(tail).sum())
@@ -143,7 +141,7 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
         text = (
             f"{count(number, view.noun)} {verb} far from the rest of "
             f"{'its' if number == 1 else 'their'} cluster, where the model expects about one: "
-            "check for errors of measurement."
+            "check for measurement errors."
         )
     else:
         text = f"No {view.noun} lies unusually far from its cluster."
@@ -153,7 +151,7 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
 
 
 def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
-    """Tell whether the chains agree, and what may be said if not."""
+    """Describe whether the chains agree, and what can be reported if not."""
     from cavity.posterior.summary import firmness_words
 
     source = f"{count(view.posterior.n_chains, 'chain')} of {count(view.posterior.n_draws, 'draw')}"
@@ -172,16 +170,16 @@ def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
 
     chains, draws = view.posterior.n_chains, view.posterior.n_draws
     if chains == 1:
-        return f"All this rests on {source}: agreement of chains cannot be checked."
+        return f"There is only {source}, so agreement of chains cannot be checked."
     if draws < 4:
-        return f"All this rests on {source}, too few to tell whether the chains agree."
+        return f"There are only {source}, too few to check whether the chains agree."
     settled = not (
         diagnostics.table["rhat"].drop(PAIRS, errors="ignore") > diagnostics.precision.rhat_max
     ).any()
     if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
         return f"The draws ({source}) are too few to rely on: see the diagnostics."
     return (
-        f"The {source} have not been shown to agree: take the answer with care and read the "
+        f"The {source} have not been shown to agree. Treat the result with care and read the "
         "diagnostics."
     )
 
@@ -194,7 +192,7 @@ def _too_few(diagnostics: Diagnostics, n_chains: int) -> bool:
 
 
 def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
-    """Sum up in a few sentences: how many, how sure, who is doubtful, do the chains agree."""
+    """Summarize number, certainty, doubtful observations and convergence in a few sentences."""
     from cavity.posterior.groups import group_words
     from cavity.posterior.summary import limit_words
 
@@ -220,5 +218,5 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
             "far less probable clustering."
         )
     verdict = chains_sentence(view, diagnostics)
-    # What cannot be relied on is said before all else.
+    # An unreliable result starts with the verdict.
     return [*sentences, verdict] if diagnostics.converged else [verdict, *sentences]

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of statistics: files, progress, warnings, text."""
+"""General helpers: files, progress, warnings, text."""

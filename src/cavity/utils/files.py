@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, flushed, then renamed."""
+"""Atomic files: written next to their destination, flushed, then renamed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _serial = itertools.count()  # threads of one process may write the same file
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Where a file's bytes really are: a link stays a link, and what it points to is replaced."""
+    """Resolve links; a link is kept, and its target is replaced."""
     return Path(os.path.realpath(Path(path).expanduser()))
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the same folder, which takes the place of `path` once all is well.
+    """Provide a temporary path in the same folder, which replaces `path` on success.
 
     If the block raises, what was at `path` stays as it was and the temporary file is removed, so
-    that a full disk has its room back. What a killed process left behind is removed as well.
+    that a full disk gets its space back. Leftovers of a killed process are removed as well.
 
     Examples
     --------
@@ -50,13 +50,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a folder, a pipe or a device where a file is to be."""
+    """Refuse a folder, a pipe or a device in place of a file."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -72,7 +72,7 @@ def refuse_special(path: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what a killed process was writing; one that lives keeps its own."""
+    """Remove temporary files of killed processes; those of running processes stay."""
     prefix = f".{path.name}."
     try:
         entries = [e for e in os.scandir(path.parent) if e.name.startswith(prefix)]
@@ -99,7 +99,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself last; not every system can."""
+    """Flush the renaming to disk, if the system supports it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

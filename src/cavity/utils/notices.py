@@ -1,10 +1,10 @@
-"""Categories of warnings, so that each can be silenced by itself."""
+"""Categories of warnings, which can be silenced separately."""
 
 from __future__ import annotations
 
 
 class NotConvergedWarning(UserWarning):
-    """The chains of a fit are not shown to agree; the answer may change with more draws.
+    """The chains of a fit have not been shown to agree; results may change with more draws.
 
     Examples
     --------
@@ -14,16 +14,16 @@ class NotConvergedWarning(UserWarning):
 
 
 class CoarseColumnsWarning(UserWarning):
-    """Columns of few values, or of one value in many rows, which a density has no use for."""
+    """Columns with few distinct values, or one dominant value, which a density cannot describe."""
 
 
 class WeightsWarning(UserWarning):
-    """Rows with so large a weight that a cluster may close in on one of them."""
+    """Rows with so large a weight that a cluster may collapse onto one of them."""
 
 
 class ColumnsNote(UserWarning):
-    """Columns of a table that might be taken for something else than they were."""
+    """Columns of a table that may be meant as another kind."""
 
 
 class ClusterLimitWarning(UserWarning):
-    """Draws have as many clusters as `n_clusters` allows, so it may decide how many there are."""
+    """Draws have as many clusters as `n_clusters` allows, so the limit may decide their number."""

@@ -1,6 +1,6 @@
-"""Telling a person how far long work has come: a bar on a terminal, plain lines elsewhere.
+"""Progress of long work: a bar on a terminal, plain lines elsewhere.
 
-Everything goes to standard error, so that results on standard output stay clean. `progress=None`
+Everything goes to standard error, which keeps standard output for results. `progress=None`
 shows a bar on a terminal or in a notebook and nothing elsewhere; True shows plain lines where
 there is no terminal; False is silent.
 """
@@ -30,7 +30,7 @@ class Silent:
         """Set how much is done."""
 
     def expect(self, total: float) -> None:
-        """Set how much there probably is in all; the time left is then an estimate."""
+        """Set the probable total; the time left is then an estimate."""
 
     def finish(self) -> None:
         """End work whose amount was estimated."""
@@ -44,17 +44,17 @@ class Silent:
 
 
 class Plain(Silent):
-    """One line now and then: every 10 s or every tenth of the work, whichever is sooner."""
+    """Prints a line every 10 s or every tenth of the work, whichever is sooner."""
 
     def __init__(self, label: str, total: float, unit: str, done: float) -> None:
         self._label, self._unit, self._total = label, unit, total
         self._about = False
-        # Work of an earlier run, and time before this one moves, say nothing about its speed.
+        # Work of an earlier run, and time before this one starts, do not count for its speed.
         self._done = self._first = self._last_done = done
         self._start = self._moving = self._last_time = time.monotonic()
 
     def expect(self, total: float) -> None:
-        """Set how much there probably is in all."""
+        """Set the probable total."""
         self._total, self._about = total, True
 
     def finish(self) -> None:
@@ -154,7 +154,7 @@ def _rich_progress() -> Any:
 
 
 def roughly(seconds: float) -> str:
-    """Return a time in words that are no more exact than an estimate.
+    """Return a time in words, rounded as an estimate should be.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def reporting(
 
 
 def say(message: str) -> None:
-    """Show one line beside whatever progress is being shown; from any thread.
+    """Show one line in addition to any progress; callable from any thread.
 
     Where progress is silent the line goes to the logger ``cavity`` at level INFO. With no
     progress open it is shown on a terminal only.
@@ -260,7 +260,7 @@ def track(
     progress: bool | None = None,
     unit: str = "steps",
 ) -> Iterator[T]:
-    """Iterate over `items` and show how far it has come.
+    """Iterate over `items` and show progress.
 
     Parameters
     ----------

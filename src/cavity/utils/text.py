@@ -1,4 +1,4 @@
-"""Counts and lists as sentences write them."""
+"""Counts and lists in sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def plural(noun: str, number: int = 2) -> str:
-    """Give the noun that goes with a number; "series" is its own plural.
+    """Return the noun for a number; "series" is its own plural.
 
     Examples
     --------
