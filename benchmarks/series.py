@@ -1,6 +1,6 @@
 """Speed, memory and accuracy of the series model, each beside its yardstick in the same run.
 
-    python benchmarks/series.py                 # the tables of docs/series.md
+    python benchmarks/series.py                 # the tables of docs/studies.md
     python benchmarks/series.py score sweep     # some of them
 
 Sections: score, sweep, corrected, noise, fits, exact, linear, mixing, accuracy, recovery. One

@@ -1,6 +1,6 @@
 """What the series model is worth by default: intervals, wild values, a market, sectors of stocks.
 
-    python benchmarks/series_model.py                  # everything; docs/series.md has the tables
+    python benchmarks/series_model.py                  # everything; docs/studies.md has the tables
     python benchmarks/series_model.py coverage 200 16  # one part, its first seed, and how many
 
 Parts: coverage (90% intervals of held-out observations), seattle (the same of sales by tract and

@@ -109,13 +109,17 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("poisson_counts", None)
 
 
-LONG = ("docs/series.md", "docs/tables.md", "docs/long-runs.md")
+QUICK = (
+    "docs/number-of-clusters.md",
+    "docs/groups.md",
+    "docs/covariates.md",
+    "docs/maths.md",
+    "docs/extending.md",
+)
 
 
-@pytest.mark.variants("slow", "README.md", "docs/guide.md", "docs/scaling.md", "docs/index.md")
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(p, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES],
+    "page", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PAGES]
 )
 def test_the_examples_run(page, folder):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -1231,7 +1231,7 @@ class StudentTMixture(Mixture):
     noise : bool or "auto"
         Whether rows may be outside every cluster, uniform over a box around the data, with a share
         that has a Beta(1, 19) prior. Their label is -1. With ``"auto"`` they may if at least two
-        rows, and one in fifty, lie far from all others (the guide has how far); not under
+        rows, and one in fifty, are far from all others (see the page on outliers); not under
         ``"ep"`` and ``"parallel"``.
     loss : {"omari", "vi", "binder"} or Loss
         What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
@@ -1254,7 +1254,7 @@ class StudentTMixture(Mixture):
     progress : bool or None
         Progress bars: None shows them on a terminal.
     checkpoint : path, optional
-        File to continue from if it exists and to write to; see the guide on long runs.
+        File to continue from if it exists and to write to; see the page on long runs.
     warm_start : bool
         Keep the chains in memory and continue those of the previous fit, with the same draws as
         one long run: from a draft to a report, or to a larger `max_sweeps` or `n_draws`. Data and
@@ -1286,11 +1286,10 @@ class StudentTMixture(Mixture):
     thin : int
         Sweeps per draw; with ``n_draws="auto"`` to begin with.
     init : {"dispersed", "k-means++", "random"} or array of labels
-        Where chains start: from a k-means of their own, at random, or dispersed. Then each chain
-        makes 4 to 16 short runs, every second one from a random start, and goes on with one,
-        drawn by the mass of the place it came to; of more than 2,000 rows, or with a warm-up below
-        120 sweeps, every second chain starts at random and the others from k-means. So chains
-        which agree have not merely begun alike.
+        Where chains start: from a k-means of their own, at random, or dispersed. Then all chains
+        share up to 16 short runs, every second one from a random start, and a chain continues from
+        each mode found. With more than 2,000 rows, or a warm-up below 120 sweeps, every second
+        chain starts at random and the others from k-means.
     options : dict, optional
         Details of the sampler. ``moves`` (True): try to split, merge, exchange and reshuffle whole
         clusters after each sweep, so that chains leave modes that one label at a time cannot.

@@ -1,6 +1,6 @@
 """Simulation-based calibration of the public estimators at their default priors.
 
-Everything is drawn from the priors of the guide with NumPy and SciPy, data last; a fit of the data
+Everything is drawn from the documented priors with NumPy and SciPy, data last; a fit of the data
 follows; the rank of each true value among the fit's draws is uniform if generator and sampler have
 the same priors and the sampler is right. Units are held: the standardisation of columns would
 make the prior depend on the data.

@@ -144,7 +144,7 @@ def test_partitions(draws):
 
 
 def test_clusters_and_rows(draws):
-    """Given everything above, the page's last lines are those of the guide."""
+    """Given everything above, the page's last lines are the documented model."""
     z = [one["z"][0] for one in draws]
     away = [(one["mu"][k, 0] - one["m"][0]) for k, one in zip(z, draws, strict=True)]
     spread = [

@@ -281,7 +281,7 @@ def test_partitions_are_visited_with_their_probabilities(kind, n, df, moves):
 
 @pytest.mark.exact
 def test_the_distance_of_a_long_chain_is_noise():
-    """EP's distance on such series is 0.084 (docs/series.md); an exact chain's this long 0.014.
+    """EP's distance on such series is 0.084 (docs/studies.md); an exact chain's this long 0.014.
 
     Independent draws, 20,000 of them, have a mean of 0.013 and a standard deviation below 0.002.
     """

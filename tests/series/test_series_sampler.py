@@ -172,7 +172,7 @@ def test_ep_is_near_the_exact_posterior(small):
     n = 3000
     counts = frequencies(sampler, rng, states, n, 2)
     distance = 0.5 * np.abs(counts / n - probability).sum()
-    # A long run gives 0.084 (docs/series.md). The standard deviation of the distance of n draws is
+    # A long run gives 0.084 (docs/studies.md). The standard deviation of the distance of n draws is
     # at most sqrt((1 - 2 / pi) / (4 n)) = 0.0055: six of them above, a false alarm below 1e-8.
     assert distance < 0.12
     assert sampler.events()["invalid_cavities"] == 0

@@ -101,7 +101,7 @@ def move_together(data: SeriesData, units: SeriesUnits) -> bool:
 
     The leading eigenvalue of the correlations between the series' steps, outliers clipped, is
     compared with the next: clusters without a common factor have several of about the same size,
-    and a single large cluster has few series in its own. docs/series.md has the evidence.
+    and a single large cluster has few series in its own. docs/studies.md has the evidence.
     """
     n = len(data.y)
     if n < 4:

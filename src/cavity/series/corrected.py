@@ -59,7 +59,7 @@ from cavity.series.likelihood import both_signs, sign_pull
 from cavity.series.state_space import DIAGONAL, PHI, SLOPE, FactorSeries
 
 # Variance of the factor against which a site has the right moments: between the prior's, 1, and
-# that of a factor which many series have shown. Measured: docs/series.md.
+# that of a factor which many series have shown. Measured: docs/studies.md.
 REFERENCE = 0.3
 
 

@@ -284,7 +284,7 @@ def series_problem(
 
 DRAWS = ("auto", "joint", "alternate")
 
-# Longest series whose factors are drawn jointly by default: docs/series.md has the figures.
+# Longest series whose factors are drawn jointly by default: docs/studies.md has the figures.
 LONGEST_JOINT = 500
 
 
