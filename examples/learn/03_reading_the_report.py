@@ -16,7 +16,7 @@ from cavity.datasets import add_outliers, make_student_t
 
 X, truth = make_student_t(300, 4, 2, df=4, separation=10, random_state=3)
 X, is_outlier = add_outliers(X, fraction=0.08, random_state=0)
-m = StudentTMixture(n_clusters=4, random_state=0).fit(X)
+m = StudentTMixture(n_clusters=10, random_state=0).fit(X)
 m.report("report.html", X)
 p = m.posterior_
 

@@ -1,4 +1,4 @@
-"""Clustering with honest uncertainty for heavy-tailed data and correlated time series."""
+"""Bayesian clustering for tables with outliers and missing values, and for short time series."""
 
 from __future__ import annotations
 
