@@ -50,7 +50,7 @@ def score(x, points):
 #
 # To decide which cluster a point belongs to, remove it first. The distribution of a cluster's
 # center given its *other* members is called the cavity: the hole that the point leaves. If the
-# point stayed in, every cluster would be biased towards its own members, and labels would hardly
+# point stayed in, every cluster would be biased towards its own members, and labels would rarely
 # change.
 #
 # The plot has one dimension. Gray ticks are the members of a cluster, and the red tick is the

@@ -125,8 +125,8 @@ print(pd.Series(seconds).unstack()[methods].loc[list(data)].round(2).to_string()
 #   The result with the number given is printed below.
 # - **Clean, round, known number.** k-means is as good and simpler to explain. Use it.
 
-told = StudentTMixture(3, random_state=0).fit(wine.data)
-print(f"wine, 3 clusters given: {adjusted_rand_score(wine.target, told.labels_):.2f}")
+given = StudentTMixture(3, random_state=0).fit(wine.data)
+print(f"wine, 3 clusters given: {adjusted_rand_score(wine.target, given.labels_):.2f}")
 
 # %%
 # Advantages of cavity
@@ -134,7 +134,7 @@ print(f"wine, 3 clusters given: {adjusted_rand_score(wine.target, told.labels_):
 #
 # cavity was not given the number of groups. It reports how certain each row is, whether chains
 # agree, and which rows to check, and outliers do not determine the answer. This is worth most if
-# data are dirty, groups overlap, or somebody will ask "how do you know?".
+# data are dirty, groups overlap, or someone will ask "how do you know?".
 #
 # mclust (R)
 # ----------
