@@ -1,9 +1,8 @@
 """Build the site: ``python docs/build.py``, with the extra ``docs`` installed.
 
-Runs every script of ``examples/``, renders all pages to ``build/site`` and follows every link
-within the site. A warning is an error, and so is a link, a picture or an anchor that is not there.
-Needs no network. Scripts that did not change are not run again; ``--fresh`` runs all of them,
-``--pages`` none.
+Runs the scripts of ``examples/`` that changed, renders all pages to ``build/site`` and checks every
+link within the site. Warnings and broken links are errors. Needs no network. ``--fresh`` runs all
+scripts, ``--pages`` none.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MADE = [
 
 
 class Links(HTMLParser):
-    """Where a page leads to, what it shows and the places in it."""
+    """Links, images and anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +33,7 @@ class Links(HTMLParser):
         self.places: set[str] = {"", "top"}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note addresses and ids."""
+        """Record addresses and ids."""
         for name, value in attrs:
             if name == "id" and value:
                 self.places.add(value)
@@ -43,7 +42,7 @@ class Links(HTMLParser):
 
 
 def broken_links(site: Path) -> list[str]:
-    """Links of a built site that lead nowhere within it; those to other sites are not followed."""
+    """Return the broken internal links of a built site."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
         if "_static" in path.parts:  # the theme's templates
@@ -68,7 +67,7 @@ def broken_links(site: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Build and check; the exit code is 0 if all is well."""
+    """Build and check; return the exit code."""
     if "--fresh" in arguments:
         for folder in [*MADE, SITE]:
             shutil.rmtree(folder, ignore_errors=True)
@@ -79,13 +78,13 @@ def main(arguments: list[str]) -> int:
     if code:
         return code
     found = broken_links(SITE)
-    if "--pages" in arguments:  # what the scripts would have made is not there
+    if "--pages" in arguments:  # output of the scripts is missing
         found = [line for line in found if not line.startswith(("learn/", "gallery/"))]
     for line in found:
-        print("leads nowhere:", line)
+        print("broken link:", line)
     if not found:
         n_pages = sum(1 for _ in SITE.rglob("*.html"))
-        print(f"{SITE / 'index.html'}: {n_pages} pages, no link leads nowhere.")
+        print(f"{SITE / 'index.html'}: {n_pages} pages, no broken links.")
     return bool(found)
 
 

@@ -46,7 +46,7 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-# Everything that a page needs is beside it: the site can be read without a network.
+# All resources are local: the site can be read without a network.
 html_theme = "pydata_sphinx_theme"
 html_title = "cavity"
 html_static_path = ["_static"]
@@ -70,7 +70,7 @@ html_context = {"default_mode": "auto"}
 
 
 def quiet(gallery_conf: dict, script: str) -> None:
-    """Start every script alike: no advice about chains or columns among its output."""
+    """Reset figures and silence advice about chains and columns before each script."""
     import matplotlib.pyplot as plt
 
     plt.close("all")
@@ -104,14 +104,14 @@ sphinx_gallery_conf = {
 
 
 def bring_report(app, problem) -> None:
-    """Put the report that a lesson makes beside its page."""
+    """Copy the report that a lesson writes next to its page."""
     made = HERE.parent / "examples" / "learn" / "report.html"
     if problem is None and made.exists():
         shutil.copy(made, Path(app.outdir) / "learn")
 
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
-    """Leave out what scikit-learn puts on every estimator for its own routing."""
+    """Skip scikit-learn's metadata routing methods."""
     routing = name.startswith("set_") and name.endswith("_request")
     return True if routing or name == "get_metadata_routing" else None
 

@@ -1,4 +1,4 @@
-"""Every Python example on every page runs, from top to bottom, as a reader would run it."""
+"""Run every Python example on every page from top to bottom, and check the output shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import cavity
 from cavity.datasets import make_series
 
 ROOT = Path(__file__).parent.parent
-# House prices have a test of their own, of what the page shows too.
+# House prices have a separate test of the page.
 PAGES = {
     "README.md": 1,
     "docs/index.md": 1,
@@ -100,7 +100,7 @@ def run_page(page, text):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    # Series take minutes to agree, and whether they do is not what is asked here.
+    # Convergence, which takes minutes for series, is not tested here.
     limit = property(lambda self: min(self.max_sweeps, 300))
     monkeypatch.setattr("cavity.mcmc.schedule.AutomaticSchedule.limit", limit)
     # The page's own module, not that of the tests of extensions.

@@ -1,4 +1,4 @@
-"""The site: its scripts are well made, its figures are those measured, its links are followed."""
+"""The site: structure of scripts, measured values on pages, links."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_a_gallery_page_has_question_answer_and_the_usual_tool(path):
     assert re.search(r"\*\*(The usual tool|What would have gone wrong)\.\*\*", text)
 
 
-def test_there_are_a_dozen_of_them():
+def test_the_gallery_has_a_dozen_scripts():
     assert len(GALLERY) >= 12
 
 
-def test_figures_on_pages_are_those_of_the_table():
+def test_values_on_pages_match_the_table():
     table = benchmarks_page.read_table()
     pages = benchmarks_page.pages_with_figures()
     assert ROOT / "README.md" in pages
@@ -63,7 +63,7 @@ def test_figures_on_pages_are_those_of_the_table():
     assert benchmarks_page.page_of(table) == written
 
 
-def test_a_figure_that_has_drifted_or_has_no_source_is_noticed():
+def test_a_stale_or_unknown_value_is_detected():
     """Negative control."""
     table = pd.DataFrame(
         [["speed", "small", "cavity", "sweep", "1.5", "ms"]], columns=benchmarks_page.COLUMNS
@@ -74,7 +74,7 @@ def test_a_figure_that_has_drifted_or_has_no_source_is_noticed():
         benchmarks_page.fill(text.replace("small", "large"), table)
 
 
-def test_links_that_lead_nowhere_are_found(tmp_path):
+def test_broken_links_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<a href="b.html#here">x</a><a href="https://example.org/none">x</a><img src="no.png">'
         '<a href="b.html#there">x</a><a href="#top">x</a>'
@@ -107,4 +107,4 @@ def test_the_site_builds_without_a_warning():
         [sys.executable, str(ROOT / "docs" / "build.py")], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "no link leads nowhere" in run.stdout
+    assert "no broken links" in run.stdout
