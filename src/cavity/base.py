@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -218,6 +219,12 @@ class Estimator(BaseEstimator):
             },
             **more,
         )
+
+    def _refuse_changed(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a problem that was prepared under other settings."""
+        now = self.get_params(deep=False)
+        if any(value is not now[name] for name, value in settings.items()):
+            raise ValueError("Settings have changed since check. Call check again.")
 
     def _settings(self) -> dict[str, Any]:
         """The constructor's parameters but for the checkpoint, which is no part of the answer."""

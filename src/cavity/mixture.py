@@ -361,9 +361,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             prepared = X
             if not (y is None and sample_weight is None and known_labels is None):
                 raise ValueError("Pass sample_weight and known_labels to check, not to fit.")
-            now = self.get_params(deep=False)
-            if any(value is not now[name] for name, value in prepared.settings.items()):
-                raise ValueError("Settings have changed since check. Call check again.")
+            self._refuse_changed(prepared.settings)
         else:
             prepared = self._prepare(X, sample_weight, known_labels, columns, client)
         if self._is_sharded(prepared.X, client):

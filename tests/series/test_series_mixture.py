@@ -118,6 +118,17 @@ def test_scales_that_are_refused(wide):
         SeriesMixture(3, collapse="ep", options={"refresh_every": 2}).check(wide[0])
 
 
+def test_fit_takes_what_check_prepared(wide):
+    quick = {"n_chains": 1, "n_warmup": 3, "n_draws": 4, "random_state": 2, "collapse": "naive"}
+    s = SeriesMixture(3, **quick)
+    found = s.fit(s.check(wide[0])).posterior_
+    again = SeriesMixture(3, **quick).fit(wide[0]).posterior_
+    np.testing.assert_array_equal(found.labels, again.labels)
+    prepared = s.check(wide[0])
+    with pytest.raises(ValueError, match="Settings have changed since check"):
+        s.set_params(n_draws=5).fit(prepared)
+
+
 @pytest.mark.slow
 def test_loud_series_do_not_decide():
     """Clusters are the same however loud some series are, but for the default scale."""

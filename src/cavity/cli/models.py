@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,8 +204,8 @@ class RowsModel:
 
     def check(
         self, estimator: Any, selection: Selection, choice: Choice, settings: Mapping[str, Any]
-    ) -> None:
-        """Refuse settings and data that the estimator would refuse."""
+    ) -> Any:
+        """Return the prepared problem; settings and data that do not fit are refused."""
         n, n_clusters = self.n_units(selection), settings.get("n_clusters", 10)
         if n < 2 and self.noun == "row":
             raise UserError("There is one row only; clustering needs at least two.")
@@ -216,9 +215,8 @@ class RowsModel:
                 "--clusters, or use --prior dp."
             )
         data, names = self.arguments(selection, choice, settings)
-        with speaking_of_options(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `fit` warns again
-            estimator.check(data, **names)
+        with speaking_of_options():
+            return estimator.check(data, **names)
 
     # -------------------------------------------------------- results
 

@@ -73,16 +73,20 @@ def fit(
         settings = {"collapse": PARALLEL, **settings}
     model, selection = open_data(data, model, choice, in_shards)
     kind = MODELS[model]
-    kind.check(kind.make(settings, choice), selection, choice, settings)
     wanted = _request(data, model, choice, selection, settings, demo)
     # Nothing is touched on disk for a request that will be refused.
     going_on = _going_on(out, wanted, resume=resume, overwrite=overwrite)
+    run = going_on or _with_seed(wanted)
+    estimator = kind.make(
+        run.settings, choice,
+        progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT,
+    )  # fmt: skip
+    prepared = kind.check(estimator, selection, choice, run.settings)
     files.make(out)
     with files.locked(out):
         files.tidy(out)
         if going_on is None:
             files.empty(out)
-        run = going_on or _with_seed(wanted)
         if going_on is not None and going_on.status == records.DRAWN:
             say(f"Sampling of the run in {out} is finished. Writing the tables and the report.")
             return _finish(out, run, selection, kind.load(out), quiet=quiet, client=client)
@@ -91,14 +95,9 @@ def fit(
             if going_on is not None:
                 say(f"Going on with the run in {out}, which was not finished.")
             say(f"Fitting {kind.estimator} to {kind.size(selection)} of {data}.")
-        estimator = kind.make(
-            run.settings, choice,
-            progress=not quiet, n_jobs=jobs, checkpoint=out / files.CHECKPOINT,
-        )  # fmt: skip
-        source, names = kind.arguments(selection, choice, run.settings)
         try:
             with speaking_of_options():
-                estimator.fit(source, client=client, **names)
+                estimator.fit(prepared, client=client)
         except KeyboardInterrupt as error:
             run.at(records.INTERRUPTED).write(out)
             said = (str(error) or "stopped").partition(" The checkpoint ")[0].rstrip(".")

@@ -444,7 +444,7 @@ def _warn_of_repeated(
         f"{str(names[series])!r} at time {axis.labels()[time]}: they are averaged, as repeated "
         "measurements. Remove duplicates if they are a mistake.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -484,7 +484,7 @@ def read_series(
             f"{silent.size} series without any observation ({listed}"
             f"{' ...' if silent.size > 5 else ''}): their clusters are the prior's guess.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return data
 

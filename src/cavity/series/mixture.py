@@ -61,6 +61,31 @@ if TYPE_CHECKING:
     from cavity.posterior.estimate import Partition
 
 
+@dataclass(frozen=True)
+class PreparedSeries:
+    """Checked series and the problem made of them: `check` returns it, `fit` takes it.
+
+    Attributes
+    ----------
+    Y : array, DataFrame or path
+    columns : mapping
+        Names of columns, offset and frequency, as given.
+    settings : mapping
+        Parameters of the estimator.
+    data, names, plan, units
+        The series as read, their names, how chains over them are made, and the units of the draws.
+        None for sharded series, which `fit` reads.
+    """
+
+    Y: Any
+    columns: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    data: SeriesData | None = None
+    names: list[str] | None = None
+    plan: Any = None
+    units: Any = None
+
+
 @dataclass(repr=False, eq=False, kw_only=True)
 class SeriesMixture(Estimator):
     """Bayesian clustering of time series whose clusters share a latent factor.
@@ -222,23 +247,31 @@ random_state, progress, checkpoint, warm_start
 
     # ------------------------------------------------------------------ fitting
 
-    def check(self, Y: Any, **names: Any) -> Self:
-        """Refuse settings and data that `fit` would refuse, without fitting; returns self.
+    def check(self, Y: Any, **names: Any) -> PreparedSeries:
+        """Check settings and data as `fit` does, without fitting.
 
         Parameters
         ----------
         Y : array, DataFrame or path
         **names
             ``series``, ``time``, ``value``, ``covariates``, ``offset`` and ``freq`` as in `fit`.
+
+        Returns
+        -------
+        PreparedSeries
+            The prepared problem, which `fit` accepts in place of `Y`.
         """
+        return self._prepare(Y, names)
+
+    def _prepare(self, Y: Any, names: Mapping[str, Any]) -> PreparedSeries:
         self._check_settings()
+        settings = self.get_params(deep=False)
         if is_spread(self, Y):
             check_spread(self, Y, names.get("covariates", ()), names.get("offset"))
-            return self
+            return PreparedSeries(Y, names, settings)
         data = with_terms(read_series(Y, **names), self.season, bool(self.difference))
-        check_names(data.series, "series")
-        self._plan(data)
-        return self
+        called = check_names(data.series, "series")
+        return PreparedSeries(Y, names, settings, data, called, *self._plan(data))
 
     def fit(
         self,
@@ -257,7 +290,7 @@ random_state, progress, checkpoint, warm_start
 
         Parameters
         ----------
-        Y : array, DataFrame or path
+        Y : array, DataFrame, path or what `check` returned
             Either a wide table of shape (n_series, n_times), NaN where nothing was observed, or
             a long frame with one row per observation, in any order. A path is that of Parquet
             files in shards (a file, a folder, a pattern such as ``"rows/*.parquet"``), wide: a
@@ -280,25 +313,24 @@ random_state, progress, checkpoint, warm_start
         -------
         self
         """
-        self._check_settings()
         check_client(client)
-        if is_spread(self, Y):
-            fit_spread(
-                self, Y, client, names=series, covariates=covariates, offset=offset,
-                read=lambda: read_series(Y, series, time, value, covariates, offset, freq),
-            )  # fmt: skip
+        if isinstance(Y, PreparedSeries):
+            prepared = Y
+            self._refuse_changed(prepared.settings)
+        else:
+            names = {"series": series, "time": time, "value": value, "covariates": covariates}
+            prepared = self._prepare(Y, names | {"offset": offset, "freq": freq})
+        if prepared.data is None:
+            fit_spread(self, prepared.Y, client, prepared.columns)
             return self
-        data = read_series(Y, series, time, value, covariates, offset, freq)
-        data = with_terms(data, self.season, bool(self.difference))
-        names = check_names(data.series, "series")
-        plan, units = self._plan(data)
+        data, units, plan = prepared.data, prepared.units, prepared.plan
         run = run_plan(plan, self._run_settings(), client)
         n, n_times = data.y.shape
         moments = pool_trends([part for chain in run.summaries for part in chain])
         self._data, self._moments = data, moments
         posterior = plan.posterior(
             run,
-            names=names,
+            names=prepared.names,
             units=units,
             volume=float(data.count.sum(dtype=float)) * units.log_volume,
             summaries=summaries_of(data, moments),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from cavity.priors.specifications import PartitionSpecification
 from cavity.series.assign import Assigner
 from cavity.series.collapses import affordable_collapse
 from cavity.series.common_factor import move_together
-from cavity.series.data import SeriesData, from_wide
+from cavity.series.data import SeriesData, from_wide, read_series
 from cavity.series.initialization import (
     find_units,
     largest_value,
@@ -361,23 +361,13 @@ def check_spread(estimator: Any, Y: Any, covariates: Sequence[str], offset: Any)
         )
 
 
-def fit_spread(
-    estimator: Any,
-    Y: Any,
-    client: Any,
-    *,
-    names: str | None,
-    read: Any,
-    covariates: Sequence[str],
-    offset: Any,
-) -> None:
-    """Sample over series in blocks, here or on a cluster; ``read()`` gives those in memory."""
-    check_spread(estimator, Y, covariates, offset)
+def fit_spread(estimator: Any, Y: Any, client: Any, columns: Mapping[str, Any]) -> None:
+    """Sample over series in blocks, here or on a cluster."""
     data: SeriesData | None = None
     if is_in_shards(Y):
-        source: Any = series_source(Y, names)
+        source: Any = series_source(Y, columns.get("series"))
     else:
-        data = read()
+        data = read_series(Y, **columns)
         if data.count.max(initial=0) > 1:
             row, column = (int(v) for v in np.argwhere(data.count > 1)[0])
             raise ValueError(
@@ -392,7 +382,7 @@ def fit_spread(
             f"There are {n} series: clustering needs at least 2, and no fewer than "
             f"n_clusters={estimator.n_clusters}."
         )
-    fit, volume, n_silent = spread(estimator, source, client, data, names)
+    fit, volume, n_silent = spread(estimator, source, client, data, columns.get("series"))
     with fit.executor:
         if estimator.common_factor == "auto" and move_together(fit.data, fit.units):
             raise ValueError(
