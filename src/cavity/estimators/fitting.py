@@ -89,6 +89,20 @@ class RunSettings:
             )
         return FixedSchedule(self.n_warmup, int(self.n_draws), self.thin, early)
 
+    def run(self, make_sampler: Any, rule: StoppingRule, n: int, **how: Any) -> ChainRun:
+        """Run all chains over n observations to their end or an interrupt; see `run_chains`."""
+        return run_chains(
+            make_sampler,
+            self.length(rule, n),
+            n_chains=self.n_chains,
+            max_seconds=self.max_seconds,
+            random_state=self.random_state,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+            keep_warmup=self.keep_warmup,
+            **how,
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -329,16 +343,11 @@ def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:
         )
         # A worker is given the state of a chain that began here.
         with on_workers(client, make_sampler) as away:
-            run = run_chains(
+            run = settings.run(
                 starts.sampler,
-                settings.length(judge, plan.n),
-                n_chains=settings.n_chains,
-                max_seconds=settings.max_seconds,
+                judge,
+                plan.n,
                 n_jobs=settings.n_jobs,
-                random_state=settings.random_state,
-                progress=settings.progress,
-                checkpoint=settings.checkpoint,
-                keep_warmup=settings.keep_warmup,
                 fingerprint=plan.fingerprint,
                 label=plan.name,
                 run_chunk=away,

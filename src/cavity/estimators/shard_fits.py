@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.distributed.results import RowPredictor, predict_to_parquet
 from cavity.distributed.sources import ArraySource, Source, parquet_source
 from cavity.distributed.tables import (
     as_taken,
@@ -18,10 +19,17 @@ from cavity.distributed.tables import (
 )
 from cavity.estimators.description import Describer
 from cavity.estimators.model import ModelRows, components, features_of, joint_problem, levels_of
-from cavity.estimators.sharded import check_start, fit_estimator, predict_parts, source_of
+from cavity.estimators.sharded import (
+    ShardProblem,
+    check_start,
+    fit_shards,
+    run_of,
+    source_of,
+)
 from cavity.estimators.sharding import is_dask_frame, is_in_shards
 from cavity.io.columns import CONTINUOUS, EMPTY, OVERDISPERSED, Cells, Column
 from cavity.posterior.posterior import Posterior
+from cavity.predict.draws import spread_draws
 
 if TYPE_CHECKING:
     from cavity.predict.predictor import Predictor
@@ -106,19 +114,25 @@ def fit_sharded(m: Any, X: Any, client: Any, selected: tuple[str, ...] | None) -
         describe = Describer(getattr(problem, "parts", (problem,)))
         return describe, describe.names
 
-    return fit_estimator(
-        m,
+    problem = ShardProblem(
+        build=lambda rows: joint_problem(parts(rows), "collapsed"),
+        prior=m._specification(),
+        n_clusters=m.n_clusters,
+        init=init,
+        moves=m._option("moves"),
+        points=points,
+        describe=described,
+    )
+    return fit_shards(
+        problem,
         source,
-        client,
-        init,
-        lambda rows: joint_problem(parts(rows), "collapsed"),
+        run_of(m, source, client),
         recorded={
+            "settings": m._settings(),
             "columns": tuple(column.name for column in taken),
             "components": components(taken),
         },
         details={"taken_for": [column.to_plain() for column in taken]},
-        points=points,
-        describe=described,
     )
 
 
@@ -139,4 +153,10 @@ def predict_files(
         source = as_taken(parquet_source(X, names, of_numbers=False), columns)
     else:
         source = source_of(X, client, tuple(column.name for column in columns), True)
-    return predict_parts(m, source, folder, client, n_draws)
+    posterior = m.posterior_
+    chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
+    units = predictor.units
+    row_predictor = RowPredictor(
+        predictor.pack(chosen), m.n_clusters_, units.centre, units.scale, source.shape
+    )
+    return predict_to_parquet(source, row_predictor, folder, client)

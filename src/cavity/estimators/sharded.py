@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from cavity.distributed.executor import ShardExecutor, ThreadExecutor, make_exec
 from cavity.distributed.mixture_weights import is_supported
 from cavity.distributed.passes import followed_rows, make_shard
 from cavity.distributed.pilot import PilotSample
-from cavity.distributed.results import RowPredictor, predict_to_parquet
 from cavity.distributed.sampler import SPARE, ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
 from cavity.estimators.dequantize import LEAST_STEP, recording_steps
@@ -30,13 +28,11 @@ from cavity.estimators.start import STARTS, initial_labels
 from cavity.estimators.validation import check_labels, robust_standardiser
 from cavity.likelihoods.gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
-from cavity.mcmc.runner import run_chains
 from cavity.posterior.convergence import PRECISIONS, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.predict.covariances import FULL
-from cavity.predict.draws import spread_draws
 from cavity.predict.noise import asks_for_noise
 from cavity.priors.specifications import PartitionSpecification
 
@@ -144,16 +140,11 @@ class ShardRun:
         precision = PRECISIONS[self.settings.precision]
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return run_chains(
+            return self.settings.run(
                 make_sampler,
-                self.settings.length(stopping_rule(most, False, precision), 0),
-                n_chains=self.settings.n_chains,
-                max_seconds=self.settings.max_seconds,
+                stopping_rule(most, False, precision),
+                0,
                 n_jobs=1 if self.client is None and self.n_jobs == 1 else self.settings.n_chains,
-                random_state=self.settings.random_state,
-                progress=self.settings.progress,
-                checkpoint=self.settings.checkpoint,
-                keep_warmup=self.settings.keep_warmup,
                 fingerprint=self.fingerprint,
                 label=self.name,
             )
@@ -366,46 +357,3 @@ def run_of(estimator: Any, source: Source, client: Any) -> ShardRun:
         "data": source.digest,
     }
     return ShardRun(name, estimator._run_settings(), fingerprint, client, estimator.n_jobs)
-
-
-def fit_estimator(
-    estimator: Any,
-    source: Source,
-    client: Any,
-    init: Any,
-    build: Callable[[np.ndarray], Any],
-    recorded: Mapping[str, Any] | None = None,
-    details: Mapping[str, Any] | None = None,
-    **functions: Any,
-) -> Posterior:
-    """Sample an estimator's posterior over rows in shards.
-
-    `functions` are ``points`` and ``describe`` of `ShardProblem`.
-    """
-    problem = ShardProblem(
-        build,
-        estimator._specification(),
-        estimator.n_clusters,
-        init,
-        estimator._option("moves"),
-        **functions,
-    )
-    run = run_of(estimator, source, client)
-    recorded = {"settings": estimator._settings(), **(recorded or {})}
-    return fit_shards(problem, source, run, recorded=recorded, details=details)
-
-
-def predict_parts(
-    estimator: Any, source: Source, folder: str | os.PathLike[str], client: Any, n_draws: int
-) -> list[Path]:
-    """Write the predictions of a fitted estimator for every part of the data."""
-    posterior, units = estimator.posterior_, estimator._units
-    chosen = spread_draws(posterior.n_chains * posterior.n_draws, n_draws)
-    predictor = RowPredictor(
-        estimator._predictor.pack(chosen),
-        estimator.n_clusters_,
-        units.centre,
-        units.scale,
-        source.shape,
-    )
-    return predict_to_parquet(source, predictor, Path(folder), client)
