@@ -7,7 +7,7 @@ new hyperprior is one more file with one more subclass of `Update`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -70,7 +70,7 @@ class Update:
 
     def explain(self, failure: int) -> str:
         """Return the message for a failure code of `interface.step`."""
-        raise NotImplementedError
+        return f"The update {self.name!r} failed with code {failure}."
 
     def fresh(self) -> Self:
         """Return a copy for another chain; itself, if it has no state."""
@@ -117,3 +117,21 @@ class Update:
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
+
+
+def arrays_of_updates(updates: Iterable[Update]) -> dict[str, np.ndarray]:
+    """Return what all updates keep, by name, for a checkpoint."""
+    return {f"update.{u.name}.{name}": value for u in updates for name, value in u.arrays().items()}
+
+
+def restore_updates(
+    updates: Iterable[Update], state: Mapping[str, np.ndarray], chain: Chain
+) -> None:
+    """Continue all updates from what `arrays_of_updates` gave."""
+    for update in updates:
+        update.restore(below(state, f"update.{update.name}."), chain)
+
+
+def below(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}

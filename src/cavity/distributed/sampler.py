@@ -53,8 +53,9 @@ from cavity.distributed.pilot import PilotSample, log_sum
 from cavity.distributed.split_merge import KINDS, ROUND, Mixture, SplitMerge
 from cavity.likelihoods.degrees_of_freedom import draw_df
 from cavity.mcmc.chain import Describe
+from cavity.mcmc.draws import mark_empty
 from cavity.priors.partition import log_prior, renew
-from cavity.updates import Update
+from cavity.updates import Update, arrays_of_updates, restore_updates
 
 # Rounds of proposals after each sweep of the warm-up; one after each of the others.
 WARM_ROUNDS = 2
@@ -418,11 +419,7 @@ class ShardedSampler:
             out |= update.record(self)
         if not math.isinf(self.tails.df):
             out["df"] = 2.0 * self.model.alpha
-        used = self.n_used
-        for name in self.cluster_parameters:
-            values = np.array(out[name][:used])
-            values[self.counts[:used] == 0] = np.nan
-            out[name] = values
+        mark_empty(out, self.cluster_parameters, self.counts[: self.n_used])
         out["log_likelihood"] = np.array(self._log_likelihood)
         out["log_marginal"] = np.array(self._log_marginal)
         if self.prior.has_concentration:
@@ -464,11 +461,7 @@ class ShardedSampler:
             **flatten(self.prior, "prior."),
             **flatten(self.family, "family."),
             **flatten(self.parameters, "parameters."),
-            **{
-                f"update.{update.name}.{name}": value
-                for update in self.updates
-                for name, value in update.arrays().items()
-            },
+            **arrays_of_updates(self.updates),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -504,7 +497,4 @@ class ShardedSampler:
         self.prior = rebuilt(self.prior, state, "prior.")
         self.family = rebuilt(self.family, state, "family.")
         self.parameters = rebuilt(self.parameters, state, "parameters.")
-        for update in self.updates:
-            prefix = f"update.{update.name}."
-            own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
-            update.restore(own, self)
+        restore_updates(self.updates, state, self)

@@ -15,11 +15,11 @@ from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
 from cavity.interface import PLACES, listed, log_likelihood
 from cavity.mcmc import block
-from cavity.mcmc.draws import Drawn, current_draw
+from cavity.mcmc.draws import Drawn, current_draw, mark_empty
 from cavity.mcmc.sweep import sweep
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, cluster_sizes, log_prior, padded, renew
-from cavity.updates import Update
+from cavity.updates import Update, arrays_of_updates, below, restore_updates
 
 
 def likelihood_of_all(model, parameters, z):
@@ -382,13 +382,7 @@ class PartitionSampler:
         used = self.n_allowed
         if self.prior.is_open:
             used = int(np.flatnonzero(self.counts).max(initial=0)) + 1
-        empty = self.counts[:used] == 0
-        some_empty = bool(empty.any())
-        for name in self.cluster_parameters:
-            values = np.array(out[name][:used])
-            if some_empty:
-                values[empty] = np.nan
-            out[name] = values
+        mark_empty(out, self.cluster_parameters, self.counts[:used])
         if not self.marginal:
             out["log_likelihood"] = np.array(self._log_likelihood)
             if self._has_marginal:
@@ -431,9 +425,8 @@ class PartitionSampler:
             "order": self.order.copy(),
             **flatten(self.prior, "prior."),
             **{f"collapse.{k}": v for k, v in self.collapse.arrays().items()},
+            **arrays_of_updates(self.updates),
         }
-        for update in self.updates:
-            out |= {f"update.{update.name}.{k}": v for k, v in update.arrays().items()}
         for move in self.moves:
             out |= {f"move.{move.name}.{k}": v for k, v in move.arrays().items()}
         return out
@@ -456,25 +449,20 @@ class PartitionSampler:
             0 <= prior.n_free[0] <= n_slots and np.all((prior.free >= 0) & (prior.free < n_slots))
         ):
             raise StateError("its list of free clusters names some that it has no room for")
-        self.collapse.restore(_below(state, "collapse."), n_slots, z)
+        self.collapse.restore(below(state, "collapse."), n_slots, z)
         self.z, self.order, self.prior = z, order, prior
         self.counts = counts.astype(self.counts.dtype)
         self.weights = np.zeros(n_slots)
         if prior.is_open:
             self.n_allowed = n_slots
-        for update in self.updates:
-            update.restore(_below(state, f"update.{update.name}."), self)
+        restore_updates(self.updates, state, self)
         for move in self.moves:
-            move.restore(_below(state, f"move.{move.name}."))
+            move.restore(below(state, f"move.{move.name}."))
 
 
 _ONE_SWEEP, _NO_SWEEPS = np.zeros(1, dtype=bool), np.zeros(0, dtype=bool)
 # To show a state takes no random number.
 _NO_CHANCE = np.random.default_rng(0)
-
-
-def _below(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
 
 
 def slots_for(n_clusters: int, prior_is_open: bool) -> int:

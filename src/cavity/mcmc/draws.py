@@ -34,6 +34,15 @@ def current_draw(sampler: Sampler) -> Drawn:
     return drawn
 
 
+def mark_empty(record: dict[str, np.ndarray], names: Iterable[str], counts: np.ndarray) -> None:
+    """Cut cluster parameters to the slots that are counted, and put NaN where a slot is empty."""
+    empty = np.flatnonzero(counts == 0)
+    for name in names:
+        record[name] = np.array(record[name][: counts.size])
+        if empty.size:
+            record[name][empty] = np.nan
+
+
 def smallest_integer_type(low: int, high: int) -> np.dtype[Any]:
     """Smallest integer type that holds `low` to `high`; unsigned unless `low` is negative.
 

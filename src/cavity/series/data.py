@@ -273,6 +273,21 @@ def _wide_numbers(Y: pd.DataFrame) -> np.ndarray:
     return np.column_stack(columns)
 
 
+def series_on(
+    axis: TimeAxis, position: np.ndarray, values: np.ndarray, series: pd.Index
+) -> SeriesData:
+    """Return series of one value per time, NaN where there is none, at positions on an axis."""
+    n = len(values)
+    if not np.array_equal(position, np.arange(axis.size)):
+        full = np.full((n, axis.size), np.nan)
+        full[:, position] = values
+        values = full
+    # A user's own array of floats is read where it is: no copy is made.
+    values = np.ascontiguousarray(values)
+    count = (~np.isnan(values)).astype(np.uint16)
+    return SeriesData(values, count, np.zeros((n, axis.size, 0)), np.zeros((n, 1, 1)), series, axis)
+
+
 def from_wide(Y: Any, offset: Any = None, freq: str | None = None) -> SeriesData:
     """Read a table with a row per series and a column per time; NaN is not observed."""
     import pandas as pd
@@ -312,16 +327,9 @@ def from_wide(Y: Any, offset: Any = None, freq: str | None = None) -> SeriesData
             row, column = np.argwhere(bad)[0]
             raise ValueError(f"offset is missing where Y is observed: row {row}, column {column}.")
         values = values - shift
-    if not np.array_equal(position, np.arange(axis.size)):
-        full = np.full((len(values), axis.size), np.nan)
-        full[:, position] = values
-        values = full
-    # A user's own array of floats is read where it is: no copy is made.
-    values = np.ascontiguousarray(values)
-    count = (~np.isnan(values)).astype(np.uint16)
-    _check_some(count)
-    n = len(values)
-    return SeriesData(values, count, np.zeros((n, axis.size, 0)), np.zeros((n, 1, 1)), series, axis)
+    data = series_on(axis, position, values, series)
+    _check_some(data.count)
+    return data
 
 
 def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series:

@@ -8,6 +8,7 @@ series at a time, or as a dense matrix, T^3 whatever n. The cheaper way is taken
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
@@ -316,13 +317,13 @@ def rebuild_clusters(state, z):
 class SeriesCollapse(CollapsedState):
     """Collapse with factors integrated out; clusters follow from labels and parameters."""
 
+    @abstractmethod
     def _rebuild(self, z: np.ndarray) -> None:
         """Compute every cluster from its members."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _grown_state(self, n_slots: int) -> Any:
-        """State with room for more clusters, all empty."""
-        raise NotImplementedError
+        """Return a state with room for more clusters, all empty."""
 
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
         """Do nothing: the model's own update draws the factors with the states."""

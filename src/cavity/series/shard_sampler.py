@@ -20,6 +20,7 @@ from cavity._numba.jit import Kernels
 from cavity._numba.simd import whole_vectors
 from cavity.distributed.df_grid import DF_EVERY, DFSettings, choose_df, draw_df_grid
 from cavity.distributed.mixture_weights import draw_weights
+from cavity.mcmc.draws import mark_empty
 from cavity.priors.partition import log_prior, renew
 from cavity.series.coefficients import draw_hyper_by_sums
 from cavity.series.gibbs import draw_factors_given_states
@@ -62,7 +63,7 @@ from cavity.series.shard_pass import (
 )
 from cavity.series.state_space import LOADING_MEAN, FactorSeries
 from cavity.series.update import SeriesUpdate
-from cavity.updates import Update
+from cavity.updates import Update, below
 
 _SHARED = ("shift", "scale", "weight", "df_grid")
 
@@ -300,9 +301,7 @@ class SeriesShardedSampler:
         out["size"] = self.counts.astype(float)
         for update in self.updates:
             out |= update.record(self)
-        for name in self.cluster_parameters:
-            out[name] = np.array(out[name][: self.n_slots])
-            out[name][self.counts == 0] = np.nan
+        mark_empty(out, self.cluster_parameters, self.counts)
         out["log_likelihood"] = np.array(self._log_likelihood)
         if self.prior.has_concentration:
             out["concentration"] = self.prior.concentration[0].copy()
@@ -369,8 +368,7 @@ class SeriesShardedSampler:
         self.parameters = rebuilt(self.parameters, state, "parameters.")
         found = rebuilt(self.model.own, state, "model.")
         self.model = self.model._replace(own=found)
-        kept = {k.partition(".")[2]: v for k, v in state.items() if k.startswith("series.")}
-        self._series.restore(kept, self)
+        self._series.restore(below(state, "series."), self)
 
 
 def _plain(total: SeriesTotal) -> dict[str, np.ndarray]:

@@ -29,7 +29,7 @@ from cavity.priors.specifications import PartitionSpecification
 from cavity.series.assign import Assigner
 from cavity.series.collapses import affordable_collapse
 from cavity.series.common_factor import move_together
-from cavity.series.data import SeriesData, from_wide, read_series
+from cavity.series.data import SeriesData, from_wide, read_series, series_on
 from cavity.series.initialization import (
     find_units,
     largest_value,
@@ -45,6 +45,7 @@ from cavity.series.results import details_of, pool_trends, summaries_of
 from cavity.series.shard_pass import SERIES_BLOCK, LocalState, SeriesShard, SeriesShards
 from cavity.series.shard_sampler import SeriesShardedSampler, SeriesSizes
 from cavity.series.state_space import FactorSeries, factor_series, own_copy
+from cavity.series.time_axis import TimeAxis
 
 # Series whose labels, parameters and trends are kept, a uniform sample.
 N_FOLLOWED = 1_000
@@ -60,7 +61,7 @@ class SeriesScaler(NamedTuple):
     """Conversion of series as recorded into those of the model, on any worker."""
 
     position: np.ndarray  # of each column on the axis of times
-    n_times: int
+    axis: TimeAxis
     centre: float
     size: float
     common: float
@@ -74,13 +75,7 @@ class SeriesScaler(NamedTuple):
         """Rows of columns as series."""
         import pandas as pd
 
-        y = np.full((len(rows), self.n_times), np.nan)
-        y[:, self.position] = rows
-        count = (~np.isnan(y)).astype(np.uint16)
-        n = len(y)
-        none = np.zeros((n, self.n_times, 0))
-        axis: Any = None  # of no use to what is asked of it here
-        return SeriesData(y, count, none, np.zeros((n, 1, 1)), pd.RangeIndex(n), axis)
+        return series_on(self.axis, self.position, rows, pd.RangeIndex(len(rows)))
 
     def scale(self, data: SeriesData) -> np.ndarray:
         """Return the scale of each series."""
@@ -117,7 +112,7 @@ def series_scaler(
     common = float(base.scale[0]) / size
     loudness = typical_loudness(data, size, common)
     found = SeriesScaler(
-        position, data.axis.size, base.centre, size, common, loudness, each, intercept, df, {}
+        position, data.axis, base.centre, size, common, loudness, each, intercept, df, {}
     )
     scale = found.scale(data)
     levels = starting_levels(data.y, data.count, base.centre, scale)
@@ -499,12 +494,7 @@ class SeriesPredictor(NamedTuple):
         names = None if self.series is None else names_of_part(self.source, self.series, part)
         for start in range(0, len(rows), CHUNK):
             some = rows[start : start + CHUNK]
-            y = np.full((len(some), axis.size), np.nan)
-            y[:, self.position] = some
-            data = SeriesData(
-                y, (~np.isnan(y)).astype(np.uint16), np.zeros((len(y), axis.size, 0)),
-                np.zeros((len(y), 1, 1)), pd.RangeIndex(len(y)), axis,
-            )  # fmt: skip
+            data = series_on(axis, self.position, some, pd.RangeIndex(len(some)))
             found = self.assigner.table(data, rng)
             if names is not None:
                 found.insert(0, str(self.series), names[start : start + CHUNK])

@@ -50,7 +50,7 @@ from cavity.series.parameters import (
     log_prior_of_series,
 )
 from cavity.series.state_space import FactorSeries, SeriesParameters
-from cavity.updates import LIKELIHOOD, Chain, Update
+from cavity.updates import LIKELIHOOD, Chain, Update, below
 
 _ROOM = 4_000_000  # numbers in the matrices of all clusters, at most
 
@@ -387,8 +387,7 @@ class SeriesUpdate(Update):
         for name in _CHANGING:
             setattr(self, name, fitting(saved_array(arrays, name), getattr(self, name), name))
         for block in _BLOCKS:
-            own = [name for name in arrays if name.startswith(f"{block}.")]
-            getattr(self, block).restore({name.partition(".")[2]: arrays[name] for name in own})
+            getattr(self, block).restore(below(arrays, f"{block}."))
         progress = fitting(saved_array(arrays, "progress"), np.zeros(2, dtype=int), "progress")
         self.n_kept, self.n_done = int(progress[0]), int(progress[1])
         self._make_room(chain.model)
