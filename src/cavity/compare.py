@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.base import Estimator
-from cavity.estimators.kept import DATA
+from cavity.posterior.record import DATA
 
 if TYPE_CHECKING:
     import pandas as pd

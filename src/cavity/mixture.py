@@ -22,7 +22,6 @@ from cavity.estimators.dequantize import drawn_steps, rounded_cells, within_step
 from cavity.estimators.description import Describer
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
-from cavity.estimators.kept import DATA, FOLLOWED, KNOWN, VALUES, WEIGHTS
 from cavity.estimators.known import (
     KnownLabels,
     check_known,
@@ -61,6 +60,7 @@ from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.record import DATA, FOLLOWED, KNOWN, VALUES, WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
 from cavity.predict.cluster_summary import OVERALL, ClusterSummary, overall_of

@@ -232,7 +232,7 @@ def test_a_normal_inverse_wishart_against_scipy():
 def test_proposals_at_the_ends_of_shares_are_numbers():
     """A slot whose weight is lost in the other's rounding has a density all the same."""
     from cavity.distributed.pilot import PilotSample
-    from cavity.distributed.split_merge import KINDS, Mixture, SplitMerge
+    from cavity.distributed.split_merge import KINDS, TRIES, Mixture, SplitMerge
 
     rng = np.random.default_rng(3)
     y = rng.standard_normal((200, 2))
@@ -250,7 +250,7 @@ def test_proposals_at_the_ends_of_shares_are_numbers():
             )
             for kind in KINDS:
                 moves.propose(now, table, dirichlet(3, 0.1), natural, kind, rng)
-    assert moves.tried["twins"] == 120
+    assert moves.counts["twins"][TRIES] == 120
 
 
 def test_what_scouts_say_is_the_same_with_the_other_sign_on_the_way_back():

@@ -104,17 +104,13 @@ def predict_to_parquet(
         for task in tasks:
             _write_part(predictor, *task)
     else:
+        from cavity.distributed.dask_chains import itself
         from cavity.distributed.dask_workers import results_of
 
-        shared = client.submit(_itself, predictor, pure=False)
+        shared = client.submit(itself, predictor, pure=False)
         futures = [client.submit(_write_part, shared, *task, pure=False) for task in tasks]
         results_of(client, futures)
     return paths
-
-
-def _itself(value: Any) -> Any:
-    """A task whose result the workers share."""
-    return value
 
 
 def _name(source: Source, part: int) -> str:

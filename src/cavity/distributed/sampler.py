@@ -50,7 +50,7 @@ from cavity.distributed.kernel import components_of
 from cavity.distributed.mixture_weights import Weights, draw_weights, log_first
 from cavity.distributed.passes import PassTotal, ShardRequest, run_all
 from cavity.distributed.pilot import PilotSample, log_sum
-from cavity.distributed.split_merge import KINDS, ROUND, Mixture, SplitMerge
+from cavity.distributed.split_merge import ACCEPTED, PASSES, ROUND, Mixture, SplitMerge
 from cavity.likelihoods.degrees_of_freedom import draw_df
 from cavity.mcmc.chain import Describe
 from cavity.mcmc.draws import mark_empty
@@ -160,8 +160,6 @@ class ShardedSampler:
         self.df_grid = no_df_grid()
         has_weights = self.prior.has_concentration
         self._moves = SplitMerge(pilot, executor.n_rows) if moves and has_weights else None
-        self._accepted = dict.fromkeys(KINDS, 0)
-        self._asked = dict.fromkeys(KINDS, 0)
         self._table: np.ndarray | None = None
         # Begin as if the pilot sample were all there is.
         self.statistics = start
@@ -294,7 +292,7 @@ class ShardedSampler:
         )
         if found is None:
             return None
-        self._asked[kind] += 1
+        self._moves.counts[kind][PASSES] += 1
         request = self._request(found.mixture, purpose, df_grid)
         drawn = run_all(self.executor, request)
         weights = self.weights._replace(weight=found.mixture.weight)
@@ -303,7 +301,7 @@ class ShardedSampler:
         gain -= log_first(self.weights, self.counts)
         if not math.log1p(-rng.random()) < gain:
             return None
-        self._accepted[kind] += 1
+        self._moves.counts[kind][ACCEPTED] += 1
         self._set(found.mixture)
         self._log_mixture = drawn.log_mixture
         self._table = None
@@ -315,27 +313,9 @@ class ShardedSampler:
             self._table = self.pilot.table(self._request(now, 0).components, now.locations)
         return self._table
 
-    def _move_events(self) -> dict[str, float]:
-        """How often splits and merges were tried, weighed by a pass, and accepted."""
-        out = {}
-        if self._moves is not None:
-            for kind in KINDS:
-                out[f"{kind}_tries"] = float(self._moves.tried[kind])
-                out[f"{kind}_accepted"] = float(self._accepted[kind])
-                out[f"{kind}_evidences"] = float(self._asked[kind])
-        return out
-
-    def _counted(self) -> np.ndarray:
-        tried = {} if self._moves is None else self._moves.tried
-        parts = (tried, self._accepted, self._asked)
-        return np.array([part.get(kind, 0) for part in parts for kind in KINDS])
-
-    def _restore_counted(self, counted: np.ndarray) -> None:
-        tried = {} if self._moves is None else self._moves.tried
-        for part, own in zip(
-            (tried, self._accepted, self._asked), counted.reshape(3, -1), strict=True
-        ):
-            part.update(zip(KINDS, (int(value) for value in own), strict=True))
+    def _move_counts(self) -> dict[str, np.ndarray]:
+        """Return how often splits and merges were tried, accepted, and weighed by a pass."""
+        return {} if self._moves is None else self._moves.counts
 
     # ------------------------------------------------------------------ room
 
@@ -406,7 +386,10 @@ class ShardedSampler:
     def events(self) -> dict[str, float]:
         """Splits and merges, and what befell the workers."""
         out = {"sweeps_refused": float(self._n_refused)} if self.prior.is_open else {}
-        return out | self._move_events() | self.executor.events()
+        for kind, counts in self._move_counts().items():
+            for part, number in zip(("tries", "accepted", "evidences"), counts, strict=True):
+                out[f"{kind}_{part}"] = float(number)
+        return out | self.executor.events()
 
     def news(self) -> str:
         """What a progress bar should say."""
@@ -457,7 +440,7 @@ class ShardedSampler:
             "alpha": self.model.alpha.copy(),
             "log_likelihood": np.array(self._log_likelihood),
             "log_mixture": np.array(self._log_mixture),
-            "moved": self._counted(),
+            "moved": np.array([*self._move_counts().values()], dtype=np.int64),
             **flatten(self.prior, "prior."),
             **flatten(self.family, "family."),
             **flatten(self.parameters, "parameters."),
@@ -489,7 +472,10 @@ class ShardedSampler:
         self.model = Model(fitting(saved_array(state, "alpha"), self.model.alpha, "alpha"))
         self._log_likelihood = float(saved_array(state, "log_likelihood"))
         self._log_mixture = float(saved_array(state, "log_mixture"))
-        self._restore_counted(fitting(saved_array(state, "moved"), self._counted(), "moved"))
+        counts = [*self._move_counts().values()]
+        moved = fitting(saved_array(state, "moved"), np.array(counts, dtype=np.int64), "moved")
+        for own, saved in zip(counts, moved, strict=True):
+            own[:] = saved
         self._table = None
         first, second = (int(word) for word in saved_array(state, "key"))
         self.key = first, second

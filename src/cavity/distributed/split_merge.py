@@ -34,6 +34,7 @@ TRUST = 0.25
 # Of twins they only count with what is beyond so many standard errors.
 CHANCE = 2.0
 KINDS = ("launched", "twins")
+TRIES, ACCEPTED, PASSES = 0, 1, 2
 # What is tried together: twins seldom cost a pass.
 ROUND = ("launched", "twins", "twins", "twins")
 
@@ -70,7 +71,8 @@ class SplitMerge:
         least = 10.0 * (self.shape.n_columns + 2)
         steps = max(1, 1 + int(math.log(max(n_rows / least, 1.0), 8.0)))
         self.widths = 8.0 ** -np.arange(steps)
-        self.tried = dict.fromkeys(KINDS, 0)
+        # Tries, those accepted, and passes over all rows, of each kind.
+        self.counts = {kind: np.zeros(3, dtype=np.int64) for kind in KINDS}
 
     def propose(
         self, now: Mixture, table: np.ndarray, prior: Any, natural: np.ndarray, kind: str,
@@ -93,7 +95,7 @@ class SplitMerge:
         if len(now.weight) < 2:
             return None
         splits = bool(rng.random() < 0.5)
-        self.tried[kind] += 1
+        self.counts[kind][TRIES] += 1
         step = self._split if splits else self._merge
         found = step(now, table, prior, Conjugate(natural, self.shape), natural, kind, rng)
         if found is None:

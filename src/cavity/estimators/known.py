@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.kept import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.estimators.validation import check_names
+from cavity.posterior.record import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.predict.packing import STEPS
 from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces

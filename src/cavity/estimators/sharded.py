@@ -21,7 +21,6 @@ from cavity.distributed.sampler import SPARE, ShardedMixture, ShardedSampler
 from cavity.distributed.sources import ArraySource, Source, parquet_source
 from cavity.estimators.dequantize import LEAST_STEP, recording_steps
 from cavity.estimators.fitting import RunSettings, posterior_of
-from cavity.estimators.kept import FOLLOWED, VALUES
 from cavity.estimators.shard_problems import component_priors_of, df_settings_of, updates_of
 from cavity.estimators.sharding import is_dask_frame
 from cavity.estimators.start import STARTS, initial_labels
@@ -30,7 +29,7 @@ from cavity.likelihoods.gaussian import first_scales
 from cavity.mcmc.draws import ChainRun
 from cavity.posterior.convergence import PRECISIONS, stopping_rule
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import ROWS_BEHIND_WEIGHTS
+from cavity.posterior.record import FOLLOWED, ROWS_BEHIND_WEIGHTS, VALUES
 from cavity.posterior.units import ColumnUnits
 from cavity.predict.covariances import FULL
 from cavity.predict.noise import asks_for_noise

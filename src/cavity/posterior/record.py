@@ -34,6 +34,10 @@ CLUSTER_PRIOR, NOISE_WEIGHT = "cluster_prior", "noise_weight"
 BEST_DRAW = "best_draw"
 # Also there: the point estimate, and whether the chains agree.
 ESTIMATE, CONVERGED = "estimate", "converged"
+# Of the rows: digest of the data, weights, known labels (the slot of each row, and what slots stand
+# for), and in a fit over shards which rows are followed and their values.
+DATA, WEIGHTS, KNOWN, KNOWN_NAMES = "data", "sample_weight", "known", "known_names"
+FOLLOWED, VALUES = "followed_rows", "followed_values"
 
 
 @dataclass(frozen=True)

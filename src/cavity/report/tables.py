@@ -51,10 +51,14 @@ def _cluster_names(view: View, shown: int) -> Column:
     return Column("cluster", [view.cluster_name(k) for k in every], every, swatches=swatches)
 
 
-def _own_clusters(view: View, positions: np.ndarray) -> Column:
-    """The cluster of each observation."""
+def _observations(view: View, positions: np.ndarray) -> list[Column]:
+    """Name and cluster of each observation."""
+    numbers = positions.tolist() if view.posterior.names is None else None
     own = view.labels[positions].tolist()
-    return Column("cluster", [view.cluster_name(k) for k in own], own)
+    return [
+        Column(view.noun, [view.name(int(i)) for i in positions], numbers),
+        Column("cluster", [view.cluster_name(k) for k in own], own),
+    ]
 
 
 def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
@@ -218,14 +222,8 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
 def doubtful_table(view: View) -> Table:
     """The doubtful observations, the least probable first."""
     chosen = view.in_doubt[:ROWS_MAX]
-    row_numbers = view.posterior.names is None
     columns = [
-        Column(
-            view.noun,
-            [view.name(int(i)) for i in chosen],
-            chosen.tolist() if row_numbers else None,
-        ),
-        _own_clusters(view, chosen),
+        *_observations(view, chosen),
         numeric(
             "probability",
             view.probability[chosen],
@@ -257,14 +255,8 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
     """The observations far out of their cluster, the furthest first."""
     every = summary.unusual(tail)
     chosen = every[:ROWS_MAX]
-    row_numbers = view.posterior.names is None
     columns = [
-        Column(
-            view.noun,
-            [view.name(int(i)) for i in chosen],
-            chosen.tolist() if row_numbers else None,
-        ),
-        _own_clusters(view, chosen),
+        *_observations(view, chosen),
         numeric(
             "tail probability",
             tail[chosen],
