@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.distributed.clusters import Conjugate, Location, Shape, moments
 
 
-class MergeProposal:
+class MergeProposal(NamedTuple):
     """Location of one cluster in place of two, from the pilot sample or the two clusters' moments.
 
     The moments are known from all rows; an estimate from the pilot sample is off by about as many
     nats as there are rows for each of its own.
     """
 
-    def __init__(self, parts: list[Conjugate], own: Conjugate | None = None) -> None:
-        self.parts, self.own = parts, own
+    parts: list[Conjugate]
+    own: Conjugate | None = None
 
     def draw(self, rng: np.random.Generator) -> Location:
         """A location."""
@@ -32,11 +32,10 @@ class MergeProposal:
         return around if self.own is None else log_mean([around, self.own.log_density(place)])
 
 
-class EMSplit:
+class EMSplit(NamedTuple):
     """Two locations and the first one's share, around what EM has found, at several widths."""
 
-    def __init__(self, parts: list[tuple[Any, ...]]) -> None:
-        self.parts = parts
+    parts: list[tuple[Any, ...]]
 
     def draw(self, rng: np.random.Generator) -> tuple[Location, Location, float]:
         """Two locations and the first one's share."""
@@ -55,14 +54,14 @@ class EMSplit:
         )  # fmt: skip
 
 
-class MomentSplit:
+class MomentSplit(NamedTuple):
     """Two locations that together have the moments of one; the share of the first is uniform."""
 
-    def __init__(
-        self, natural: np.ndarray, whole: np.ndarray, n: float, widths: np.ndarray, shape: Shape
-    ) -> None:
-        self.natural, self.whole, self.n, self.widths = natural, whole, n, widths
-        self.shape = shape
+    natural: np.ndarray
+    whole: np.ndarray
+    n: float
+    widths: np.ndarray
+    shape: Shape
 
     def _firsts(self, share: float) -> list[Conjugate]:
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 LOCAL_MODELS = ("none", "regression", "clusters")
 
 
+@dataclass(repr=False, eq=False)
 class HedonicIndex(RegressorMixin, BaseEstimator):
     """House prices from features, a global trend, and what each region adds to them.
 
@@ -111,38 +113,21 @@ class HedonicIndex(RegressorMixin, BaseEstimator):
     ['region', 'month', 'price', 'lower', 'upper']
     """
 
-    def __init__(
-        self,
-        local: str = "clusters",
-        *,
-        features: Sequence[str] = ("bathrooms", "sqft", "lot_sqft"),
-        region: str = "region",
-        date: str = "sale_date",
-        region_level: bool = True,
-        n_clusters: int = 20,
-        collapse: str = "ep",
-        n_chains: int = 4,
-        n_warmup: int = 200,
-        n_draws: int | str = AUTO,
-        horizon: int = 12,
-        random_state: Any = None,
-        progress: bool | None = None,
-        series_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.local = local
-        self.features = features
-        self.region = region
-        self.date = date
-        self.region_level = region_level
-        self.n_clusters = n_clusters
-        self.collapse = collapse
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.horizon = horizon
-        self.random_state = random_state
-        self.progress = progress
-        self.series_options = series_options
+    local: str = "clusters"
+    _: KW_ONLY
+    features: Sequence[str] = ("bathrooms", "sqft", "lot_sqft")
+    region: str = "region"
+    date: str = "sale_date"
+    region_level: bool = True
+    n_clusters: int = 20
+    collapse: str = "ep"
+    n_chains: int = 4
+    n_warmup: int = 200
+    n_draws: int | str = AUTO
+    horizon: int = 12
+    random_state: Any = None
+    progress: bool | None = None
+    series_options: Mapping[str, Any] | None = None
 
     def fit(self, X: pd.DataFrame, y: Any) -> HedonicIndex:
         """Fit the global part, then the local one to what it leaves.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,6 @@ class SeriesSummary:
         self.partition = partition
         self.labels = partition.labels.astype(np.int64)
         self.common_factor_setting = common_factor
-        self._aligned: AlignedFactors | None = None
 
     @property
     def _times(self) -> pd.Index:
@@ -63,7 +63,7 @@ class SeriesSummary:
 
     def factors(self) -> Band:
         """Posterior mean and interval of each cluster's factor."""
-        aligned = self.aligned()
+        aligned = self.aligned
         names = np.arange(self.partition.n_clusters)
         return tables(aligned.mean, aligned.ends, names, self._times)
 
@@ -97,24 +97,23 @@ class SeriesSummary:
         mean, lower, upper = (pd.concat(pair) for pair in pairs)
         return Band(mean, lower, upper)
 
+    @cached_property
     def aligned(self) -> AlignedFactors:
         """Factors and loadings of the estimate's clusters."""
-        if self._aligned is None:
-            posterior = self.predictor.posterior
-            self._aligned = align_factors(
-                posterior.flat_labels,
-                posterior.relabel(self.partition).slots,
-                self.predictor.draws("factor"),
-                self.predictor.draws("loading"),
-                self.labels,
-            )
-        return self._aligned
+        posterior = self.predictor.posterior
+        return align_factors(
+            posterior.flat_labels,
+            posterior.relabel(self.partition).slots,
+            self.predictor.draws("factor"),
+            self.predictor.draws("loading"),
+            self.labels,
+        )
 
     def table(self) -> pd.DataFrame:
         """Per series: cluster, number of observations, posterior means of its parameters."""
         import pandas as pd
 
-        predictor, aligned = self.predictor, self.aligned()
+        predictor, aligned = self.predictor, self.aligned
         data, draws = predictor.data, predictor.draws
         table = {
             "cluster": self.labels,
@@ -185,7 +184,7 @@ class SeriesSummary:
             trends,
             self.labels,
             factors=self.factors(),
-            signs=np.sign(self.aligned().loading),
+            signs=np.sign(self.aligned.loading),
             observed=pd.DataFrame(y, index=data.series, columns=trends.mean.columns),
             common=self.common_factor() if shared else None,
             apart=trends.mean - self._moved_by_common_factor() if shared else None,
