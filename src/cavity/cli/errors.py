@@ -1,4 +1,4 @@
-"""What goes wrong is told in one sentence on standard error; nobody is shown a traceback."""
+"""Errors are one sentence on standard error, without a traceback."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
     Parameters
     ----------
     traceback : bool
-        Let every error through with its traceback, for whoever looks for a fault of ours.
+        Let every error through with its traceback, to look for a fault of the program.
     """
     _plain_warnings()
     if traceback:

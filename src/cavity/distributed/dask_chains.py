@@ -17,21 +17,21 @@ from cavity.mcmc.remote import ChunkRequest, ChunkResult, ChunkWorker
 from distributed import Client
 
 RETRIES = 3
-# Samplers that a worker keeps from one trip to the next, the latest used.
+# Samplers that a worker keeps from one chunk to the next, the latest used.
 MOST_KEPT = 16
 _kept: OrderedDict[str, ChunkWorker] = OrderedDict()
 
 
-def go(make_sampler: Callable[..., Any], ticket: ChunkRequest, name: str) -> ChunkResult:
-    """Make a trip on a worker, with the sampler of the last one if it is still here."""
-    traveller = _kept.pop(name, None)
-    if traveller is None:
-        traveller = ChunkWorker(make_sampler, ticket.chain)
-    trip = traveller.run(ticket)
-    _kept[name] = traveller
+def go(make_sampler: Callable[..., Any], request: ChunkRequest, name: str) -> ChunkResult:
+    """Run a chunk on a worker, with the sampler of the last chunk if it is still here."""
+    worker = _kept.pop(name, None)
+    if worker is None:
+        worker = ChunkWorker(make_sampler, request.chain)
+    result = worker.run(request)
+    _kept[name] = worker
     while len(_kept) > MOST_KEPT:
         _kept.popitem(last=False)
-    return trip
+    return result
 
 
 def forget(run: str) -> None:
@@ -46,7 +46,7 @@ def itself(value: Any) -> Any:
 
 
 class ChainsAway:
-    """Sends chains on trips to a cluster's workers; a context that clears up after itself.
+    """Runs chunks of chains on a cluster's workers; a context that clears up after itself.
 
     Parameters
     ----------
@@ -64,24 +64,24 @@ class ChainsAway:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             self._maker = client.submit(itself, make_sampler, key=f"cavity-maker-{self._run}")
 
-    def __call__(self, ticket: ChunkRequest) -> ChunkResult:
-        """Make a trip, on the worker where the chain was last if it is still there."""
-        place = self._workers[ticket.chain % len(self._workers)]
-        name = f"{self._run}-{ticket.chain}"
+    def __call__(self, request: ChunkRequest) -> ChunkResult:
+        """Run a chunk, on the worker that had the chain last if it is still there."""
+        place = self._workers[request.chain % len(self._workers)]
+        name = f"{self._run}-{request.chain}"
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             future = self._client.submit(
-                go, self._maker, ticket, name, key=f"cavity-trip-{name}-{ticket.n_sweeps}",
+                go, self._maker, request, name, key=f"cavity-chunk-{name}-{request.n_sweeps}",
                 workers=[place], allow_other_workers=True, retries=RETRIES,
             )  # fmt: skip
         try:
-            trip: ChunkResult
-            (trip,) = results_of(self._client, [future])
+            result: ChunkResult
+            (result,) = results_of(self._client, [future])
         except KilledWorker as error:
             raise MemoryError(
-                f"Workers died with chain {ticket.chain + 1}, most likely for lack of memory; "
+                f"Workers died with chain {request.chain + 1}, most likely for lack of memory; "
                 "give them more, or run fewer chains on each."
             ) from error
-        return trip
+        return result
 
     def __enter__(self) -> ChainsAway:
         return self

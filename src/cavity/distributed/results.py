@@ -1,4 +1,4 @@
-"""Where each row belongs, for data in shards: one Parquet file beside each part."""
+"""Clusters of sharded rows: one Parquet file of results for each part of the data."""
 
 from __future__ import annotations
 

@@ -140,17 +140,17 @@ class Run:
     def _drive(self) -> str:
         """Run the threads from the main one to the stage's end; return why it was not reached."""
         chains, file = self.chains, self.file
-        crew = ThreadRunner(chains, self.n_threads, keep_snapshots=file is not None)
+        threads = ThreadRunner(chains, self.n_threads, keep_snapshots=file is not None)
         asked = False
         stopped = ""
         try:
-            crew.start()
-            while not crew.wait(TICK_SECONDS):
+            threads.start()
+            while not threads.wait(TICK_SECONDS):
                 self._report()
                 if time.monotonic() > self.deadline:
                     stopped = MAX_SECONDS
                     break
-                if file is None or crew.failure is not None:
+                if file is None or threads.failure is not None:
                     continue
                 if not asked and file.due():
                     for chain in chains:
@@ -163,11 +163,11 @@ class Run:
         except KeyboardInterrupt:
             stopped = INTERRUPTED
         finally:
-            crew.stop()
-        if stopped and crew.failure is None:
-            crew.begin_chains_with_draws()
-        if crew.failure is not None:
-            self._raise(*crew.failure)
+            threads.stop()
+        if stopped and threads.failure is None:
+            threads.begin_chains_with_draws()
+        if threads.failure is not None:
+            self._raise(*threads.failure)
         return "" if all(chain.finished for chain in chains) else stopped
 
     def _raise(self, index: int, n_sweeps: int, error: BaseException) -> None:

@@ -120,7 +120,7 @@ def find_partition(
 
     In the manner of SALSO (Dahl, Johnson & Müller 2022): observations are allocated one by one in
     random order where they cost least; *sweetening* scans then move each one to its best place;
-    *zealous* updates dissolve a cluster and allocate its members anew; and the pair of clusters
+    *zealous* updates dissolve a cluster and allocate its members again; and the pair of clusters
     whose union helps most is merged, until nothing helps. That is repeated from random orders,
     from draws, and from the best cuts of average and complete linkage. Every loss is computed from
     the draws themselves: the counts that the candidate shares with each draw are kept up to date.
@@ -447,8 +447,7 @@ def _difference(view: View, labels: np.ndarray, number: int) -> str:
             parts.append(f"{names} are one")
         else:
             become = "falls" if len(ours) == 1 else "fall"
-            anew = "" if len(ours) == 1 else " anew"
-            parts.append(f"{names} {become}{anew} into {_sizes_words(sizes)}")
+            parts.append(f"{names} {become} into {_sizes_words(sizes)}")
     if not parts:
         more = number - view.n_proper
         if more > 0:

@@ -565,7 +565,7 @@ class Posterior:
         """Cluster parameters whose means are worth a table.
 
         Those of factors of series are not: a factor and its loadings may both change sign from
-        draw to draw, so that its mean is nought at every time. ``factors_`` has them with
+        draw to draw, so that its mean is zero at every time. ``factors_`` has them with
         their signs aligned.
         """
         curves = self.record.details.get("curves", ())

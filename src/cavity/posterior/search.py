@@ -166,7 +166,7 @@ class Problem:
         return merged
 
     def _dissolve(self, clusters: np.ndarray, rng: np.random.Generator) -> None:
-        """Free the members of some clusters and allocate them anew, in random order."""
+        """Free the members of some clusters and allocate them again, in random order."""
         s = self.state
         items = rng.permutation(np.flatnonzero(np.isin(s.labels, clusters)))
         _search.put_many(s, items, s.labels[items], -1)

@@ -227,7 +227,7 @@ class ClusterSummary:
 
 
 def sections(summary: ClusterSummary, columns: list[Column]) -> list[tuple[str, Any, str]]:
-    """What the page of a table has beside the common sections."""
+    """Return the sections that only the page of a table has."""
     from cavity.report import markup
 
     taken = markup.Table(
