@@ -26,17 +26,9 @@ LEAST_ROWS = 250_000
 class ShardExecutor(Protocol):
     """Shards and the workers that hold them."""
 
-    @property
-    def n_rows(self) -> int:
-        """Rows in all shards."""
-
-    @property
-    def n_blocks(self) -> int:
-        """Blocks in all shards."""
-
-    @property
-    def shard_sizes(self) -> list[int]:
-        """Rows of each shard."""
+    n_rows: int  # in all shards
+    n_blocks: int  # in all shards
+    shard_sizes: list[int]  # rows of each shard
 
     def sample(self, rows: np.ndarray) -> np.ndarray:
         """Return the recorded values of some rows (ascending), after reading all of them."""
