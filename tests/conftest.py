@@ -1,10 +1,11 @@
 """One thread per test process, working Ctrl-C, markers of single variants, what tests share."""
 
 import fnmatch
+import gc
+import math
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,36 +17,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Files that take longest, in the order in which test processes take them: no process is left with a
-# long one at the end, and rows, series and tables are first compiled by different processes.
-LONGEST_FIRST = (
-    "series/test_series_mixture.py",
-    "estimators/test_mixtures.py",
-    "series/test_series_model.py",
-    "test_docstrings.py",
-    "estimators/test_table_mixture.py",
-    "estimators/test_mixtures_sklearn.py",
-    "cli/test_cli_runs.py",
-    "distributed/test_scale_dask.py",
-    "series/test_series_corrected.py",
-    "exact/test_moves.py",
-    "geweke/test_geweke.py",
-    "exact/test_hyperpriors.py",
-    "cli/test_cli_fit.py",
-    "estimators/test_mixtures_bad_input.py",
-    "report/test_report_html.py",
-    "fuzz/test_fuzz.py",
-    "_numba/test_cache.py",
-)
-HERE = Path(__file__).parent
+def compiling_files_first(items):
+    """Order files by the mark `first`; the others follow as they are.
 
-
-def long_files_first(items):
-    order = {HERE / name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    gone = [str(path) for path in order if not path.exists()]
-    if gone:
-        raise pytest.UsageError(f"LONGEST_FIRST names files that are not there: {', '.join(gone)}")
-    items.sort(key=lambda item: order.get(item.path, len(order)))
+    Those that compile most come first: no process is left with a long one at the end, and rows,
+    series and tables are first compiled by different processes.
+    """
+    ranks = {}
+    for item in items:
+        mark = item.get_closest_marker("first")
+        if mark:
+            ranks[item.path] = mark.args[0]
+    items.sort(key=lambda item: ranks.get(item.path, math.inf))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,7 +38,7 @@ def pytest_collection_modifyitems(items):
     A pattern that matches no variant is an error, so that a renamed one does not quietly return to
     the default run. Tests marked slow or exact take minutes on a busy machine: they have two hours.
     """
-    long_files_first(items)
+    compiling_files_first(items)
     matched = {}
     for item in items:
         for mark in item.iter_markers("variants"):
@@ -73,6 +56,14 @@ def pytest_collection_modifyitems(items):
     # Where single variants are asked for, the others are not collected.
     if stale and len(items) > 1000:
         raise pytest.UsageError(f"variants() matches nothing: {', '.join(stale)}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_leftovers():
+    """The compiler leaves millions of objects, which each collection would go through again."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -26,17 +27,23 @@ def room_of(module: str) -> str | None:
     return parts[1] if len(parts) > 1 else None
 
 
-def imports(path: Path) -> list[tuple[int, str]]:
-    """Every module of cavity that a file imports, wherever in it, with the line."""
+@functools.cache
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import statement of a file, wherever in it."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Every module of cavity that a file imports, with the line."""
     found = []
-    for node in ast.walk(tree):
+    for node in import_statements(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             if node.module == "cavity":
                 found += [(node.lineno, f"cavity.{alias.name}") for alias in node.names]
             elif node.module.startswith("cavity."):
                 found.append((node.lineno, node.module))
-        elif isinstance(node, ast.Import):
+        if isinstance(node, ast.Import):
             found += [(node.lineno, a.name) for a in node.names if a.name.startswith("cavity.")]
     return found
 
@@ -99,11 +106,10 @@ def test_only_one_module_imports_the_compiler():
     """Numba through _numba alone."""
     users = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            elif isinstance(node, ast.Import):
+        for node in import_statements(path):
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
                 names = [alias.name for alias in node.names]
             if any(n == "numba" or n.startswith(("numba.", "llvmlite")) for n in names):
                 users.append(path.relative_to(PACKAGE).as_posix())

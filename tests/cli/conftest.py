@@ -6,7 +6,7 @@ from cli_runs import QUICK, Ran, make_table, start
 
 @pytest.fixture
 def cavity(capsys, monkeypatch, tmp_path, without_pictures):
-    """Run the command in this process, in a folder of its own, with pages that draw nothing.
+    """Run the command in this process, in a folder of its own, with pictures that are dots.
 
     Runs in processes of their own draw their pictures, such as that of `finished`.
     """
@@ -15,6 +15,7 @@ def cavity(capsys, monkeypatch, tmp_path, without_pictures):
     from cavity.cli import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cavity.cli.folder.save_picture", lambda path, axes: path.touch())
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def run(*arguments):
@@ -25,6 +26,14 @@ def cavity(capsys, monkeypatch, tmp_path, without_pictures):
         return Ran(left.value.code, out, err)
 
     return run
+
+
+@pytest.fixture
+def without_page(monkeypatch):
+    """Runs whose page is empty, for tests of everything else in the folder."""
+    monkeypatch.setattr(
+        "cavity.report.html.write_report", lambda path, *given, **options: path.touch()
+    )
 
 
 @pytest.fixture

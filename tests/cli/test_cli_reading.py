@@ -12,6 +12,7 @@ from cli_runs import QUICK, make_table
 
 from cavity.posterior import Posterior
 
+pytestmark = pytest.mark.usefixtures("without_page")
 FIT = ["fit", "data.csv", "--clusters", 2, "--quiet", *QUICK]
 
 

@@ -17,7 +17,9 @@ from cavity.cli import models, options, runs
 from cavity.cli.errors import UserError
 from cavity.cli.regress import regress
 from cavity.posterior import Posterior
+from cavity.report.html import write_report
 
+pytestmark = pytest.mark.usefixtures("without_page")
 FIT = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
 SERIES = [
     "fit", "series.csv", "--model", "series", "--series", "shop", "--time", "month",
@@ -209,8 +211,9 @@ def test_an_interrupt_before_the_first_draw_says_how_to_go_on(cavity, table, tmp
     def stopped(*arguments, **options):
         raise KeyboardInterrupt("stopped after 3 sweeps, before any chain had a draw to give.")
 
-    monkeypatch.setattr("cavity.estimators.fitting.run_chains", stopped)
-    ran = cavity(*FIT, *QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr("cavity.estimators.fitting.run_chains", stopped)
+        ran = cavity(*FIT, *QUICK)
     assert ran.code == 130
     assert ran.err == (
         "cavity: stopped after 3 sweeps, before any chain had a draw to give. Repeat the command, "
@@ -218,7 +221,6 @@ def test_an_interrupt_before_the_first_draw_says_how_to_go_on(cavity, table, tmp
     )
     assert status(tmp_path / "run") == "interrupted"
     assert "is not finished. Repeat the command" in cavity("predict", "run", "data.csv").sentence
-    monkeypatch.undo()
     assert cavity("fit", "--out", tmp_path / "run", "--resume").code == 0
 
 
@@ -295,14 +297,13 @@ def test_draws_are_safe_before_anything_is_drawn(cavity, table, tmp_path, monkey
     def fails(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("cavity.report.html.write_report", fails)
-    ran = cavity(*FIT, *QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr("cavity.report.html.write_report", fails)
+        ran = cavity(*FIT, *QUICK)
     assert ran.code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     line = ran.err.splitlines()[-1]
     assert "All draws are safe in run/posterior.nc; 'cavity report run' writes the rest." in line
     assert status(tmp_path / "run") == "drawn"
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
     assert cavity("report", "run").code == 0
     assert names(tmp_path / "run") == WHOLE
     assert status(tmp_path / "run") == "finished"
@@ -353,7 +354,8 @@ def test_nothing_of_another_run_is_left(cavity, run, series_table):
 # ------------------------------------------------------------------ series
 
 
-def test_series_from_the_folder_alone(cavity, series_table, tmp_path):
+def test_series_from_the_folder_alone(cavity, series_table, tmp_path, monkeypatch):
+    monkeypatch.setattr("cavity.report.html.write_report", write_report)
     ran = cavity(*SERIES)
     assert ran.code == 0, ran.err
     assert "Fitting SeriesMixture to 4 series, 48 observations, of series.csv." in ran.out
@@ -432,12 +434,12 @@ def test_an_interrupt_of_the_search_leaves_it_to_be_done(cavity, table, tmp_path
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Posterior, "partition", stopped)
-    ran = cavity(*FIT, *QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(Posterior, "partition", stopped)
+        ran = cavity(*FIT, *QUICK)
     assert ran.code == 130
     assert "stopped in the search for the point estimate. All draws are safe" in ran.err
     assert status(tmp_path / "run") == "drawn"
-    monkeypatch.undo()
     assert cavity("fit", "--out", tmp_path / "run", "--resume").code == 0
     assert status(tmp_path / "run") == "finished"
     assert len(pd.read_csv(tmp_path / "run" / "labels.csv")) == 40

@@ -25,7 +25,7 @@ def fitted(X, n_clusters=10):
 
 @pytest.fixture(scope="module")
 def circles():
-    X, truth = make_circles(400, factor=0.4, noise=0.05, random_state=1)
+    X, truth = make_circles(240, factor=0.4, noise=0.05, random_state=1)
     return X, truth, fitted(X)
 
 
@@ -92,15 +92,15 @@ def test_weights_that_are_given_have_no_limit():
 @pytest.mark.parametrize("kind", ["moons", "uniform", "gaussian", "exponential", "blobs"])
 def test_shapes(kind):
     rng = np.random.default_rng(3)
-    X, truth = rng.standard_normal((300, 2)), np.zeros(300)
+    X, truth = rng.standard_normal((200, 2)), np.zeros(200)
     if kind == "moons":
-        X, truth = make_moons(300, noise=0.05, random_state=3)
+        X, truth = make_moons(200, noise=0.05, random_state=3)
     elif kind == "uniform":
-        X = rng.random((300, 2))
+        X = rng.random((200, 2))
     elif kind == "exponential":
-        X = rng.exponential(size=(300, 2))
+        X = rng.exponential(size=(200, 2))
     elif kind == "blobs":
-        truth = rng.integers(0, 4, 300)
+        truth = rng.integers(0, 4, 200)
         X += 8.0 * np.column_stack([truth // 2, truth % 2])
     m = fitted(X)
     assert adjusted_rand_score(truth, m.group_labels_) > 0.9
