@@ -10,6 +10,8 @@ from cli_runs import QUICK, make_table
 
 from cavity.posterior import Posterior
 
+pytestmark = pytest.mark.first(13)
+
 
 @pytest.fixture
 def run(finished, tmp_path):

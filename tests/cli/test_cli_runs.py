@@ -19,7 +19,7 @@ from cavity.cli.regress import regress
 from cavity.posterior import Posterior
 from cavity.report.html import write_report
 
-pytestmark = pytest.mark.usefixtures("without_page")
+pytestmark = [pytest.mark.first(12), pytest.mark.usefixtures("without_page")]
 FIT = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
 SERIES = [
     "fit", "series.csv", "--model", "series", "--series", "shop", "--time", "month",

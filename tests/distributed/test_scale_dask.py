@@ -27,6 +27,8 @@ from scipy.special import logsumexp
 import distributed
 from cavity.distributed.sources import ShardError
 
+pytestmark = pytest.mark.first(11)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -27,6 +27,8 @@ from cavity.predict.draws import spread_draws
 from cavity.predict.packing import STEPS
 from cavity.priors import ClusterPrior, Dirichlet
 
+pytestmark = pytest.mark.first(1)
+
 RNG = np.random.default_rng(0)
 SMALL = {"n_chains": 2, "n_warmup": 20, "n_draws": 30, "random_state": 4}
 # Priors that are held: a chain without moves is compiled once for all tests.

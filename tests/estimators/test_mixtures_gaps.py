@@ -16,6 +16,8 @@ from cavity.estimators.validation import robust_standardiser
 from cavity.predict.densities import predict_rows
 from cavity.predict.draws import Rows
 
+pytestmark = pytest.mark.first(7)
+
 # Rows with gaps are few enough to be taken for noise, which has kernels of its own.
 SMALL = {
     "noise": False, "n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1

@@ -14,6 +14,8 @@ from cavity import ClusterLimitWarning, StudentTMixture, TableMixture
 from cavity.predict.draws import Rows
 from cavity.predict.groups import _Directions
 
+pytestmark = pytest.mark.first(14)
+
 SHORT = {"n_chains": 1, "n_warmup": 120, "n_draws": 30, "thin": 2, "random_state": 0, "n_jobs": 1}
 
 

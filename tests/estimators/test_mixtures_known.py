@@ -13,6 +13,8 @@ import cavity
 from cavity import GaussianMixture, StudentTMixture, WeightsWarning
 from cavity.estimators.known import check_known
 
+pytestmark = pytest.mark.first(6)
+
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 
 

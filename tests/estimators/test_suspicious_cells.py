@@ -94,6 +94,7 @@ def customers(seed=0):
             "kind": np.where(rng.random(240) < 0.02 + 0.96 * segment, "a", "b"),
         }
     )
+    table.loc[7, "age"] = np.nan  # as in most tables, whose kernels these are
     clean = table.copy()
     for row, (column, value) in TYPOS.items():
         table.loc[row, column] = value
@@ -105,6 +106,7 @@ def fitted(table):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("without_pictures")
 def test_typing_errors_are_named(tmp_path):
     """Incomes a thousand times too small, a birth year, and a category that nobody else has."""
     clean, table = customers()

@@ -15,6 +15,8 @@ from cavity import CoarseColumnsWarning, ColumnsNote, TableMixture
 from cavity.datasets import make_table
 from cavity.estimators.reading import take_columns, warn_of_columns
 
+pytestmark = pytest.mark.first(4)
+
 RUN = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 TYPES = {"count_0": "count"}
 

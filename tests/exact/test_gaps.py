@@ -13,6 +13,8 @@ import uneven
 
 from cavity.moves.standard import StandardMoves
 
+pytestmark = pytest.mark.first(8)
+
 LEVEL = 1e-4
 N_SWEEPS = 8000
 LOG_PRIOR = small.log_prior("dp")

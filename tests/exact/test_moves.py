@@ -26,6 +26,8 @@ from cavity.moves.standard import StandardMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
 
+pytestmark = pytest.mark.first(3)
+
 LEVEL = 1e-4  # of each test; some forty of them
 MOVES = {
     "reshuffle": Reshuffle,

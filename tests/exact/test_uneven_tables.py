@@ -20,6 +20,8 @@ from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
 from cavity.priors.rows import RowPlaces
 
+pytestmark = pytest.mark.first(9)
+
 LEVEL = 1e-4
 N_SWEEPS = 6000
 SHARE = (0.7, 2.0)

@@ -22,6 +22,7 @@ def chain(model, X, *, in_blocks):
 
 
 CASES = {
+    "default": StudentTMixture(4, noise=False),
     "noise": StudentTMixture(4, noise=True),
     "learned for each": StudentTMixture(3, df="learn-each", noise=False),
     "open": GaussianMixture(prior="dp", noise=False),
@@ -30,7 +31,7 @@ CASES = {
 
 # Each compiles kernels of its own, for blocks and for single sweeps.
 @pytest.mark.parametrize(
-    "name", ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[1:])]
+    "name", ["default", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[1:])]
 )
 def test_blocks_are_the_sweeps_that_they_hold(name):
     data = np.random.default_rng(3)

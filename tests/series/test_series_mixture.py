@@ -15,6 +15,8 @@ from cavity.datasets import make_series
 from cavity.posterior.record import RunRecord
 from cavity.priors import FixedWeights, PitmanYor, SeriesPrior
 
+pytestmark = pytest.mark.first(2)
+
 SHORT = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0, "progress": False}
 
 

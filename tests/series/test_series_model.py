@@ -15,6 +15,8 @@ from cavity.datasets import make_series
 from cavity.priors import SeriesPrior
 from cavity.series.assign import new_series
 
+pytestmark = pytest.mark.first(5)
+
 SHORT = {"n_chains": 2, "n_warmup": 70, "n_draws": 40, "random_state": 0, "progress": False}
 
 
