@@ -1,7 +1,8 @@
 """Whatever the data and settings: a refusal in a sentence at once, or answers that are numbers.
 
-The fast suite runs a few numbered cases of each kind, and those that once broke something; the
-slow one runs thousands. ``python tests/fuzz/fuzz_worker.py KIND SEED`` runs one again.
+The default run has a few numbered cases of each kind, and those that once broke something; the
+slow one has hundreds. ``python tests/fuzz/fuzz_many.py KIND FIRST LAST`` runs thousands,
+``python tests/fuzz/fuzz_worker.py KIND SEED`` one again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fuzz_properties import Surprise, check_band, check_refusal, quietly
 from cavity.series.results import Band
 
 SAMPLE = {"student-t": range(2), "gaussian": range(2), "series": range(2)}
-N_SLOW = {"student-t": 3000, "gaussian": 3000, "series": 4000, "table": 400}
+N_SLOW = {"student-t": 200, "gaussian": 100, "series": 200, "table": 50}
 
 
 def _surprises(kind, seeds):
@@ -32,9 +33,8 @@ def test_a_sample_of_cases(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_thousands_of_cases(kind):
+def test_hundreds_of_cases(kind):
     found = _surprises(kind, range(100_000, 100_000 + N_SLOW[kind]))
     assert not found, "\n".join(found)
 

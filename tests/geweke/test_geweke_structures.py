@@ -239,7 +239,6 @@ def z_scores(case: Case, n_sweeps: int, seed: int) -> np.ndarray:
     [
         (Case("diag"), 4000),
         (Case("tied"), 4000),
-        (Case("factor"), 4000),
         (Case("diag", False, False, False), 12000),
         (Case("tied", False, False, False), 12000),
         (Case("factor", False, False, False), 12000),
