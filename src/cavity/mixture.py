@@ -1441,13 +1441,15 @@ concentration, n_factors, thin, options
     >>> table = pd.DataFrame({
     ...     "size": rng.normal(4.0 * kind),
     ...     "colour": np.where(rng.random(80) < 0.1 + 0.8 * kind, "red", "green"),
+    ...     "visits": rng.poisson(2 + 8 * kind),
     ... })
-    >>> table.loc[3, "colour"] = None
-    >>> m = TableMixture(2, n_chains=2, n_warmup=50, n_draws=50, random_state=0).fit(table)
+    >>> table.loc[3] = None
+    >>> run = {"n_chains": 2, "n_warmup": 50, "n_draws": 50, "random_state": 0}
+    >>> m = TableMixture(2, feature_types={"visits": "count"}, **run).fit(table)
     >>> m.columns_["kind"].tolist()
-    ['continuous', 'categorical']
-    >>> m.predict(pd.DataFrame({"size": [4.0, None], "colour": [None, "green"]})).shape
-    (2,)
+    ['continuous', 'categorical', 'count']
+    >>> m.predict(pd.DataFrame({"size": [4.0, None], "colour": [None, "green"], "visits": [9, 2]}))
+    array([1, 0])
     """
 
     _model: ClassVar[str] = "table"

@@ -9,8 +9,9 @@ import pytest
 from cli_runs import QUICK, make_table
 
 from cavity.posterior import Posterior
+from cavity.report.html import write_report
 
-pytestmark = pytest.mark.first(13)
+pytestmark = [pytest.mark.first(13), pytest.mark.usefixtures("without_page")]
 
 
 @pytest.fixture
@@ -185,8 +186,9 @@ def test_report_without_its_data_says_so(cavity, run):
     assert sentence.endswith("is not the file that this run was fitted to.")
 
 
-def test_logarithms_are_taken_of_the_columns_named(cavity, table, tmp_path):
+def test_logarithms_are_taken_of_the_columns_named(cavity, table, tmp_path, monkeypatch):
     """In fit and predict alike; they are called what they are."""
+    monkeypatch.setattr("cavity.report.html.write_report", write_report)
     table = table.assign(weight=np.exp(table["weight"] / 10))
     table.to_csv(tmp_path / "raw.csv", index=False)
     logs = table.assign(weight=np.log(table["weight"])).rename(columns={"weight": "log weight"})

@@ -11,6 +11,7 @@ import cavity as library
 from cavity.cli.options import Choice
 from cavity.cli.selection import read_table, select_wide
 
+pytestmark = pytest.mark.usefixtures("without_page")
 FIT = ["fit", "wide.csv", "--model", "series", "--clusters", "2", *QUICK]
 N, T = 6, 30
 

@@ -71,7 +71,7 @@ def score(found, values, share, n_batches=40):
     return (means.mean() - exact) / (means.std(ddof=1) / np.sqrt(n_batches))
 
 
-@pytest.mark.variants("exact", "gaussian-naive-*", "student-t-*")
+@pytest.mark.variants("exact", "gaussian-naive-*", "gaussian-collapsed-dirichlet", "student-t-*")
 @pytest.mark.parametrize("prior", ["dirichlet", "dp"])
 @pytest.mark.parametrize("name", small.EXACT_SAMPLERS)
 def test_frequencies_of_partitions_and_the_mean_scale(name, prior):

@@ -54,26 +54,8 @@ def chain(name, prior, rng, moves):
     )
 
 
-# The other priors share their verbs with these.
-LONG = dict.fromkeys(("fixed", "shaped", "dirichlet", "pitman-yor"), pytest.mark.exact)
-
-
-@pytest.mark.variants(
-    "exact",
-    "reshuffle-gaussian-collapsed-dp",
-    "pinch-gaussian-collapsed-dp",
-    "exchange-gaussian-collapsed-dp",
-    "exchange-student-t-collapsed-finite",
-    "pinch-student-t-collapsed-finite",
-    "reshuffle-student-t-collapsed-finite",
-    "split-merge-gaussian-collapsed-dp",
-    "split-merge-student-t-collapsed-finite*",
-    "*-student-t-collapsed-dp",
-    "reshuffle-gaussian-collapsed-finite",
-    "pinch-gaussian-collapsed-finite",
-    "exchange-gaussian-collapsed-finite",
-)
-@pytest.mark.parametrize("prior", [pytest.param(p, marks=LONG.get(p, ())) for p in small.PRIORS])
+@pytest.mark.exact
+@pytest.mark.parametrize("prior", small.PRIORS)
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("move", MOVES)
 def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):

@@ -67,6 +67,8 @@ def threshold(n_functions):
     "student-t-blocked-dp-each",
     "gaussian-naive-pitman-yor",
     "student-t-naive-dirichlet-shared",
+    "student-t-collapsed-dirichlet-shared",
+    "gaussian-collapsed-dirichlet",
 )
 @pytest.mark.parametrize(
     "case",
