@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cavity._numba.arrays import StateError
+
 if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
     from cavity.mcmc.schedule import Stage
@@ -121,6 +123,8 @@ class ParameterRows:
                 "first axis of a cluster parameter may change"
             )
         stop = self.n_written + len(rows)
+        if rows.shape[1 + self.has_clusters :] != self._inner:
+            raise StateError(f"{self.name} has draws of two shapes")
         if not self.has_clusters:
             self._buffer[self.n_written : stop] = rows
         else:
@@ -259,6 +263,15 @@ class Draws:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the draws of an earlier run; the object must be empty."""
+        n_draws = len(arrays["log_joint"])
+        for name, rows in arrays.items():
+            if rows.dtype.kind not in "biuf":
+                raise ValueError(f"{name} are no numbers")
+            drawn = name in ("labels", "sweeps") or name.startswith("parameters/")
+            if drawn and len(rows) != n_draws:
+                raise ValueError(f"{name} has {len(rows)} draws, log_joint has {n_draws}")
+        if arrays["labels"].min(initial=0) < 0:
+            raise ValueError("labels are negative")
         for name, rows in arrays.items():
             kind, _, rest = name.partition("/")
             if kind == "parameters" and len(rows):
