@@ -1,5 +1,6 @@
 """What is refused, and in which words: one sentence, exit code 2, before any sampling."""
 
+import errno
 import json
 import os
 import shutil
@@ -200,6 +201,17 @@ def test_read_only_output(cavity, table, tmp_path, monkeypatch):
     sentence = cavity("fit", "data.csv", "--id-column", "name", "--clusters", 2, *QUICK).sentence
     assert sentence == (
         "Cannot write to the folder cavity-run (Permission denied); give another --out."
+    )
+
+
+def test_a_full_disk_is_named_with_what_to_do(cavity, table, monkeypatch):
+    def full_disk(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    sentence = cavity("fit", "data.csv", "--clusters", 2, "--out", "full", *QUICK).sentence
+    assert sentence.endswith(
+        "run.json: No space left on device. Make room there and repeat the command."
     )
 
 

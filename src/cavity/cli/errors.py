@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -85,7 +86,9 @@ def _sentence(text: str) -> str:
 def _os_sentence(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return _sentence(str(error))
-    return _sentence(f"{error.filename}: {error.strerror}")
+    full = error.errno in (errno.ENOSPC, errno.EFBIG)
+    room = ". Make room there and repeat the command" if full else ""
+    return _sentence(f"{error.filename}: {error.strerror}{room}")
 
 
 def in_commands(text: str) -> str:

@@ -44,6 +44,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(part, "rb") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(part)):
+            raise
+        # A write that fails names no file, and nobody knows the temporary one.
+        raise type(error)(error.errno, error.strerror, str(target)) from error
     finally:
         part.unlink(missing_ok=True)
     _sync_folder(target.parent)
