@@ -237,7 +237,7 @@ def test_a_failed_save_leaves_the_earlier_file(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full_disk)
-        with pytest.raises(OSError, match="No space left on device: .*run.nc'$"):
+        with pytest.raises(OSError, match=r"No space left on device: .*run.nc'$"):
             full_posterior().save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

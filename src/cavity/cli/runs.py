@@ -259,7 +259,7 @@ def _finish(
 
 def _complete(out: Path, run: RunFile, stopped: str) -> RunFile:
     """Note that all is written; a run that came to a limit keeps what it can go on from."""
-    draft = run.settings.get("precision") == "draft" and stopped == "converged"
+    draft = run.settings.get("precision") == "draft" and stopped in ("converged", "modes")
     limited = (draft or stopped in records.LIMITS) and (out / files.CHECKPOINT).exists()
     run = run.at(records.LIMITED if limited else records.FINISHED)
     run.write(out)
