@@ -16,6 +16,8 @@ from cavity.estimators.known import check_known
 pytestmark = pytest.mark.first(6)
 
 SMALL = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
+# Rows with weights run the kernels of those with a noise class, which other tests compile too.
+WEIGHTED = {**SMALL, "noise": True}
 
 
 def make_rows(n=40, apart=6.0, seed=0):
@@ -33,7 +35,7 @@ def test_weights_move_means_and_not_shares(kind):
     """Within what two runs of one fit differ by."""
     X, truth = make_rows()
     weight = np.where(np.arange(40) % 4 == 0, 5.0, 1.0)
-    m = kind(2, **{**SMALL, "n_draws": 400}).fit(X, sample_weight=weight)
+    m = kind(2, **{**WEIGHTED, "n_draws": 400}).fit(X, sample_weight=weight)
     order = np.argsort(m.means_[:, 0])
     expected = [np.average(X[truth == k], axis=0, weights=weight[truth == k]) for k in (0, 1)]
     np.testing.assert_allclose(m.means_[order], expected, atol=0.15)
@@ -64,11 +66,11 @@ def iris_without_weights():
 def test_weights_are_relative():
     X, _ = make_rows()
     weight = np.random.default_rng(0).uniform(0.2, 3.0, 40)
-    one = StudentTMixture(2, **SMALL).fit(X, sample_weight=weight)
+    one = StudentTMixture(2, **WEIGHTED).fit(X, sample_weight=weight)
     for factor in (0.5, 1.0 / weight.sum(), 3e5):
-        same_draws(StudentTMixture(2, **SMALL).fit(X, sample_weight=factor * weight), one)
+        same_draws(StudentTMixture(2, **WEIGHTED).fit(X, sample_weight=factor * weight), one)
     # Negative control: other weights, other draws.
-    other = StudentTMixture(2, **SMALL).fit(X, sample_weight=weight[::-1])
+    other = StudentTMixture(2, **WEIGHTED).fit(X, sample_weight=weight[::-1])
     assert (other.posterior_.log_joint != one.posterior_.log_joint).any()
 
 
@@ -77,13 +79,13 @@ def test_large_weights_need_no_memory_and_are_warned_of():
     weight = np.where(np.arange(200) == 7, 30.0, 1.0) * 1e7
     tracemalloc.start()
     with pytest.warns(WeightsWarning, match=r"1 of 200 rows .* \(row 7 has 26.2 times\)") as found:
-        StudentTMixture(1, **SMALL).fit(X, sample_weight=weight)
+        StudentTMixture(1, **WEIGHTED).fit(X, sample_weight=weight)
     assert tracemalloc.get_traced_memory()[1] < 1e8
     tracemalloc.stop()
     assert found[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", WeightsWarning)
-        StudentTMixture(1, **SMALL).fit(X, sample_weight=np.where(np.arange(200) < 99, 8.0, 1.0))
+        StudentTMixture(1, **WEIGHTED).fit(X, sample_weight=np.where(np.arange(200) < 99, 8.0, 1.0))
 
 
 @pytest.mark.parametrize(

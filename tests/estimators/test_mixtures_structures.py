@@ -38,7 +38,9 @@ def rows(seed=0):
 @pytest.fixture(scope="module", params=FORMS)
 def fitted(request):
     X, _, _ = rows()
-    return StudentTMixture(2, covariance_type=request.param, **SHORT).fit(X), request.param
+    options = {"moves": False}  # which are enumerated in tests/exact/test_structures.py
+    kind = request.param
+    return StudentTMixture(2, covariance_type=kind, options=options, **SHORT).fit(X), kind
 
 
 def test_clusters_and_their_covariances(fitted):

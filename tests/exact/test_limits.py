@@ -103,7 +103,7 @@ def distance(exact, make, n_sweeps=25_000):
     return enumeration.distance(exact, *chains)
 
 
-@pytest.mark.variants("exact", "0.2-5.0-0.06")
+@pytest.mark.exact
 @pytest.mark.parametrize(("r", "inflation", "bound"), [(0.2, 5.0, 0.06), (0.5, 10.0, 0.06)])
 def test_distance_of_the_scale_mixture_from_exact(r, inflation, bound, record_property):
     exact = scale_mixture(r, inflation, np.random.default_rng(4))[1]

@@ -53,19 +53,17 @@ def compared(sampler, prior, rng, n_sweeps, exact, every=4):
     return enumeration.compare(exact, enumeration.lookup(exact, labels))
 
 
-CASES = [("student-t-collapsed", "finite")]
-LONG = [
-    ("gaussian-collapsed", "dp"),
-    *(("gaussian-collapsed", prior) for prior in small.PRIORS if prior != "dp"),
-    *(("student-t-collapsed", prior) for prior in small.PRIORS if prior != "finite"),
+# All moves together are in test_row_priors, for one prior in the default run.
+CASES = [
+    *(("gaussian-collapsed", prior) for prior in small.PRIORS),
+    *(("student-t-collapsed", prior) for prior in small.PRIORS),
     ("gaussian-diag", "dp"),
     ("student-t-diag", "finite"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "prior"), [*CASES, *(pytest.param(*case, marks=pytest.mark.exact) for case in LONG)]
-)
+@pytest.mark.exact
+@pytest.mark.parametrize(("name", "prior"), CASES)
 def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior):
     """One sweep in four, moves all the time: a wrong move would show."""
     rng = np.random.default_rng(41)
