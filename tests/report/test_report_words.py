@@ -1,4 +1,4 @@
-"""The sentences at the top of a report fit the posterior."""
+"""The summary of a report agrees with the posterior."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def test_number_of_clusters_with_its_interval():
     assert "between 2 and 3 with probability 95%" in text
 
 
-def test_unlike_draws_are_called_unsure():
+def test_dissimilar_draws_are_called_uncertain():
     draws = np.random.default_rng(0).integers(5, size=(2, 50, 40))
     p = Posterior.from_labels(draws)
-    assert "are uncertain:" in said(p)
+    assert "uncertain:" in said(p)
     sure = Posterior.from_labels(np.tile(np.arange(40) % 4, (2, 50, 1)))
-    assert "unsure" not in said(sure)
+    assert "uncertain" not in said(sure)
 
 
-def test_draft_is_called_one():
+def test_a_draft_is_called_a_draft():
     p = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
     text = " ".join(words.summary_sentences(p.view(), p.diagnostics(precision="draft")))
     assert "Draft: the chains agree roughly" in text
     assert "enough of the draws" not in text
 
 
-def test_chains_that_disagree_are_not_praised():
+def test_disagreeing_chains_are_reported_first():
     apart = np.stack([np.tile(np.arange(40) % 2, (60, 1)), np.tile(np.arange(40) // 20, (60, 1))])
     p = Posterior.from_labels(apart)
     first = words.summary_sentences(p.view(), p.diagnostics())[0]
     assert "have not been shown to agree" in first
-    assert "The posterior is" not in said(p)
+    assert "Assignments are" not in said(p)
     together = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
     assert together.diagnostics().converged
     assert "The chains agree (4 chains of 300 draws)" in said(together)
@@ -67,15 +67,15 @@ def test_chains_that_disagree_are_not_praised():
     assert few.diagnostics().meanwhile in said(few)
 
 
-def test_one_chain_few_draws_and_a_stop_are_told():
+def test_one_chain_few_draws_and_a_stop_are_reported():
     z = np.arange(12) % 3
     assert "agreement of chains cannot be checked" in said(Posterior.from_labels([z] * 20))
-    assert "too few to tell" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
+    assert "too few to check" in said(Posterior.from_labels(np.tile(z, (2, 2, 1))))
     stopped = Posterior.from_labels([z] * 20, record=RunRecord("", stopped="interrupted"))
     assert "The run was stopped early" in said(stopped)
 
 
-def test_one_that_is_in_none_of_the_clusters_is_told():
+def test_a_row_in_none_of_the_clusters_is_reported():
     draws = np.tile(np.arange(12) % 2, (1, 100, 1))
     draws[:, :55, 5] = 2  # alone, more often than not
     view = Posterior.from_labels(draws).view(np.arange(12) % 2)
@@ -89,7 +89,7 @@ def test_names_of_the_doubtful():
     assert "1 row (8%) is in doubt, its cluster less probable than 0.8: site 5 (cluster" in said(p)
 
 
-def test_who_is_a_cluster_of_its_own_is_told():
+def test_clusters_of_one_row_are_reported():
     labels = [0] * 6 + [1, 2, 3, 4, 5, 6]
     p = Posterior.from_labels([labels] * 10)
     text = words.alone_sentence(p.view())
