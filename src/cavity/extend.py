@@ -121,7 +121,7 @@ def sample(
     concentration : float, "learn" or None
         Its concentration, as for `StudentTMixture`.
     collapse : {"ep", "collapsed"}
-        How cluster parameters are integrated out.
+        Way in which cluster parameters are integrated out.
     init : array of int, optional
         First labels; random ones by default.
     n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, precision, n_jobs, random_state, \
@@ -215,7 +215,7 @@ def _overlaps(
 ) -> dict[str, np.ndarray]:
     """Return the overlaps of clusters in some draws, from evidences given all other labels.
 
-    What is learned of the prior of further columns is as at the start of a chain.
+    Learned priors of further columns are as at the start of a chain.
     """
     p, rng = posterior, np.random.default_rng(0)
     n_slots = max(plan.n_slots, int(p.labels.max()) + 2)

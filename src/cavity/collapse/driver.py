@@ -16,13 +16,13 @@ from cavity.updates import Update
 class CollapsedState:
     """The slots of one chain: the compiled state, a family and a draw of every slot's parameters.
 
-    Of family and parameters the state holds those that its kernels read; the driver keeps the
+    The state holds the family and parameters that its kernels read; this class keeps the
     others beside it.
 
     Parameters
     ----------
     state : NamedTuple
-        What the sweep is given; it has at least a field ``model``.
+        State passed to the sweep, with at least a field ``model``.
     beside : dict of str to NamedTuple
         ``family``, ``parameters`` or both: what the state does not hold.
     """

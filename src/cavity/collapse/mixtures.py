@@ -69,9 +69,9 @@ class GaussianProblem(_Rows):
     ----------
     y : array of shape (n, d)
     prior : NIWPrior
-        Of each cluster's mean and covariance, or where a learned one starts.
+        Prior of each cluster's mean and covariance, or the start of a learned one.
     updates : tuple of Update
-        What learns the prior.
+        Updates that learn the prior.
     rows : RowTraits, optional
         Missing values, weights and noise of rows, if any; missing cells of `y` then hold starting
         values.

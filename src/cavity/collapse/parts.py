@@ -51,7 +51,7 @@ class ComponentUpdate(Update):
     ----------
     update : Update
     path : tuple of str
-        Where its part is (`paths_of`).
+        Path of its part (`paths_of`).
     """
 
     def __init__(self, update: Update, path: Path) -> None:

@@ -50,7 +50,7 @@ class StructuredProblem:
     rows : RowTraits, optional
         Missing values, weights and noise of rows, if any.
     n_factors : int
-        Of factor covariances.
+        Number of factors of factor covariances.
     latent : LatentCells, optional
         Cells known up to an interval or an error.
     """

@@ -104,7 +104,7 @@ class CountsProblem:
     learn : bool
         Whether these are only where learned ones start.
     dispersion : array, optional
-        Of negative binomial counts, where it is known; learned by default.
+        Dispersion of negative binomial counts, if known; learned by default.
     overdispersed : bool
         Negative binomial counts, which only EP collapses.
     n_held : int

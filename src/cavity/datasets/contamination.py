@@ -23,7 +23,7 @@ class WineTruth(NamedTuple):
         Cultivar of each wine: 0, 1 or 2.
     spoiled : ndarray of bool, shape (178,)
     fault : ndarray of str, shape (178,)
-        What went wrong in a spoiled row; empty elsewhere.
+        Error in a spoiled row; empty elsewhere.
     """
 
     labels: np.ndarray
@@ -92,7 +92,7 @@ def load_wine_with_bad_rows(
     ----------
     random_state : None, int or Generator
     n_bad : int
-        How many of the 178 rows to spoil.
+        Number of the 178 rows to spoil.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def rounded_cells(X: np.ndarray, values: np.ndarray) -> LatentCells | None:
     X : array of shape (n, d)
         As recorded.
     values : array of shape (n, d)
-        Where chains start: `within_steps` of X.
+        Starting values of chains: `within_steps` of X.
     """
     step = drawn_steps(X)
     half = np.where(step > 0.0, 0.5 * step, np.inf)

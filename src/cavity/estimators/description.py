@@ -83,7 +83,7 @@ def seat_weights(prior, counts, n_clusters, out):
 def describe_weights(sampler: PartitionSampler) -> np.ndarray:
     """Return predictive weights of the occupied slots given the sizes; NaN for empty slots.
 
-    What they lack of one is the share of clusters that are empty or still to come.
+    The remainder is the share of clusters that are empty or new.
     """
     # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
     prior = sampler.prior

@@ -111,25 +111,25 @@ class Plan:
     Attributes
     ----------
     name : str
-        Of the estimator or model, for the progress bar and the record.
+        Name of the estimator or model, for the progress bar and the record.
     n : int
         Observations.
     n_clusters : int
-        Of a closed prior; where an open one starts.
+        Number of clusters of a closed prior; start of an open one.
     assemble : callable
         ``assemble(n_slots)``: a new model under its collapse, for each chain.
     assemble_few : callable
         The same for a few observations, to compile with: returns their number and the parts.
     prior : specification
-        Of the partition prior.
+        The partition prior.
     start : callable
         ``start(chain, rng)``: labels that a chain begins with, from 0.
     n_start : int
-        How many clusters these may name.
+        Largest number of clusters among these.
     n_runs : int
         Most short runs that the chains start from; ``start`` is then asked for each of them.
     fingerprint : mapping
-        What identifies the run, for its checkpoint.
+        Identity of the run, for its checkpoint.
     describe, cluster_parameters, marginal, from_slots
         See `cavity.mcmc.chain.PartitionSampler`.
     anchors : callable, optional
@@ -216,17 +216,17 @@ def posterior_of(
     ----------
     run : ChainRun
     name : str
-        Of the estimator or model.
+        Name of the estimator or model.
     max_clusters : int or None
         Most clusters that the prior allows.
     names : sequence, optional
-        Of the observations.
+        Names of the observations.
     units : Units, optional
-        Of the draws; densities are turned into the data's here, all else when it is shown.
+        Units of the draws; densities are converted to the data's here, all else when shown.
     volume : float
-        What the log likelihood loses on the way to the data's units.
+        Amount that the log likelihood loses by conversion to the data's units.
     summaries : mapping, optional
-        What else the estimator keeps.
+        Other values that the estimator stores.
     **record
         Fields of the record that the estimator sets.
     """

@@ -117,7 +117,7 @@ def without_leftovers(
     labels : array of int, shape (n,)
         An estimate that has noise as a cluster like any other.
     probability : array, shape (n,)
-        Of each row that it is noise, which those above a half are.
+        Probability of each row that it is noise; rows above a half are.
     draws : array of int, shape (draw, n)
     most : int or None
         Clusters that there may be beside noise.

@@ -95,7 +95,7 @@ class StartingMode:
     labels : array of int, shape (n,)
         The most probable draw of the best run.
     radius : float
-        How far from it a draw may lie and belong to the mode.
+        Largest distance of a draw that belongs to the mode.
     """
 
     runs: tuple[int, ...]

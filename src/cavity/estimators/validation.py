@@ -245,7 +245,7 @@ def check_names(names: Any, what: str) -> list[str]:
     ----------
     names : iterable
     what : str
-        What each names, for messages.
+        Kind of thing that each names, for messages.
 
     Examples
     --------

@@ -26,9 +26,9 @@ class Table:
     Attributes
     ----------
     path : Path
-        Where it came from, for messages.
+        Path for messages.
     names : tuple of str
-        Of the columns; may repeat.
+        Column names; may repeat.
     columns : tuple of pyarrow.ChunkedArray
         Strings for a CSV file.
     rows : int
@@ -74,7 +74,7 @@ def read_file(path: Path, separator: str | None = None, encoding: str | None = N
         Between fields of a CSV: one character or ``"tab"``; by default a tab for ``.tsv`` and
         a comma otherwise.
     encoding : str, optional
-        Of a CSV; UTF-8 by default.
+        Encoding of a CSV; UTF-8 by default.
 
     Examples
     --------

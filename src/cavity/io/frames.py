@@ -97,7 +97,7 @@ def frame_column(column: Any, what: str) -> np.ndarray:
     column : pandas.Series
         Numbers of any kind: NumPy's, nullable, Arrow's, booleans, `decimal.Decimal`.
     what : str
-        What messages call it.
+        Name for messages.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Numbers:
     values : array of float
         NaN where the cell is empty or no number.
     bad : array of bool
-        Where the cell is not empty and no number.
+        True where a cell is neither empty nor a number.
     """
 
     values: np.ndarray
@@ -202,13 +202,13 @@ def refusal(name: str, where: str, column: Any, numbers: Numbers, rows: Any) -> 
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     where : str
-        Of the file.
+        Path of the file.
     column : pyarrow array
     numbers : Numbers
     rows : sequence
-        What the rows are called.
+        Names of the rows.
     """
     row = int(numbers.bad.argmax())
     cell = str(column[row].as_py())

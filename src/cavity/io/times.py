@@ -67,9 +67,9 @@ def text_times(
     ----------
     texts : sequence of str
     name : str
-        What messages call them.
+        Name for messages.
     date_format : str, optional
-        How they are written, as for `datetime.strptime`.
+        Format, as for `datetime.strptime`.
     advice : str
         Advice, with ``{format}`` as placeholder for the format.
     first_row : int
@@ -234,7 +234,7 @@ def header_times(names: Sequence[str], where: str, date_format: str | None = Non
     where : str
         Their file, for messages.
     date_format : str, optional
-        How dates are written.
+        Format of dates.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def column_times(column: Any, name: str, where: str, date_format: str | None = N
     name, where : str
         The column and its file, for messages.
     date_format : str, optional
-        How dates are written.
+        Format of dates.
 
     Returns
     -------

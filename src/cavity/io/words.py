@@ -26,7 +26,7 @@ def printable(text: Any, keep: str = "") -> str:
     Parameters
     ----------
     text : object
-        What is to be shown; its `str`.
+        Object to show by its `str`.
     keep : str
         Control characters that may stay, such as a newline.
 

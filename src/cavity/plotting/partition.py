@@ -151,7 +151,7 @@ def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
     Parameters
     ----------
     probability : Series
-        Of each number of clusters, which is the index.
+        Probability of each number of clusters, which is the index.
     n_estimate : int
     ax : matplotlib axes
     """

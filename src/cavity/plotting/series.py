@@ -93,7 +93,7 @@ def plot_clusters(
     ----------
     picture : SeriesPicture
     clusters : sequence of int, optional
-        Which ones; the largest twelve by default, and a note says what is not drawn.
+        Clusters to draw; the largest twelve by default, with a note on the others.
     standardized : bool
         Take out of each trend what a common factor moves, bring it to mean zero and unit spread,
         and reverse those of negative sign (drawn dashed), which shows what a cluster shares.
@@ -194,7 +194,7 @@ def plot_factors(
     picture : SeriesPicture
         With `factors`.
     clusters : sequence of int, optional
-        Which ones; those of the largest twelve clusters by default, and a note says so.
+        Clusters to draw; the largest twelve by default, with a note on the others.
     ax : axes or sequence of axes, optional
         One per factor drawn.
     page : bool

@@ -31,13 +31,13 @@ class SeriesPicture:
     Attributes
     ----------
     trends : Curves
-        Of each series; the rows of its tables name the series.
+        Trend of each series; the rows of its tables name the series.
     labels : array of int, shape (series,)
         Cluster of each series, 0, 1, ...
     factors : Curves, optional
-        Of each cluster.
+        Factor of each cluster.
     common : Curves, optional
-        Of the factor that all series share: one row.
+        Factor that all series share: one row.
     apart : DataFrame, optional
         Trends without what the common factor moves in them, as `trends.mean`.
     signs : array, shape (series,), optional
@@ -98,7 +98,7 @@ class SeriesPicture:
     def standardised(self) -> np.ndarray:
         """Standardize trends, and reverse those with negative loadings.
 
-        What all series share is taken out: it is in no cluster's factor, and would hide it.
+        The common factor is removed, since it would hide the factors of the clusters.
         """
         trends = self.trends.mean if self.apart is None else self.apart
         lines = _standard(trends.to_numpy().astype(float))

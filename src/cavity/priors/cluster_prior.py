@@ -41,7 +41,7 @@ class ClusterPrior:
     Parameters
     ----------
     mean_strength : "learn" or float
-        How many observations the prior of a cluster's mean is worth (kappa), learned together
+        Number of observations that the prior of a mean is worth (kappa), learned together
         with the center of the means, or fixed around the middle of the data.
     covariance_df : "learn" or float
         Degrees of freedom of the inverse Wishart prior (nu): the larger, the more alike the
@@ -164,7 +164,7 @@ class ClusterPrior:
 def starting_scale(n_clusters: int, d: int) -> float:
     """Return a cluster's share of a column's variance at the start, until it is learned.
 
-    That of clusters side by side that fill the space, times a factor for the gaps between them. It
+    Share of adjacent clusters that fill the space, times a factor for the gaps between them. It
     is no part of the prior, which would depend on the number of clusters that are allowed.
 
     Examples

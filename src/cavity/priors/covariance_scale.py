@@ -53,9 +53,9 @@ class ScalePrior(NamedTuple):
     mean : array of d floats
         The prior's mean, or its diagonal; a chain's own where it is learned.
     typical : array of d floats
-        Where a learned mean starts: the median of its prior.
+        Start of a learned mean: the median of its prior.
     tail : float
-        How light the tails of a learned mean's prior are; zero leaves the mean as it is.
+        Lightness of the tails of a learned mean's prior; zero keeps the mean fixed.
     """
 
     form: int

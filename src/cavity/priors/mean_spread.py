@@ -86,7 +86,7 @@ def draw_centre(
     Parameters
     ----------
     n_clusters : int
-        That are occupied.
+        Number of occupied clusters.
     form : float
         Sum of the squared distances of their means from the center.
     precision : array, shape (d,) or (d, d)

@@ -153,8 +153,8 @@ class FiniteMixture(_Concentrated):
         equal ones more likely. None, like "learn", learns it from the sizes, under an exponential
         prior of mean 10.
     power : float
-        How much less likely larger numbers are. With 2, twice as many clusters are a quarter as
-        likely, be they 2 or 20; with 0 every number is as likely as any other.
+        Decrease of the probability of larger numbers. With 2, twice as many clusters are a quarter
+        as likely; with 0 all numbers are equally likely.
     """
 
     power: float = 2.0

@@ -18,7 +18,7 @@ class StructuredPrior(NamedTuple):
     mean : array, shape (d,)
         Center of the clusters' means.
     kappa : float
-        How many observations the prior of a mean is worth.
+        Number of observations that the prior of a mean is worth.
     nu : float
         Degrees of freedom of the prior of variances, or of the covariance that clusters share.
     scale : array, shape (d,)

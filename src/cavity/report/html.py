@@ -72,9 +72,9 @@ def write_report(
     partition : Partition or labels, optional
         The partition reported on; the point estimate by default.
     threshold : float
-        Which observations count as doubtful: see `Posterior.doubtful`.
+        Threshold for doubtful observations: see `Posterior.doubtful`.
     features : sequence of str, optional
-        What sets each cluster apart, in words.
+        Distinguishing features of each cluster, in words.
     tail : array, shape (n,), optional
         Tail probability of each observation in its own cluster, NaN where it is not known: those
         that lie unusually far out are listed.

@@ -32,7 +32,7 @@ def series_sections(
     doubtful : sequence
         Names of the series in doubt; the first three are drawn.
     preface : str
-        What is to be known before the pictures are looked at.
+        Notes to show before the plots.
 
     Returns
     -------

@@ -206,7 +206,7 @@ def reporting(
     total : float
         Amount of work.
     unit : str
-        What the amount counts.
+        Unit of the amount.
     done : float
         Work that an earlier run did; it does not count as speed.
     """
@@ -234,7 +234,7 @@ def reporting(
 def say(message: str) -> None:
     """Show one line in addition to any progress; callable from any thread.
 
-    Where progress is silent the line goes to the logger ``cavity`` at level INFO. With no
+    If progress is silent, the line goes to the logger ``cavity`` at level INFO. With no
     progress open it is shown on a terminal only.
 
     Examples
@@ -265,15 +265,15 @@ def track(
     Parameters
     ----------
     items : iterable
-        What to go through.
+        Items to iterate over.
     label : str
-        What the work is.
+        Name of the work.
     total : int, optional
         Number of items, where `items` has no length.
     progress : bool or None
         As described in the module's head.
     unit : str
-        What an item is.
+        Name of an item.
 
     Examples
     --------
