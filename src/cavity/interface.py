@@ -306,18 +306,67 @@ def _(model):
 
 
 @verb
-def step(update, state, parameters, prior, z, counts, rng):
+def step(update, model, family, parameters, prior, z, counts, rng):
     """Draw the variables of an update in place; return zero, or a code for the failure."""
 
 
 @verb
-def log_weight(update, state, parameters, prior, counts):
+def log_weight(update, model, family, parameters, prior, counts):
     """Log prior density of an update's variables."""
 
 
 @verb
-def show(update, state, parameters, prior, counts, out):
+def show(update, model, family, parameters, prior, counts, out):
     """Write the recorded values of an update to the start of `out`; return their number."""
+
+
+# A state holds the family or the parameters, whichever its scan reads. The other is `beside` it.
+
+
+@verb
+def family_of(state, beside):
+    """Return the distribution of every slot's parameters; by default the state has it."""
+
+
+@verb
+def parameters_of(state, beside):
+    """Return the parameters of every slot; by default they are beside the state."""
+
+
+@verb
+def tidy(state, z, counts):
+    """Recompute sums after a scan and its moves; by default there is nothing to do."""
+
+
+@verb
+def draw_parameters(state, beside, z, rng):
+    """Draw the parameters of every slot given its members; by default from the family."""
+
+
+@verb
+def refresh(state, beside, z, counts, new_prior, rng):
+    """Update the state after all draws, `new_prior` if these change the prior of clusters."""
+
+
+@family_of.register(None)
+def _(state, beside):
+    return state.family
+
+
+@parameters_of.register(None)
+def _(state, beside):
+    return beside
+
+
+@tidy.register(None)
+def _(state, z, counts):
+    return None
+
+
+@draw_parameters.register(None)
+def _(state, beside, z, rng):
+    for k in range(state.family.natural.shape[0]):
+        draw(state.family, k, beside, rng)
 
 
 @verb
@@ -357,24 +406,24 @@ PLACES = 256
 
 
 @step.register(Also)
-def _(entries, state, parameters, prior, z, counts, rng):
-    failed = step(entries.first, state, parameters, prior, z, counts, rng)
+def _(entries, model, family, parameters, prior, z, counts, rng):
+    failed = step(entries.first, model, family, parameters, prior, z, counts, rng)
     if failed != 0:
         return failed
-    failed = step(entries.rest, state, parameters, prior, z, counts, rng)
+    failed = step(entries.rest, model, family, parameters, prior, z, counts, rng)
     return failed + PLACES if failed != 0 else 0
 
 
 @log_weight.register(Also)
-def _(entries, state, parameters, prior, counts):
-    value = log_weight(entries.first, state, parameters, prior, counts)
-    return value + log_weight(entries.rest, state, parameters, prior, counts)
+def _(entries, model, family, parameters, prior, counts):
+    value = log_weight(entries.first, model, family, parameters, prior, counts)
+    return value + log_weight(entries.rest, model, family, parameters, prior, counts)
 
 
 @show.register(Also)
-def _(entries, state, parameters, prior, counts, out):
-    n = show(entries.first, state, parameters, prior, counts, out)
-    return n + show(entries.rest, state, parameters, prior, counts, out[n:])
+def _(entries, model, family, parameters, prior, counts, out):
+    n = show(entries.first, model, family, parameters, prior, counts, out)
+    return n + show(entries.rest, model, family, parameters, prior, counts, out[n:])
 
 
 @attempt.register(Also)
@@ -385,19 +434,19 @@ def _(entries, state, prior, z, counts, rng):
 
 @step.register(End)
 @step.register(None)
-def _(update, state, parameters, prior, z, counts, rng):
+def _(update, model, family, parameters, prior, z, counts, rng):
     return 0
 
 
 @log_weight.register(End)
 @log_weight.register(None)
-def _(update, state, parameters, prior, counts):
+def _(update, model, family, parameters, prior, counts):
     return 0.0
 
 
 @show.register(End)
 @show.register(None)
-def _(update, state, parameters, prior, counts, out):
+def _(update, model, family, parameters, prior, counts, out):
     return 0
 
 

@@ -2,15 +2,21 @@
 
 A sweep draws labels. Whatever else is unknown (auxiliary variables, degrees of freedom, the prior
 of cluster parameters, the concentration) is drawn by one update each, in the order of the list. A
-new hyperprior is one more file with one more subclass of `Update`.
+new hyperprior is one more file with one more subclass of `Update`, and a NamedTuple by which
+kernels draw, weigh and show it (`cavity.interface.step`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+
+from cavity._numba.jit import Kernels
+from cavity.interface import log_weight, show, step
 
 # What an update may change, which the collapse then brings up to date.
 LIKELIHOOD = "likelihood"
@@ -37,8 +43,42 @@ class Chain(Protocol):
         """One draw of every slot's parameters."""
 
 
+def draw_alone(update, model, family, parameters, prior, z, counts, rng):
+    """``step`` as an entry kernel."""
+    return step(update, model, family, parameters, prior, z, counts, rng)
+
+
+def weigh_alone(update, model, family, parameters, prior, counts):
+    """``log_weight`` as an entry kernel."""
+    return log_weight(update, model, family, parameters, prior, counts)
+
+
+def show_alone(update, model, family, parameters, prior, counts, out):
+    """``show`` as an entry kernel."""
+    show(update, model, family, parameters, prior, counts, out)
+
+
+def split_numbers(
+    numbers: np.ndarray, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Split rows of numbers into arrays by name, one after another.
+
+    Examples
+    --------
+    >>> split_numbers(np.arange(3.0)[None], {"a": (), "b": (2,)})
+    {'a': array([0.]), 'b': array([[1., 2.]])}
+    """
+    out = {}
+    at = 0
+    for name, shape in shapes.items():
+        stop = at + math.prod(shape)
+        out[name] = numbers[:, at:stop].reshape(-1, *shape)
+        at = stop
+    return out
+
+
 class Update:
-    """One group of variables that is drawn given all others; the base class draws nothing.
+    """One group of variables that is drawn given all others; the base class draws by ``kernel``.
 
     Attributes
     ----------
@@ -57,10 +97,15 @@ class Update:
     cluster_parameters: ClassVar[tuple[str, ...]] = ()
     first: bool = False
 
+    @cached_property
+    def _kernels(self) -> Kernels:
+        return Kernels()
+
     def kernel(self, chain: Chain) -> Any:
         """Return the kernel form of the update (`interface.step`), or None.
 
-        A chain all of whose updates have such a NamedTuple does blocks of sweeps in one call.
+        A chain all of whose updates have such a NamedTuple does blocks of sweeps in one call. An
+        update without one has methods in its place.
         """
         return None
 
@@ -78,13 +123,26 @@ class Update:
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables in place, given everything else."""
+        failure = self._kernels.run(
+            draw_alone, self.kernel(chain), chain.model, chain.family, chain.parameters,
+            chain.prior, chain.z, chain.counts, rng,
+        )  # fmt: skip
+        if failure:
+            raise FloatingPointError(self.explain(failure))
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Draw the variables of the new, empty slots from `start` on, from their prior."""
 
     def log_density(self, chain: Chain) -> float:
         """Return the log prior density of the variables, for the log joint density."""
-        return 0.0
+        kernel = self.kernel(chain)
+        if kernel is None:
+            return 0.0
+        value = self._kernels.run(
+            weigh_alone, kernel, chain.model, chain.family, chain.parameters, chain.prior,
+            chain.counts,
+        )  # fmt: skip
+        return float(value)
 
     def log_collapsed(self, chain: Chain) -> float | None:
         """Return the log density with cluster parameters and some variables integrated out.
@@ -95,7 +153,15 @@ class Update:
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Return the values to record for a stored draw."""
-        return {}
+        shapes = self.shapes(chain)
+        if not shapes:
+            return {}
+        out = np.empty((1, sum(map(math.prod, shapes.values()))))
+        self._kernels.run(
+            show_alone, self.kernel(chain), chain.model, chain.family, chain.parameters,
+            chain.prior, chain.counts, out[0],
+        )  # fmt: skip
+        return {name: values[0] for name, values in split_numbers(out, shapes).items()}
 
     def keep(self, chain: Chain) -> None:
         """Add a stored draw to the running summaries."""

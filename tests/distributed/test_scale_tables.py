@@ -308,8 +308,9 @@ def test_what_lies_behind_the_last_slot_is_not_read(n_slots):
     """Kernels take slots by eights, and chains over shards have any number of them."""
     from types import SimpleNamespace
 
-    from cavity.conjugate.dirichlet import dirichlets
+    from cavity.conjugate.dirichlet import dirichlets, shares
     from cavity.distributed.parts import Members
+    from cavity.interface import End
 
     def drawn(slots):
         members = np.zeros((slots, 5))
@@ -317,7 +318,10 @@ def test_what_lies_behind_the_last_slot_is_not_read(n_slots):
         chain = SimpleNamespace(
             model=Members(np.ones(slots), members),
             family=dirichlets(np.ones(5), np.array([0, 2, 5]), slots),
-            collapse=SimpleNamespace(note_prior=lambda: None),
+            parameters=shares(5, slots),
+            prior=End(),
+            z=np.zeros(0, dtype=np.int32),
+            counts=np.ones(slots, dtype=np.int64),
         )
         update, rng = ShareHyperpriors(), np.random.default_rng(0)
         for _ in range(8):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import enumeration
@@ -20,6 +19,7 @@ from cavity.conjugate.niw import (
     pack,
     unpack,
 )
+from cavity.interface import End
 from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.cluster import common_of
 from cavity.priors.covariance_df import LEAST, MOST
@@ -45,6 +45,9 @@ class At(NamedTuple):
     family: Any
     parameters: Any
     counts: np.ndarray
+    model: Any = End()
+    prior: Any = End()
+    z: np.ndarray = np.zeros(0, dtype=np.int32)
 
 
 def run(name, prior, update, seed, n_sweeps=N_SWEEPS):
@@ -404,7 +407,7 @@ def test_degrees_of_freedom_given_the_covariances(form):
 def test_log_densities_against_scipy():
     rng = np.random.default_rng(1)
     family = normal_inverse_wishart(*from_priors(rng), 8)
-    chain = SimpleNamespace(family=family, parameters=gaussian_parameters(D, 8), counts=np.ones(8))
+    chain = At(family, gaussian_parameters(D, 8), np.ones(8))
     common = common_of(family.prior, D)
     kappa, nu, scale = common.kappa[0], common.nu[0], common.scale
     full, df, spread = learners()

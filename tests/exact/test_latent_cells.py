@@ -124,11 +124,9 @@ def test_frequencies_of_partitions(name, errors):
 
 def test_values_that_stay_where_they_start_are_found_out(monkeypatch):
     """Negative control: labels are right only if the latent values are drawn."""
-
-    def stay(y, scale, noise_slot, box, parameters, z, cells, work, rng):
-        return None
-
-    monkeypatch.setattr("cavity.likelihoods.latent_cells.draw_latent_cells", stay)
+    monkeypatch.setattr(
+        "cavity.likelihoods.latent_cells.LatentCellUpdate.draw", lambda *given: None
+    )
     rng = np.random.default_rng(22)
     exact = uneven.exact(by_brute_force(None, True)[0], LOG_PRIOR)
     sampler = chain("gaussian-collapsed", True, rng)

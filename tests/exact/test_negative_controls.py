@@ -21,8 +21,8 @@ from cavity.interface import (
     observe,
     pick,
 )
-from cavity.likelihoods import degrees_of_freedom
-from cavity.likelihoods.gaussian import draw_scales
+from cavity.likelihoods.degrees_of_freedom import TailUpdate
+from cavity.likelihoods.gaussian import distances, draw_scales
 from cavity.likelihoods.sampled_student_t import SampledStudentT
 from cavity.mcmc import chain as chain_module
 from cavity.mcmc.chain import PartitionSampler
@@ -61,25 +61,24 @@ def test_swapping_the_parameters_of_empty_slots_fails(monkeypatch):
     assert broken_p_value(monkeypatch, broken.in_order, "gaussian-naive") < FAILS
 
 
-right_tails = degrees_of_freedom.draw_tails
+right_tails = TailUpdate.draw
 
 
-def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
-    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng)
-    for i in range(distance.shape[0]):
-        distance[i] *= 0.5
-    draw_scales(scale, alpha, distance, z, y.shape[1], rng)
+def halved(self, chain, rng):
+    right_tails(self, chain, rng)
+    model, distance = chain.model, np.empty(chain.z.size)
+    distances(model.y, chain.parameters, chain.z, distance)
+    draw_scales(model.scale, model.alpha, 0.5 * distance, chain.z, model.y.shape[1], rng)
 
 
-def from_the_prior(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
-    for i in range(distance.shape[0]):
-        distance[i] = 0.0
-    draw_scales(scale, alpha, distance, z, 0, rng)
+def from_the_prior(self, chain, rng):
+    model = chain.model
+    draw_scales(model.scale, model.alpha, np.zeros(chain.z.size), chain.z, 0, rng)
 
 
 def test_half_the_quadratic_form_in_the_scales_fails(monkeypatch):
     exact = small.exact("student-t", "dirichlet")
-    monkeypatch.setattr(degrees_of_freedom, "draw_tails", halved)
+    monkeypatch.setattr(TailUpdate, "draw", halved)
     # A subtle mistake for the partition: it takes more draws than the others.
     assert p_value("student-t-blocked", "dirichlet", exact, 14_000) < FAILS
     assert p_value("student-t-naive", "dirichlet", exact, 14_000) < FAILS
@@ -87,7 +86,7 @@ def test_half_the_quadratic_form_in_the_scales_fails(monkeypatch):
 
 def test_scales_without_their_own_observation_fails(monkeypatch):
     exact = small.exact("student-t", "dirichlet")
-    monkeypatch.setattr(degrees_of_freedom, "draw_tails", from_the_prior)
+    monkeypatch.setattr(TailUpdate, "draw", from_the_prior)
     assert p_value("student-t-blocked", "dirichlet", exact) < FAILS
 
 

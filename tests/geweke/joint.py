@@ -14,6 +14,7 @@ batch means.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -212,6 +213,12 @@ def new_data(sampler, rng) -> None:
     model.y[there, 0] = y[there]
     if isinstance(sampler.collapse, ConjugateCollapse):
         sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
+
+
+def seen(chain, **wrong):
+    """A chain as an update sees it, with something wrong."""
+    names = ("model", "family", "parameters", "prior", "z", "counts")
+    return SimpleNamespace(**{name: getattr(chain, name) for name in names} | wrong)
 
 
 def make_sampler(case: Case, rng) -> PartitionSampler:

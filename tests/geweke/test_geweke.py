@@ -6,15 +6,13 @@ quantile of a 1e-4 false alarm per sampler, Bonferroni over its functions. Seeds
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from joint import Case, z_scores
+from joint import Case, seen, z_scores
 from scipy import stats
 
-from cavity.likelihoods import degrees_of_freedom
-from cavity.likelihoods.gaussian import draw_scales
+from cavity.likelihoods.degrees_of_freedom import TailUpdate
+from cavity.likelihoods.gaussian import distances, draw_scales
 from cavity.priors.hyperpriors import ClusterHyperpriors
 
 N_SWEEPS = 6000
@@ -89,30 +87,31 @@ def test_joint_distribution_with_gaps(case):
     assert np.abs(scores).max() < threshold(scores.size)
 
 
-right_tails = degrees_of_freedom.draw_tails
+right_tails = TailUpdate.draw
 
 
-def halved(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
-    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng)
-    for i in range(distance.shape[0]):
-        distance[i] *= 0.5
-    draw_scales(scale, alpha, distance, z, y.shape[1], rng)
+def halved(self, chain, rng):
+    right_tails(self, chain, rng)
+    model, distance = chain.model, np.empty(chain.z.size)
+    distances(model.y, chain.parameters, chain.z, distance)
+    draw_scales(model.scale, model.alpha, 0.5 * distance, chain.z, model.y.shape[1], rng)
 
 
-def without_jacobian(y, alpha, scale, parameters, z, counts, distance, learn, shape, rate, rng):
-    wrong = shape - 1.0
-    right_tails(y, alpha, scale, parameters, z, counts, distance, learn, wrong, rate, rng)
+def without_jacobian(self, chain, rng):
+    self.shape -= 1.0
+    right_tails(self, chain, rng)
+    self.shape += 1.0
 
 
 def test_half_the_quadratic_form_fails(monkeypatch):
-    monkeypatch.setattr(degrees_of_freedom, "draw_tails", halved)
+    monkeypatch.setattr(TailUpdate, "draw", halved)
     scores = z_scores(Case("student-t", "blocked", "dirichlet", "shared"), 6000, seed=2)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
 
 def test_a_wrong_step_of_the_degrees_of_freedom_fails(monkeypatch):
     """A slice step that forgets that it works on the logarithm."""
-    monkeypatch.setattr(degrees_of_freedom, "draw_tails", without_jacobian)
+    monkeypatch.setattr(TailUpdate, "draw", without_jacobian)
     scores = z_scores(Case("student-t", "naive", "dirichlet", "shared"), 6000, seed=3)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)
 
@@ -125,9 +124,7 @@ def test_hyperparameters_given_wrong_covariances_fail(monkeypatch, collapse):
 
     def doubled(self, chain, rng):
         wrong = chain.parameters._replace(whiten=np.sqrt(2.0) * chain.parameters.whiten)
-        right(
-            self, SimpleNamespace(family=chain.family, parameters=wrong, counts=chain.counts), rng
-        )
+        right(self, seen(chain, parameters=wrong), rng)
 
     monkeypatch.setattr(ClusterHyperpriors, "draw", doubled)
     scores = z_scores(Case("gaussian", collapse, "dp", None, True), 6000, seed=5)

@@ -12,19 +12,22 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from builders import precisions
-from joint import prior_df, seated, threshold_of, z_scores_of
+from joint import prior_df, seated, seen, threshold_of, z_scores_of
 from scipy import stats
 
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
-from cavity.likelihoods import degrees_of_freedom, factor_loadings, shared_covariance
+from cavity.conjugate.nig import unpack_diagonal
+from cavity.likelihoods.degrees_of_freedom import TailUpdate
+from cavity.likelihoods.factor_loadings import STRENGTH_PRIOR, FactorUpdate
 from cavity.likelihoods.missing import RowTraits
+from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves
-from cavity.priors import hyperpriors as hyper
 from cavity.priors.covariance_df import LEAST, MOST
 from cavity.priors.covariance_scale import DIAGONAL, scale_prior
+from cavity.priors.hyperpriors import DiagonalHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet_process
 from cavity.priors.structured import StructuredPrior
@@ -143,7 +146,7 @@ def from_priors(case: Case, rng) -> State:
         ends = np.array([LEAST, MOST])
         share = rng.uniform(*(ends / (ends + TYPICAL)))
         nu = 2.0 + TYPICAL * share / (1.0 - share)
-        a, b = factor_loadings.STRENGTH_PRIOR
+        a, b = STRENGTH_PRIOR
         strength = b / rng.gamma(a)
     common = Common(
         SPREAD.spread * rng.standard_normal(D),
@@ -179,7 +182,7 @@ def state_of(sampler, case: Case) -> State:
     z = sampler.z.astype(int)
     nu, scale, strength, shared = NU[case.structure], VARIANCE.typical, 1.0, np.eye(D)
     if case.structure == "diag":
-        centre, kappa, nu, psi = hyper.unpack_diagonal(family.prior)
+        centre, kappa, nu, psi = unpack_diagonal(family.prior)
         scale = psi / (nu - 2.0)
         sigma = parameters.variance.T[z][:, :, None] * np.eye(D)
     else:
@@ -252,48 +255,44 @@ def test_joint_distribution(case, n_sweeps):
     assert np.abs(scores).max() < threshold_of(scores.size)
 
 
-def forget_pseudo_row(monkeypatch):
-    """Loadings and variances that forget what the mean says of them."""
-    right = factor_loadings.FactorUpdate._draw_slot
+def spoiled(cls, change):
+    """Have an update draw from a chain that is changed."""
 
-    def wrong(self, own, k, away, rng):
-        right(self, own, k, away[:-1], rng)
+    def spoil(monkeypatch):
+        right = cls.draw
+        monkeypatch.setattr(
+            cls, "draw", lambda self, chain, rng: right(self, seen(chain, **change(chain)), rng)
+        )
 
-    monkeypatch.setattr(factor_loadings.FactorUpdate, "_draw_slot", wrong)
-
-
-def forget_means(monkeypatch):
-    """A shared covariance that takes the means for known: their degrees of freedom are lost."""
-    right = np.bincount
-
-    def wrong(z, s, n):
-        return right(z, s, n) * 1e6
-
-    monkeypatch.setattr(shared_covariance, "_sums", wrong)
+    return spoil
 
 
-def double_scales(monkeypatch):
-    """Scales that are drawn as if distances were half of what they are."""
-    right = degrees_of_freedom.filled_distances
-    monkeypatch.setattr(degrees_of_freedom, "filled_distances", lambda *given: 0.5 * right(*given))
+def weak_centre(chain):
+    """The center says next to nothing of covariances."""
+    return {"family": chain.family._replace(prior=1e-9 * chain.family.prior)}
 
 
-def wrong_scale(monkeypatch):
-    """A mean variance that forgets the prior's degrees of freedom."""
-    right = hyper.draw_variances
-    monkeypatch.setattr(
-        hyper, "draw_variances", lambda p, nu, v, rng: right(p, nu, v[: len(v) // 2], rng)
-    )
+def wide(chain):
+    """Distances are half of what they are."""
+    wider = chain.parameters._replace(variance=2.0 * chain.parameters.variance)
+    return {"parameters": wider}
+
+
+def forgotten(chain):
+    """All clusters but the first say nothing of what they have in common."""
+    counts = chain.counts.copy()
+    counts[np.flatnonzero(counts)[1:]] = 0
+    return {"counts": counts}
 
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("structure", "spoil"),
     [
-        ("factor", forget_pseudo_row),
-        ("tied", forget_means),
-        ("diag", double_scales),
-        ("diag", wrong_scale),
+        ("factor", spoiled(FactorUpdate, weak_centre)),
+        ("tied", spoiled(TiedCovarianceUpdate, weak_centre)),
+        ("diag", spoiled(TailUpdate, wide)),
+        ("diag", spoiled(DiagonalHyperpriors, forgotten)),
     ],
 )
 def test_a_broken_step_is_found_out(monkeypatch, structure, spoil):

@@ -9,6 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
+from joint import seen
 from scipy import special, stats
 
 from cavity.collapse.registry import assemble
@@ -183,11 +184,12 @@ def test_concentrations_that_drift_fail():
 @pytest.mark.exact
 def test_counts_of_gaps_fail(monkeypatch):
     """Learning the rates from gaps as if they were zeros is found out."""
-    right = count_rates.count_totals
+    right = count_rates.RateHyperpriors.draw
 
-    def with_gaps(y, weight, z, out):
-        right(np.maximum(y, 0.0), weight, z, out)
+    def with_gaps(self, chain, rng):
+        zeros = chain.model._replace(y=np.maximum(chain.model.y, 0.0))
+        right(self, seen(chain, model=zeros), rng)
 
-    monkeypatch.setattr(count_rates, "count_totals", with_gaps)
+    monkeypatch.setattr(count_rates.RateHyperpriors, "draw", with_gaps)
     scores = z_scores("collapsed", 6000, seed=3)
     assert np.abs(scores).max() > 1.2 * threshold(scores.size)

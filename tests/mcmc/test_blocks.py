@@ -1,11 +1,15 @@
-"""Blocks of sweeps in one kernel do what sweep after sweep in Python does."""
+"""Blocks of sweeps in one kernel do what sweep after sweep in Python does.
+
+What both draw by is compared with NumPy in ``oracle/test_oracle_updates.py``.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, StudentTMixture, TableMixture
 from cavity.estimators.fitting import moves_for
 
 
@@ -21,12 +25,42 @@ def chain(model, X, *, in_blocks):
     return sampler, rng
 
 
+COUNTS = {"a": "continuous", "b": "continuous", "kind": "categorical", "times": "count"}
 CASES = {
     "default": StudentTMixture(4, noise=False),
     "noise": StudentTMixture(4, noise=True),
+    "table": TableMixture(4, feature_types=COUNTS, noise=True),
     "learned for each": StudentTMixture(3, df="learn-each", noise=False),
     "open": GaussianMixture(prior="dp", noise=False),
+    "naive": StudentTMixture(4, collapse="naive", noise=False),
+    "blocked": StudentTMixture(4, collapse="blocked", noise=False),
+    "ep": StudentTMixture(4, collapse="ep", noise=False),
+    "diag": StudentTMixture(4, covariance_type="diag", noise=True),
+    "tied": StudentTMixture(4, covariance_type="tied", noise=False),
+    "factor": StudentTMixture(4, covariance_type="factor", n_factors=1, noise=False),
+    "table ep": TableMixture(4, feature_types={**COUNTS, "times": "overdispersed"}, collapse="ep"),
+    "table naive": TableMixture(4, feature_types=COUNTS, collapse="naive", noise=False),
 }
+
+
+def rows(name):
+    """Rows with gaps where the case takes them, in a frame for a table."""
+    data = np.random.default_rng(3)
+    X = data.standard_normal((48, 2)) + 6.0 * (np.arange(48) % 2)[:, None]
+    if name == "open":
+        # More clusters than there is room for at first.
+        X = 40.0 * data.permutation(48)[:, None] + data.standard_normal((48, 2))
+    if "noise" in name or name == "diag":
+        X[:3] = data.uniform(-30.0, 40.0, (3, 2))
+    if name in ("naive", "blocked", "tied", "table", "table ep", "table naive"):
+        X[data.random(X.shape) < 0.1] = np.nan
+    if not name.startswith("table"):
+        return X
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["kind"] = np.where(data.random(48) < 0.8, np.arange(48) % 2, 2).astype(str)
+    frame["times"] = data.poisson(np.where(np.arange(48) % 2, 2.0, 9.0))
+    frame.loc[5, "kind"] = None
+    return frame
 
 
 # Each compiles kernels of its own, for blocks and for single sweeps.
@@ -34,13 +68,7 @@ CASES = {
     "name", ["default", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[1:])]
 )
 def test_blocks_are_the_sweeps_that_they_hold(name):
-    data = np.random.default_rng(3)
-    X = data.standard_normal((48, 2)) + 6.0 * (np.arange(48) % 2)[:, None]
-    if name == "open":
-        # More clusters than there is room for at first.
-        X = 40.0 * data.permutation(48)[:, None] + data.standard_normal((48, 2))
-    if name == "noise":
-        X[:3] = data.uniform(-30.0, 40.0, (3, 2))
+    X = rows(name)
     block, rng = chain(CASES[name], X, in_blocks=True)
     one, rng_of_one = chain(CASES[name], X, in_blocks=False)
     if name == "open":

@@ -85,7 +85,7 @@ def test_widths(draws, hyperpriors):
     scale = hyperpriors.scale
 
     def log_density(x):
-        return widths_log_density(np.array([x]), scale.typical, scale.tail)
+        return widths_log_density(scale._replace(mean=np.array([x])))
 
     assert p_value(of(draws, "M"), log_density, 1e-12, 1e12) > LEVEL
 

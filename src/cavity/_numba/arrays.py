@@ -84,9 +84,9 @@ def slot_axes(value: Any) -> dict[str, int]:
 
 
 def by_slot(value: Any) -> dict[str, np.ndarray]:
-    """Copies of the arrays of a NamedTuple that have a slot axis, that axis first."""
+    """The arrays of a NamedTuple that have a slot axis, as views with that axis first."""
     axes = _SLOT_AXES.get(type(value), {})
-    return {name: np.moveaxis(getattr(value, name), axis, 0).copy() for name, axis in axes.items()}
+    return {name: np.moveaxis(getattr(value, name), axis, 0) for name, axis in axes.items()}
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from cavity._numba.arrays import declare
 from cavity._numba.jit import jit
 from cavity.collapse.driver import CollapsedState
 from cavity.collapse.statistics import gather_statistics, gather_sums
-from cavity.conjugate.common import draw_slots, load_slot, to_prior
+from cavity.conjugate.common import load_slot, to_prior
 from cavity.interface import (
     accumulate,
     auxiliary,
@@ -28,9 +28,9 @@ from cavity.interface import (
     observe,
     pick,
     recall,
+    refresh,
     remove,
     set_auxiliary,
-    step,
 )
 
 
@@ -119,28 +119,9 @@ def log_evidence(state, z, counts):
     return total
 
 
-class ParametersStep(NamedTuple):
-    """Draws every slot's parameters, for kernels."""
-
-    start: int = 0
-
-
-class SumsStep(NamedTuple):
-    """Recomputes every slot's sums, for kernels."""
-
-    nothing: int = 0
-
-
-@step.register(ParametersStep)
-def _(update, state, parameters, prior, z, counts, rng):
-    draw_slots(state.family, parameters, update.start, rng)
-    return 0
-
-
-@step.register(SumsStep)
-def _(update, state, parameters, prior, z, counts, rng):
+@refresh.register(Conjugate)
+def _(state, beside, z, counts, new_prior, rng):
     gather_sums(state.model, state.family, z)
-    return 0
 
 
 class ConjugateCollapse(CollapsedState):
@@ -152,6 +133,8 @@ class ConjugateCollapse(CollapsedState):
         The likelihood with its data, the conjugate family with every slot at its prior, and storage
         for one draw of every cluster's parameters.
     """
+
+    in_kernels = True
 
     def __init__(self, model: Any, family: Any, parameters: Any) -> None:
         super().__init__(conjugate_state(model, family), parameters=parameters)
@@ -170,10 +153,6 @@ class ConjugateCollapse(CollapsedState):
     ) -> None:
         """Recompute the sums for new auxiliary variables and a new prior."""
         self._gather(z)
-
-    def kernels(self) -> tuple[ParametersStep, SumsStep]:
-        """Return the draw of parameters and the clean sums, for kernels."""
-        return ParametersStep(), SumsStep()
 
     def _gather(self, z: np.ndarray) -> None:
         self._kernels.run(gather_statistics, self.model, self.family, z)

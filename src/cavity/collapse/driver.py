@@ -25,12 +25,25 @@ class CollapsedState:
         State passed to the sweep, with at least a field ``model``.
     beside : dict of str to NamedTuple
         ``family``, ``parameters`` or both: what the state does not hold.
+
+    Attributes
+    ----------
+    in_kernels : bool
+        Whether all that it does between two scans has kernels.
     """
+
+    in_kernels: bool = False
 
     def __init__(self, state: Any, **beside: Any) -> None:
         self.state = state
         self._beside = beside
         self._kernels = Kernels()
+
+    @property
+    def beside(self) -> Any:
+        """What kernels are given beside the state: its family or its parameters."""
+        (beside,) = self._beside.values()
+        return beside
 
     @property
     def model(self) -> Any:
@@ -66,11 +79,14 @@ class CollapsedState:
         """Set the number of warm-up sweeps, after which adaptation is frozen."""
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
-        """Recompute sums after a sweep, and run diagnostics if due."""
+        """Recompute sums after a sweep if due."""
 
-    def kernels(self) -> tuple[Any, Any] | None:
-        """Return the kernels that draw parameters and renew the state after a sweep."""
-        return None
+    def until_diagnosis(self) -> int:
+        """Return the number of sweeps until ``diagnose`` is due; zero if it never is."""
+        return 0
+
+    def diagnose(self, z: np.ndarray, counts: np.ndarray) -> None:
+        """Run the diagnostics that are due after this sweep."""
 
     def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
         """Draw the parameters of every slot given its members."""
@@ -80,9 +96,6 @@ class CollapsedState:
         self, z: np.ndarray, counts: np.ndarray, changed: Set[str], rng: np.random.Generator
     ) -> None:
         """Update the state after changes made by updates."""
-
-    def note_prior(self) -> None:
-        """Note that an update has changed the prior and all slots."""
 
     def _draw_slots(self, start: int, rng: np.random.Generator) -> None:
         self._kernels.run(draw_from, self.family, self.parameters, start, rng)

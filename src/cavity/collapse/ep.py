@@ -24,10 +24,11 @@ import numpy as np
 from cavity._numba.arrays import copied, declare, fitting, saved_array
 from cavity._numba.jit import jit
 from cavity.collapse.driver import CollapsedState
-from cavity.conjugate.common import load_slot, to_prior
+from cavity.conjugate.common import draw_slots, load_slot, to_prior
 from cavity.interface import (
     choose,
     divergence,
+    draw_parameters,
     evidence,
     hold,
     insert,
@@ -38,7 +39,9 @@ from cavity.interface import (
     project,
     put_back,
     recall,
+    refresh,
     remove,
+    tidy,
 )
 from cavity.updates import CLUSTER_PRIOR
 
@@ -236,6 +239,10 @@ def rebuild(state, z, improper):
     return count
 
 
+rebuild_slots = jit(rebuild, internal=True)
+
+
+@jit(internal=True)
 def change_prior(state, counts, improper):
     """Update slots for a new prior with unchanged sites; improper ones as in ``rebuild``."""
     q = state.family
@@ -264,6 +271,56 @@ def insert_members(state, z, order, chosen):
         home = np.int64(z[i])
         if chosen[home]:
             add_site(state, i, home)
+
+
+@jit(internal=True)
+def _refit_marked(state, z, counts, count):
+    """Refit the clusters marked in `visited`; `count` is their number."""
+    if count == 0:
+        return
+    state.counters[INVALID] += count
+    for k in range(counts.shape[0]):
+        if state.visited[k] != 0:
+            to_prior(state.family, k)
+            state.counters[REFITTED] += counts[k]
+    for i in range(z.shape[0]):
+        home = np.int64(z[i])
+        if state.visited[home] != 0:
+            add_site(state, i, home)
+
+
+@tidy.register(EP)
+def _(state, z, counts):
+    pace, sites = state.pace, state.sites
+    pace[SWEEPS] += 1
+    # Sites in single precision are not quite what was added to the sums. The first sweep is among
+    # those that clean them, so that its kernel is compiled before any chain's clock runs.
+    if sites.itemsize < 8 or pace[SWEEPS] % REBUILT_EVERY == 1:
+        _refit_marked(state, z, counts, rebuild_slots(state, z, state.visited))
+
+
+@draw_parameters.register(EP)
+def _(state, beside, z, rng):
+    # An update of the prior that comes before has brought the slots in line with it.
+    for p in range(state.under.shape[0]):
+        state.under[p] = state.family.prior[p]
+    draw_slots(state.family, beside, 0, rng)
+
+
+@refresh.register(EP)
+def _(state, beside, z, counts, new_prior, rng):
+    if new_prior:
+        _refit_marked(state, z, counts, change_prior(state, counts, state.visited))
+
+
+def tidy_alone(state, z, counts):
+    """``tidy`` as an entry kernel."""
+    tidy(state, z, counts)
+
+
+def refresh_alone(state, z, counts, rng):
+    """``refresh`` after a change of the prior, as an entry kernel."""
+    refresh(state, state.family, z, counts, True, rng)
 
 
 def full_pass(state, z, counts, order):
@@ -389,6 +446,8 @@ class EPCollapse(CollapsedState):
         Floating-point type of the stored sites.
     """
 
+    in_kernels = True
+
     def __init__(
         self,
         model: Any,
@@ -433,14 +492,19 @@ class EPCollapse(CollapsedState):
         self._insert(z, rng.permutation(z.size), np.ones(counts.size, dtype=bool))
 
     def settle(self, z: np.ndarray, counts: np.ndarray) -> None:
-        """Recompute sums after a sweep; run full passes and diagnostics if due."""
+        """Recompute sums after a sweep if due."""
+        self._kernels.run(tidy_alone, self.state, z, counts)
+
+    def until_diagnosis(self) -> int:
+        """Return the number of sweeps until full passes or diagnostics are due."""
+        n_sweeps = int(self.state.pace[SWEEPS])
+        periods = self.pass_every, self._stage, self.staleness_every
+        return min((p - n_sweeps % p for p in periods if p), default=0)
+
+    def diagnose(self, z: np.ndarray, counts: np.ndarray) -> None:
+        """Run full passes and diagnostics if due."""
         pace = self.state.pace
-        pace[SWEEPS] += 1
         n_sweeps = int(pace[SWEEPS])
-        # Sites in single precision are not quite what was added to the sums. The first sweep is
-        # among those that clean them, so that its kernel is compiled before any chain's clock runs.
-        if self.state.sites.itemsize < 8 or n_sweeps % REBUILT_EVERY == 1:
-            self._rebuild(z, counts)
         if self.pass_every and n_sweeps % self.pass_every == 0:
             self._converge(self.state, z, counts, self.pass_tolerance)
         stage, rest = divmod(n_sweeps, self._stage) if self._stage else (0, 1)
@@ -468,26 +532,12 @@ class EPCollapse(CollapsedState):
     ) -> None:
         """Update clusters for a new prior with unchanged sites."""
         if CLUSTER_PRIOR in changed:
-            improper = np.empty(counts.size, dtype=bool)
-            n_improper = self._kernels.run(change_prior, self.state, counts, improper)
-            self._refit(z, counts, improper, n_improper)
+            self._kernels.run(refresh_alone, self.state, z, counts, rng)
 
-    def note_prior(self) -> None:
-        """Note that the slots already reflect the present prior."""
+    def draw_parameters(self, z: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw the parameters of every slot."""
         self.state.under[:] = self.family.prior
-
-    def _rebuild(self, z: np.ndarray, counts: np.ndarray) -> None:
-        improper = np.empty(counts.size, dtype=bool)
-        n_improper = self._kernels.run(rebuild, self.state, z, improper)
-        self._refit(z, counts, improper, n_improper)
-
-    def _refit(
-        self, z: np.ndarray, counts: np.ndarray, improper: np.ndarray, n_improper: int
-    ) -> None:
-        if n_improper:
-            self._insert(z, np.arange(z.size), improper)
-            self.state.counters[INVALID] += n_improper
-            self.state.counters[REFITTED] += counts[improper].sum()
+        super().draw_parameters(z, rng)
 
     def _insert(self, z: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> None:
         self._kernels.run(insert_members, self.state, z, order, chosen)

@@ -98,7 +98,7 @@ def _draw_own(
         compiled(draw_given, ())(model, collapse.parameters, z, rng)
         return
     if isinstance(model, MissingOrWeightedRows) and model.gaps.size:
-        compiled(fill_all_gaps, ())(model, collapse.parameters, z, rng)
+        fill_all_gaps(model, collapse.parameters, z, rng)
     if alpha is not None:
         tails = TailUpdate(None)
         tails.draw(_Draw(model, collapse.family, collapse.parameters, z, counts), rng)

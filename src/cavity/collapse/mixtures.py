@@ -233,7 +233,7 @@ def _(problem: StudentTProblem, n_slots: int, options: Mapping[str, Any]) -> Ass
     if problem.rows is not None:
         refuse_uneven("ep")
     model = student_t(problem.y, _alpha(problem, n_slots), fraction)
-    tails = _tails(problem, fraction=fraction)
+    tails = _tails(problem)
     driver = EPCollapse(model, *_niw(problem, n_slots), n=len(problem.y), **options)
     updates = (tails, *_updates(problem))
     return AssembledModel(driver, updates, movable="approximately", effort=_EP_EFFORT)

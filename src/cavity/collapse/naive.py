@@ -9,9 +9,18 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity.collapse.driver import CollapsedState
-from cavity.collapse.statistics import gather_statistics
-from cavity.conjugate.common import draw_empty
-from cavity.interface import choose, insert, pick_given, remove
+from cavity.collapse.statistics import gather_statistics, gather_sums
+from cavity.conjugate.common import draw_empty, draw_empty_slots, draw_slots
+from cavity.interface import (
+    choose,
+    draw_parameters,
+    family_of,
+    insert,
+    parameters_of,
+    pick_given,
+    refresh,
+    remove,
+)
 from cavity.updates import CLUSTER_PRIOR
 
 
@@ -47,6 +56,29 @@ def _(state, i, k):
     return None
 
 
+@family_of.register(Naive)
+def _(state, beside):
+    return beside
+
+
+@parameters_of.register(Naive)
+def _(state, beside):
+    return state.parameters
+
+
+@draw_parameters.register(Naive)
+def _(state, beside, z, rng):
+    gather_sums(state.model, beside, z)
+    draw_slots(beside, state.parameters, 0, rng)
+
+
+@refresh.register(Naive)
+def _(state, beside, z, counts, new_prior, rng):
+    # Only the occupied slots have given the prior that the empty ones are drawn from.
+    if new_prior:
+        draw_empty_slots(beside, state.parameters, counts, rng)
+
+
 class NaiveCollapse(CollapsedState):
     """Sampler that conditions on cluster parameters.
 
@@ -64,7 +96,7 @@ class NaiveCollapse(CollapsedState):
     def __init__(self, model: Any, family: Any, parameters: Any, *, conjugate: bool = True) -> None:
         n_slots = family.natural.shape[0]
         super().__init__(naive_state(model, parameters, n_slots), family=family)
-        self.conjugate = conjugate
+        self.conjugate = self.in_kernels = conjugate
 
     def start(self, z: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         """Draw parameters given the first members; without statistics, from the prior."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from cavity.interface import log_weight, show, step
 from cavity.updates import Chain, Update
 
 Path = tuple[str, ...]
@@ -33,12 +34,56 @@ def part_at(value: Any, path: Path) -> Any:
     return value
 
 
+class OfFirst(NamedTuple):
+    """An update of the first part of a product, for kernels."""
+
+    update: Any
+
+
+class OfRest(NamedTuple):
+    """An update of the other parts of a product, for kernels."""
+
+    update: Any
+
+
+@step.register(OfFirst)
+def _(own, model, family, parameters, prior, z, counts, rng):
+    return step(own.update, model.first, family.first, parameters.first, prior, z, counts, rng)
+
+
+@step.register(OfRest)
+def _(own, model, family, parameters, prior, z, counts, rng):
+    return step(own.update, model.rest, family.rest, parameters.rest, prior, z, counts, rng)
+
+
+@log_weight.register(OfFirst)
+def _(own, model, family, parameters, prior, counts):
+    return log_weight(own.update, model.first, family.first, parameters.first, prior, counts)
+
+
+@log_weight.register(OfRest)
+def _(own, model, family, parameters, prior, counts):
+    return log_weight(own.update, model.rest, family.rest, parameters.rest, prior, counts)
+
+
+@show.register(OfFirst)
+def _(own, model, family, parameters, prior, counts, out):
+    return show(own.update, model.first, family.first, parameters.first, prior, counts, out)
+
+
+@show.register(OfRest)
+def _(own, model, family, parameters, prior, counts, out):
+    return show(own.update, model.rest, family.rest, parameters.rest, prior, counts, out)
+
+
+_OF = {"first": OfFirst, "rest": OfRest}
+
+
 class PartOfChain:
     """A chain's labels and partition prior, with the model, family and parameters of one part."""
 
     def __init__(self, chain: Chain, path: Path) -> None:
         self.z, self.counts, self.prior = chain.z, chain.counts, chain.prior
-        self.collapse = getattr(chain, "collapse", None)
         self.model = part_at(chain.model, path)
         self.family = part_at(chain.family, path)
         self.parameters = part_at(chain.parameters, path)
@@ -73,6 +118,22 @@ class ComponentUpdate(Update):
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables of the part."""
         self.update.draw(self._of(chain), rng)
+
+    def kernel(self, chain: Chain) -> Any:
+        """Return the part's update for kernels that have the whole chain."""
+        found = self.update.kernel(self._of(chain))
+        if found is not None:
+            for name in reversed(self.path):
+                found = _OF[name](found)
+        return found
+
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of what a kept draw shows."""
+        return self.update.shapes(self._of(chain))
+
+    def explain(self, failure: int) -> str:
+        """Return what a failure means."""
+        return self.update.explain(failure)
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Draw what belongs to the part's new slots."""

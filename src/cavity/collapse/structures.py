@@ -19,7 +19,7 @@ from cavity.collapse.mixtures import latent_update
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, ScaleMixtureTailUpdate
+from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.likelihoods.factor_loadings import FactorUpdate
 from cavity.likelihoods.latent_cells import LatentCells
 from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate, RowTraits
@@ -138,7 +138,7 @@ def _(problem: StructuredProblem, n_slots: int, options: Mapping[str, Any]) -> A
     )
     family, parameters, updates = _FORMS[problem.structure](problem, n_slots)
     if problem.df is not None:
-        updates = (ScaleMixtureTailUpdate(problem.learn_df, *problem.df_prior), *updates)
+        updates = (TailUpdate(problem.learn_df, *problem.df_prior), *updates)
     if gappy:
         updates = (GapUpdate(model, False), *updates)
     updates = (*updates, *latent_update(model, problem.latent))

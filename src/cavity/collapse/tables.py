@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,10 +32,11 @@ from cavity.likelihoods.gaussian import scaled_gaussian
 from cavity.likelihoods.missing import (
     NOISE_SLOT,
     CellTraits,
-    GapUpdate,
+    GapStep,
     MissingOrWeightedRows,
     RowTraits,
     missing_or_weighted_rows,
+    restore_gaps,
     row_kinds,
     weighted_cells,
 )
@@ -333,32 +333,24 @@ class _Filling(Update):
 
     def __init__(self, y: np.ndarray, rows: RowTraits) -> None:
         self.y, self.rows = y, rows
+        self._cells = np.nonzero(rows.missing)
         self._aware: MissingOrWeightedRows | None = None
-        self._update: GapUpdate | None = None
 
-    def _of(self, chain: Chain) -> tuple[GapUpdate, Any]:
+    def kernel(self, chain: Chain) -> GapStep:
+        """Return it for kernels."""
         alpha = chain.model.alpha
         if self._aware is None or self._aware.alpha is not alpha:
             base = scaled_gaussian(self.y, alpha)._replace(alpha=alpha)
             self._aware = missing_or_weighted_rows(base, row_kinds(self.rows))
-        if self._update is None:
-            self._update = GapUpdate(self._aware, given_parameters=True)
-        view = SimpleNamespace(model=self._aware, parameters=chain.parameters, z=chain.z)
-        return self._update, view
-
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw all missing values given labels and parameters."""
-        update, aware = self._of(chain)
-        update.draw(aware, rng)
+        return GapStep(self._aware)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The values, in the order of rows and columns."""
-        return {"values": self.y[np.nonzero(self.rows.missing)]}
+        return {"values": self.y[self._cells]}
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
-        update, aware = self._of(chain)
-        update.restore(arrays, aware)
+        restore_gaps(self.y, self._cells, arrays)
 
 
 def _product(

@@ -65,9 +65,6 @@ def draw_from(q, parameters, start, rng):
         draw(q, k, parameters, rng)
 
 
-draw_slots = jit(draw_from, internal=True)
-
-
 def draw_empty(q, parameters, counts, rng):
     """Set every empty slot to the prior and draw its parameters."""
     for k in range(q.natural.shape[0]):
@@ -76,6 +73,10 @@ def draw_empty(q, parameters, counts, rng):
             draw(q, k, parameters, rng)
 
 
+draw_slots, draw_empty_slots = jit(draw_from, internal=True), jit(draw_empty, internal=True)
+
+
+@jit(internal=True)
 def shift_slots(q, before):
     """Update every slot for a prior that has changed from `before`, with the same members."""
     for k in range(q.natural.shape[0]):

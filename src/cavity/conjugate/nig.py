@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
 from cavity.conjugate.niw import log_gamma_ratio
 from cavity.interface import draw, load, log_partition, prior_density
 
@@ -75,6 +76,28 @@ def unpack_diagonal(natural: np.ndarray) -> tuple[np.ndarray, float, float, np.n
     kappa, nu = float(natural[0]), float(natural[1])
     mean = natural[2 : 2 + d] / kappa
     return mean, kappa, nu, natural[2 + d :] - kappa * mean * mean
+
+
+@jit(internal=True)
+def read_diagonal(natural, centre, scale):
+    """Unpack the center and psi / (nu - 2), the mean variances; return kappa and nu."""
+    d = centre.shape[0]
+    kappa, nu = natural[0], natural[1]
+    for c in range(d):
+        centre[c] = natural[2 + c] / kappa
+        scale[c] = (natural[2 + d + c] - kappa * centre[c] * centre[c]) / (nu - 2.0)
+    return kappa, nu
+
+
+@jit(internal=True)
+def write_diagonal(natural, centre, kappa, nu, scale):
+    """Pack what ``read_diagonal`` unpacks."""
+    d = centre.shape[0]
+    natural[0] = kappa
+    natural[1] = nu
+    for c in range(d):
+        natural[2 + c] = kappa * centre[c]
+        natural[2 + d + c] = (nu - 2.0) * scale[c] + kappa * centre[c] * centre[c]
 
 
 def normal_inverse_gammas(

@@ -19,6 +19,7 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit, verb
+from cavity._numba.linalg import cholesky_in_place
 from cavity.interface import draw, load, log_partition, prior_density
 
 
@@ -42,6 +43,7 @@ class Factors(NamedTuple):
     project: np.ndarray  # (q, d, slots), R^-1 A'
     half_log_det: np.ndarray  # (slots,)
     prior: np.ndarray  # (2 + d,), what D and A have in common over clusters: nu, v, mean of D
+    work: np.ndarray  # (q, q)
 
 
 declare(
@@ -90,15 +92,30 @@ def tied_covariance(sigma: np.ndarray) -> Tied:
     """Return all slots with this covariance."""
     d = len(sigma)
     out = Tied(np.zeros((d, d)), np.zeros(1), np.zeros(d))
-    set_tied(out, sigma)
+    set_tied(out, np.array(sigma, dtype=float))
     return out
 
 
-def set_tied(tied: Tied, sigma: np.ndarray) -> None:
-    """Set the covariance of all slots."""
-    root = np.linalg.cholesky(sigma)
-    tied.whiten[:] = np.tril(np.linalg.solve(root, np.eye(len(sigma))))
-    tied.half_log_det[0] = np.log(np.diag(root)).sum()
+@jit
+def set_tied(tied, sigma):
+    """Set the covariance of all slots; its lower triangle becomes the Cholesky factor."""
+    d = sigma.shape[0]
+    cholesky_in_place(sigma)
+    invert_lower(sigma, tied.whiten)
+    tied.half_log_det[0] = 0.0
+    for r in range(d):
+        tied.half_log_det[0] += math.log(sigma[r, r])
+
+
+@jit(internal=True)
+def invert_lower(root, out):
+    """Write the inverse of a lower triangular matrix into the lower triangle of `out`."""
+    for c in range(root.shape[0]):
+        for r in range(c, root.shape[0]):
+            s = 1.0 if r == c else 0.0
+            for m in range(c, r):
+                s -= root[r, m] * out[m, c]
+            out[r, c] = s / root[r, r]
 
 
 def factors(variance: np.ndarray, n_factors: int, n_slots: int, prior: np.ndarray) -> Factors:
@@ -111,22 +128,71 @@ def factors(variance: np.ndarray, n_factors: int, n_slots: int, prior: np.ndarra
         np.zeros((n_factors, d, n_slots)),
         np.zeros(n_slots),
         np.array(prior, dtype=float),
+        np.zeros((n_factors, n_factors)),
     )
     for k in range(n_slots):
-        set_factors(out, k, out.variance[:, k], np.zeros((d, n_factors)))
+        set_factors(out, k, np.array(variance, dtype=float), np.zeros((d, n_factors)))
     return out
 
 
-def set_factors(to: Factors, k: int, variance: np.ndarray, loading: np.ndarray) -> None:
+@jit
+def set_factors(to, k, variance, loading):
     """Set the covariance of slot k to diag(variance) + loading loading', loading (d, q)."""
-    root = 1.0 / np.sqrt(variance)
-    scaled = loading.T * root
-    inner = np.linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T)
-    to.variance[:, k] = variance
-    to.root[:, k] = root
-    to.scaled[:, :, k] = scaled
-    to.project[:, :, k] = np.linalg.solve(inner, scaled)
-    to.half_log_det[k] = np.log(np.diag(inner)).sum() - np.log(root).sum()
+    n_factors, d, _slots = to.scaled.shape
+    for c in range(d):
+        to.variance[c, k] = variance[c]
+        for f in range(n_factors):
+            to.scaled[f, c, k] = loading[c, f] / math.sqrt(variance[c])
+    settle_factors(to, k)
+
+
+@jit(internal=True)
+def settle_factors(to, k):
+    """Update slot k for its variances and scaled loadings."""
+    n_factors, d, _slots = to.scaled.shape
+    inner = to.work
+    factorize_inner(to, k, inner)
+    half_log_det = 0.0
+    for f in range(n_factors):
+        half_log_det += math.log(inner[f, f])
+    for c in range(d):
+        to.root[c, k] = 1.0 / math.sqrt(to.variance[c, k])
+        half_log_det -= math.log(to.root[c, k])
+        for f in range(n_factors):
+            s = to.scaled[f, c, k]
+            for g in range(f):
+                s -= inner[f, g] * to.project[g, c, k]
+            to.project[f, c, k] = s / inner[f, f]
+    to.half_log_det[k] = half_log_det
+
+
+@jit(internal=True)
+def factorize_inner(q, k, out):
+    """Write the Cholesky factor of I + A'A of slot k into the lower triangle of `out`."""
+    n_factors, d, _slots = q.scaled.shape
+    for f in range(n_factors):
+        for g in range(f + 1):
+            s = 1.0 if f == g else 0.0
+            for c in range(d):
+                s += q.scaled[f, c, k] * q.scaled[g, c, k]
+            out[f, g] = s
+    cholesky_in_place(out)
+
+
+@jit
+def copy_factors(source, target):
+    """Copy the covariances of all slots, and what they have in common."""
+    n_factors, d, n_slots = source.scaled.shape
+    for k in range(n_slots):
+        target.half_log_det[k] = source.half_log_det[k]
+        for c in range(d):
+            target.variance[c, k] = source.variance[c, k]
+            target.root[c, k] = source.root[c, k]
+            for f in range(n_factors):
+                target.scaled[f, c, k] = source.scaled[f, c, k]
+                target.project[f, c, k] = source.project[f, c, k]
+    for p in range(source.prior.shape[0]):
+        target.prior[p] = source.prior[p]
 
 
 @load.register(NormalMeans)

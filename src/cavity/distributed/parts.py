@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cavity.collapse.parts import ComponentUpdate, Path, part_at
+from cavity.likelihoods.category_shares import count_members
+from cavity.likelihoods.count_rates import total_members
 from cavity.updates import Chain, Update
 
 
@@ -16,6 +18,22 @@ class Members(NamedTuple):
 
     alpha: np.ndarray  # (slots,), half the degrees of freedom
     members: np.ndarray  # (slots, P), statistics of the part
+
+
+@count_members.register(Members)
+def _(model, start, z, first, step, out):
+    n_slots = model.members.shape[0]
+    for p in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[p, k] = model.members[k, p] if k < n_slots else 0.0
+
+
+@total_members.register(Members)
+def _(model, z, out):
+    for j in range(out.shape[0]):
+        for k in range(out.shape[2]):
+            out[j, 0, k] = model.members[k, 2 * j + 1]
+            out[j, 1, k] = model.members[k, 2 * j]
 
 
 class ShardUpdate(ComponentUpdate):
@@ -44,7 +62,6 @@ class ShardUpdate(ComponentUpdate):
             z=own.z,
             counts=own.counts,
             prior=own.prior,
-            collapse=own,
             model=Members(own.model.alpha, own.statistics[:, self.columns]),
             family=part_at(own.family, self.path),
             parameters=part_at(own.parameters, self.path),

@@ -409,9 +409,6 @@ class ShardedSampler:
             out["concentration"] = self.prior.concentration[0].copy()
         return out
 
-    def note_prior(self) -> None:
-        """Slots are made of the prior as it is whenever they are loaded."""
-
     def keep(self) -> None:
         """Nothing is summed up on the way."""
 

@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity._numba.arrays import by_slot
-from cavity._numba.jit import Kernels, jit
 from cavity.collapse.parts import part_at, paths_of
 from cavity.collapse.structures import DIAGONAL
-from cavity.conjugate.niw import GaussianParameters, covariances
-from cavity.interface import show
+from cavity.conjugate.niw import covariances
+from cavity.interface import Also, listed, show
 from cavity.mcmc.chain import PartitionSampler
 from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.predict.covariances import FULL
 from cavity.priors.partition import PROCESS, seat_weight
-
-_kernels = Kernels()
-
-
-class DescriptionStep(NamedTuple):
-    """Recorded quantities of `Describer` for full covariances, for kernels."""
-
-    seats: np.ndarray  # (slots and one to come,)
-    sizes: np.ndarray  # (slots and one to come,)
-    covariance: np.ndarray  # (slots, d, d)
+from cavity.updates import Update
 
 
-@show.register(DescriptionStep)
-def _(update, state, parameters, prior, counts, out):
-    seats, sizes, q = update.seats, update.sizes, state.family
+class ArrayStep(NamedTuple):
+    """Shows an array, for kernels."""
+
+    values: np.ndarray
+
+
+@show.register(ArrayStep)
+def _(update, model, family, parameters, prior, counts, out):
+    at = 0
+    for value in update.values.flat:
+        out[at] = value
+        at += 1
+    return at
+
+
+class CovarianceStep(NamedTuple):
+    """Shows the covariance of every slot, for kernels."""
+
+    whiten: np.ndarray  # (d, d, slots)
+    covariance: np.ndarray  # (slots, d, d), room
+
+
+@show.register(CovarianceStep)
+def _(update, model, family, parameters, prior, counts, out):
+    covariances(update.whiten, counts, update.covariance)
+    at = 0
+    for value in update.covariance.flat:
+        out[at] = value
+        at += 1
+    return at
+
+
+class WeightStep(NamedTuple):
+    """Shows the predictive weight of every slot, and of noise where there may be some.
+
+    Given the sizes. What the weights of occupied slots lack of one is the share of clusters that
+    are empty or still to come.
+    """
+
+    seats: np.ndarray  # (slots and, under an open prior, all clusters to come,)
+    sizes: np.ndarray  # the same
+
+
+@show.register(WeightStep)
+def _(update, model, family, parameters, prior, counts, out):
+    seats, sizes = update.seats, update.sizes
     n_slots = counts.shape[0]
     n_clusters = 0
     n = 0.0
@@ -39,9 +73,9 @@ def _(update, state, parameters, prior, counts, out):
         sizes[k] = counts[k]
         n += counts[k]
         n_clusters += counts[k] > 0
-    seat_weights(prior, sizes, n_clusters, seats)
     total = 0.0
     for k in range(seats.shape[0]):
+        seats[k] = seat_weight(prior, sizes, n_clusters, np.int64(k))
         if prior.kind == PROCESS and k < n_slots and counts[k] == 0:
             seats[k] = 0.0
         total += seats[k]
@@ -54,58 +88,8 @@ def _(update, state, parameters, prior, counts, out):
         inside = 1.0 - noise
         at = 1
     for k in range(n_slots):
-        out[at] = inside * (seats[k] / total)
-        at += 1
-    for p in range(q.prior.shape[0]):
-        out[at] = q.prior[p]
-        at += 1
-    d = parameters.mean.shape[0]
-    for k in range(n_slots):
-        for j in range(d):
-            out[at] = parameters.mean[j, k]
-            at += 1
-    covariances(parameters.whiten, counts, update.covariance)
-    for k in range(n_slots):
-        for r in range(d):
-            for c in range(d):
-                out[at] = update.covariance[k, r, c]
-                at += 1
-    return at
-
-
-@jit
-def seat_weights(prior, counts, n_clusters, out):
-    """Prior weight of one more observation in every slot, as an entry kernel."""
-    for k in range(out.shape[0]):
-        out[k] = seat_weight(prior, counts, n_clusters, np.int64(k))
-
-
-def describe_weights(sampler: PartitionSampler) -> np.ndarray:
-    """Return predictive weights of the occupied slots given the sizes; NaN for empty slots.
-
-    The remainder is the share of clusters that are empty or new.
-    """
-    # Under an open prior all clusters to come are one choice; a closed one's have a slot each.
-    prior = sampler.prior
-    counts = np.append(sampler.counts, [0.0] * prior.is_open)
-    occupied = counts > 0
-    seats = np.empty(counts.size)
-    _kernels.run(seat_weights, prior, counts, np.count_nonzero(occupied), seats)
-    if prior.is_open:
-        seats[:-1][~occupied[:-1]] = 0.0
-    return np.where(occupied, seats / seats.sum(), np.nan)[: sampler.n_slots]
-
-
-def describe_sizes(sampler: PartitionSampler) -> dict[str, np.ndarray]:
-    """Return the predictive weight of every slot, and of noise if included."""
-    prior = sampler.prior
-    weight = describe_weights(sampler)
-    if prior.noise_slot < 0:
-        return {"weight": weight}
-    a, b = prior.noise_prior
-    n = prior.noise_size[0] + sampler.counts.sum()
-    noise = (prior.noise_size[0] + a) / (n + a + b)
-    return {NOISE_WEIGHT: np.array(noise), "weight": (1.0 - noise) * weight}
+        out[at + k] = inside * (seats[k] / total)
+    return at + n_slots
 
 
 def block_names(structure: str) -> tuple[str, ...]:
@@ -114,26 +98,19 @@ def block_names(structure: str) -> tuple[str, ...]:
     return ("mean", *extra.get(structure, ()))
 
 
-def describe_block(parameters: Any, counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Parameters of every slot of a continuous block, by name."""
-    out = {"mean": parameters.mean.T}
+def described_block(parameters: Any) -> dict[str, Any]:
+    """Return what shows the parameters of every slot of a continuous block, by name."""
+    out: dict[str, Any] = {"mean": ArrayStep(parameters.mean.T)}
     if hasattr(parameters, "variance"):
-        out["variance"] = parameters.variance.T
+        out["variance"] = ArrayStep(parameters.variance.T)
     elif hasattr(parameters, "whiten"):
         d, _, n_slots = parameters.whiten.shape
-        out["covariance"] = np.empty((n_slots, d, d))
-        covariances(parameters.whiten, counts, out["covariance"])
+        out["covariance"] = CovarianceStep(parameters.whiten, np.empty((n_slots, d, d)))
     return out
 
 
-def describe_prior(family: Any) -> np.ndarray:
-    """Return natural parameters and other parameters of the prior of cluster parameters."""
-    common = getattr(getattr(family, "covariance", None), "prior", np.empty(0))
-    return np.concatenate([family.prior, common])
-
-
-class Describer:
-    """Cluster parameters of a stored draw, part by part.
+class Describer(Update):
+    """Shows cluster parameters of a kept draw, part by part, and the natural parameters of priors.
 
     Parameters
     ----------
@@ -161,35 +138,43 @@ class Describer:
             }.get(kind, [*self.block])
         return tuple(out)
 
-    def kernel(self, sampler: PartitionSampler) -> DescriptionStep | None:
-        """Return the describer for kernels, for full covariances only."""
-        parameters: Any = sampler.parameters
-        if not isinstance(parameters, GaussianParameters):
-            return None
-        d, n_slots = parameters.mean.shape
-        room = np.empty(n_slots + sampler.prior.is_open), np.zeros(n_slots + sampler.prior.is_open)
-        return DescriptionStep(*room, np.empty((n_slots, d, d)))
-
-    def __call__(self, sampler: PartitionSampler) -> dict[str, np.ndarray]:
-        """Return the parameters of every slot, and the natural parameters of all parts' priors."""
-        out = {
-            **describe_sizes(sampler),
-            CLUSTER_PRIOR: self._prior(sampler.family),
-        }
+    def _shown(self, sampler: PartitionSampler) -> dict[str, Any]:
+        """Return what shows the parameters of every slot, by name, in order."""
+        out: dict[str, Any] = {}
         for kind, path in self.paths.items():
             parameters = part_at(sampler.parameters, path)
             if kind == "own":
-                out |= by_slot(parameters)
+                out |= {name: ArrayStep(value) for name, value in by_slot(parameters).items()}
             elif kind == "categorical":
-                out["share"] = parameters.share.T
+                out["share"] = ArrayStep(parameters.share.T)
             elif kind == "poisson":
-                out["rate"] = parameters.rate.T
+                out["rate"] = ArrayStep(parameters.rate.T)
             elif kind == "negative-binomial":
-                out["mean_count"] = parameters.rate.T
+                out["mean_count"] = ArrayStep(parameters.rate.T)
             else:
-                out |= describe_block(parameters, sampler.counts)
+                out |= described_block(parameters)
         return out
 
-    def _prior(self, family: Any) -> np.ndarray:
-        """Return the priors of all parts, one after another."""
-        return np.concatenate([describe_prior(part_at(family, at)) for at in self.paths.values()])
+    def _priors(self, sampler: PartitionSampler) -> list[np.ndarray]:
+        """Return the natural parameters of all parts' priors, and what else says them."""
+        families = [part_at(sampler.family, path) for path in self.paths.values()]
+        common = [getattr(getattr(q, "covariance", None), "prior", None) for q in families]
+        both = zip((q.prior for q in families), common, strict=True)
+        return [prior for pair in both for prior in pair if prior is not None]
+
+    def kernel(self, chain: Any) -> Also:
+        """Return it for kernels."""
+        n = chain.counts.size + chain.prior.is_open
+        shown = map(ArrayStep, self._priors(chain)), self._shown(chain).values()
+        return listed([WeightStep(np.empty(n), np.zeros(n)), *itertools.chain(*shown)])
+
+    def shapes(self, chain: Any) -> dict[str, tuple[int, ...]]:
+        """Return shapes of what it shows."""
+        out: dict[str, tuple[int, ...]] = {} if chain.prior.noise_slot < 0 else {NOISE_WEIGHT: ()}
+        out["weight"] = chain.counts.shape
+        out[CLUSTER_PRIOR] = (sum(prior.size for prior in self._priors(chain)),)
+        return out | {name: step[-1].shape for name, step in self._shown(chain).items()}
+
+    def __call__(self, sampler: Any) -> dict[str, np.ndarray]:
+        """Return all that is shown."""
+        return self.record(sampler)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare
-from cavity._numba.jit import jit
 from cavity._numba.numerics import fast_log
 from cavity._numba.simd import require_whole
 from cavity._numba.slots import take, zero
@@ -103,19 +102,3 @@ def _(model, parameters, k, i):
         if p >= 0:
             total = total + take(k, parameters.log_share[p])
     return total
-
-
-@jit
-def count_categories(cell, weight, start, z, first, step, out):
-    """Members of every cluster in every category of some columns: `out` of shape (P, slots).
-
-    Row i counts for ``weight[i]`` of them.
-    """
-    for j in range(first, cell.shape[1], step):
-        for p in range(start[j], start[j + 1]):
-            for k in range(out.shape[1]):
-                out[p, k] = 0.0
-    for i in range(cell.shape[0]):
-        for j in range(first, cell.shape[1], step):
-            if cell[i, j] >= 0:
-                out[cell[i, j], z[i]] += weight[i]

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity._numba.jit import Kernels, jit
+from cavity._numba.jit import jit, verb
 from cavity._numba.numerics import log_gamma
 from cavity._numba.simd import WIDTH, load8, splat8, sum8, whole_vectors
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
-from cavity.likelihoods.categorical import count_categories
-from cavity.likelihoods.missing import member_weights, plain_rows
+from cavity.interface import log_weight, show, step
+from cavity.likelihoods.missing import rows_of, weight_of
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
 
 LEAST, MOST = 0.02, 1e6
@@ -84,6 +84,7 @@ def _(density, x):
     return total - 2.0 * math.log(typical + s) - _terms(density.totals, s)
 
 
+@jit(internal=True)
 def draw_concentrations(concentration, start, counts, totals, begin, rng):
     """Draw the concentrations of some columns in place, given every cluster's members."""
     for j in range(begin, start.shape[0] - 1, TURNS):
@@ -113,6 +114,74 @@ def draw_concentrations(concentration, start, counts, totals, begin, rng):
             concentration[p] = min(max(concentration[p] * scale, LEAST), MOST)
 
 
+@verb
+def count_members(model, start, z, first, step, out):
+    """Write the members of every cluster in every category of some columns, (P, slots)."""
+
+
+@count_members.register(None)
+def _(model, start, z, first, step, out):
+    cell = rows_of(model).cell
+    for j in range(first, cell.shape[1], step):
+        for p in range(start[j], start[j + 1]):
+            for k in range(out.shape[1]):
+                out[p, k] = 0.0
+    for i in range(cell.shape[0]):
+        weight = weight_of(model, z, i)
+        for j in range(first, cell.shape[1], step):
+            if cell[i, j] >= 0:
+                out[cell[i, j], z[i]] += weight
+
+
+class ShareStep(NamedTuple):
+    """`ShareHyperpriors` for kernels."""
+
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+    members: np.ndarray  # (P, slots)
+    totals: np.ndarray  # (slots,)
+    before: np.ndarray  # (P,)
+
+
+@step.register(ShareStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    concentration, start, before = family.prior, family.start, update.before
+    for p in range(before.shape[0]):
+        before[p] = concentration[p]
+    begin = update.n_drawn[0] % TURNS
+    count_members(model, start, z, begin, TURNS, update.members)
+    draw_concentrations(concentration, start, update.members, update.totals, begin, rng)
+    shift_slots(family, before)
+    return 0
+
+
+@log_weight.register(ShareStep)
+def _(update, model, family, parameters, prior, counts):
+    total = 0.0
+    for j in range(family.start.shape[0] - 1):
+        first, last = family.start[j], family.start[j + 1]
+        n = float(last - first)
+        if n > 1.0:
+            s = 0.0
+            for p in range(first, last):
+                s += family.prior[p]
+            total += math.log(n) - 2.0 * math.log(n + s) + math.lgamma(n) - (n - 1.0) * math.log(s)
+    return total
+
+
+@show.register(ShareStep)
+def _(update, model, family, parameters, prior, counts, out):
+    n_columns = family.start.shape[0] - 1
+    for j in range(n_columns):
+        out[j] = 0.0
+        for p in range(family.start[j], family.start[j + 1]):
+            out[j] += family.prior[p]
+    return n_columns
+
+
 class ShareHyperpriors(Update):
     """Learns what the clusters' shares have in common, for a categorical part.
 
@@ -129,55 +198,25 @@ class ShareHyperpriors(Update):
     def __init__(self, n_held: int = 0) -> None:
         self.n_held = n_held
         self.n_drawn = np.zeros(1, dtype=np.int64)
-        self._kernels = Kernels()
-        self._room: tuple[np.ndarray, ...] = ()
+        self._room: tuple[Any, ...] = ()
 
     def fresh(self) -> Self:
         """One with room of its own."""
         return type(self)(self.n_held)
 
-    def draw(self, chain: Any, rng: np.random.Generator) -> None:
-        """Draw the concentrations given the labels; set the family's prior."""
-        self.n_drawn += 1
-        if self.n_drawn[0] <= self.n_held:
-            return
+    def kernel(self, chain: Chain) -> ShareStep:
+        """Return it for kernels."""
         family: Any = chain.family
         n_columns, n_slots = family.weight.shape
         # Chains over rows in shards have any number of slots; those that are added have no members.
         shape = n_columns, whole_vectors(n_slots)
         if not self._room or self._room[0].shape != shape:
-            self._room = (np.zeros(shape), np.zeros(shape[1]))
-        counts, totals = self._room
-        begin = int(self.n_drawn[0]) % TURNS
-        known = getattr(chain.model, "members", None)
-        if known is None:
-            cell, weight = plain_rows(chain.model).cell, member_weights(chain.model, chain.z)
-            count_categories(cell, weight, family.start, chain.z, begin, TURNS, counts)
-        else:
-            counts[:, :n_slots], counts[:, n_slots:] = known.T, 0.0
-        before = family.prior.copy()
-        self._kernels.run(
-            draw_concentrations, family.prior, family.start, counts, totals, begin, rng
-        )
-        self._kernels.run(shift_slots, family, before)
-        chain.collapse.note_prior()
+            self._room = (np.zeros(shape), np.zeros(shape[1]), np.zeros(n_columns))
+        return ShareStep(self.n_drawn, self.n_held, *self._room)
 
-    def log_density(self, chain: Chain) -> float:
-        """Of all columns' concentrations under their prior."""
-        family: Any = chain.family
-        total = 0.0
-        for first, last in zip(family.start[:-1], family.start[1:], strict=True):
-            n = float(last - first)
-            if n > 1:
-                s = float(family.prior[first:last].sum())
-                total += math.log(n) - 2.0 * math.log(n + s)
-                total += math.lgamma(n) - (n - 1.0) * math.log(s)
-        return total
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """How alike clusters are in each column: s."""
-        family: Any = chain.family
-        return {"share_prior_strength": np.add.reduceat(family.prior, family.start[:-1])}
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return the shape of how alike clusters are in each column: s."""
+        return {"share_prior_strength": (chain.family.start.size - 1,)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """How often it was asked to draw."""

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity._numba.jit import Kernels, jit
+from cavity._numba.jit import jit, verb
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
-from cavity.likelihoods.missing import member_weights, plain_rows
+from cavity.interface import log_weight, show, step
+from cavity.likelihoods.missing import rows_of, weight_of
 from cavity.likelihoods.negative_binomial import set_base
-from cavity.likelihoods.poisson import count_totals
 from cavity.updates import CLUSTER_PRIOR, LIKELIHOOD, Chain, Update
 
 LEAST_SHAPE, MOST_SHAPE = 0.1, 1e4
@@ -71,7 +71,7 @@ def _(density, x):
     return value
 
 
-@jit
+@jit(internal=True)
 def draw_gammas(prior, centre, totals, counts, given, rng):
     """Draw shape and mean of every column's rates in place."""
     for j in range(centre.shape[0]):
@@ -83,6 +83,86 @@ def draw_gammas(prior, centre, totals, counts, given, rng):
         m = math.exp(slice_step(density, math.log(m), 1.0, rng))
         prior[2 * j] = a
         prior[2 * j + 1] = a / m
+
+
+@jit(internal=True)
+def count_totals(model, z, out):
+    """Write the cells of every cluster and their sum, (columns, 2, slots)."""
+    y = rows_of(model).y
+    for j in range(out.shape[0]):
+        for part in range(2):
+            for k in range(out.shape[2]):
+                out[j, part, k] = 0.0
+    for i in range(y.shape[0]):
+        weight = weight_of(model, z, i)
+        for j in range(y.shape[1]):
+            if y[i, j] >= 0.0:
+                out[j, 0, z[i]] += weight
+                out[j, 1, z[i]] += weight * y[i, j]
+
+
+@verb
+def total_members(model, z, out):
+    """``count_totals``, or what stands in its place."""
+
+
+@total_members.register(None)
+def _(model, z, out):
+    count_totals(model, z, out)
+
+
+class RateStep(NamedTuple):
+    """`RateHyperpriors` for kernels."""
+
+    centre: np.ndarray  # (columns,), log c
+    totals: np.ndarray  # (columns, 2, slots)
+    before: np.ndarray  # (2 columns,)
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+    given: bool  # whether the rates are given
+
+
+@step.register(RateStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    natural, totals, before = family.prior, update.totals, update.before
+    for p in range(before.shape[0]):
+        before[p] = natural[p]
+    if update.given:
+        for j in range(totals.shape[0]):
+            for k in range(totals.shape[2]):
+                totals[j, 0, k] = parameters.rate[j, k]
+                totals[j, 1, k] = parameters.log_rate[j, k]
+    else:
+        total_members(model, z, totals)
+    draw_gammas(natural, update.centre, totals, counts, update.given, rng)
+    if not update.given:
+        shift_slots(family, before)
+    return 0
+
+
+@log_weight.register(RateStep)
+def _(update, model, family, parameters, prior, counts):
+    inside = MOST_SHAPE / (TYPICAL_SHAPE + MOST_SHAPE) - LEAST_SHAPE / (TYPICAL_SHAPE + LEAST_SHAPE)
+    constant = math.log(TYPICAL_SHAPE / inside) - math.log(MEAN_SPREAD * math.sqrt(2.0 * math.pi))
+    total = 0.0
+    for j in range(update.centre.shape[0]):
+        a = family.prior[2 * j]
+        log_mean = math.log(a / family.prior[2 * j + 1])
+        away = (log_mean - update.centre[j]) / MEAN_SPREAD
+        total += constant - 2.0 * math.log(TYPICAL_SHAPE + a) - 0.5 * away * away - log_mean
+    return total
+
+
+@show.register(RateStep)
+def _(update, model, family, parameters, prior, counts, out):
+    n_columns = update.centre.shape[0]
+    for j in range(n_columns):
+        out[j] = family.prior[2 * j]
+        out[n_columns + j] = out[j] / family.prior[2 * j + 1]
+    return 2 * n_columns
 
 
 class RateHyperpriors(Update):
@@ -106,7 +186,7 @@ class RateHyperpriors(Update):
         self.first = not given_rates
         self.n_held = n_held
         self.n_drawn = np.zeros(1, dtype=np.int64)
-        self._kernels = Kernels()
+        self._totals = np.empty((0, 2, 0))
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -117,42 +197,20 @@ class RateHyperpriors(Update):
         """One that counts its own draws."""
         return type(self)(self.centre, self.given_rates, self.n_held)
 
-    def draw(self, chain: Any, rng: np.random.Generator) -> None:
-        """Draw shapes and means; set the family's prior."""
-        self.n_drawn += 1
-        if self.n_drawn[0] <= self.n_held:
-            return
-        family: Any = chain.family
-        totals = np.empty((self.centre.size, 2, family.shape.shape[1]))
-        if self.given_rates:
-            totals[:, 0] = chain.parameters.rate
-            totals[:, 1] = chain.parameters.log_rate
-        elif (known := getattr(chain.model, "members", None)) is not None:
-            totals[:, 0], totals[:, 1] = known[:, 1::2].T, known[:, 0::2].T
-        else:
-            y, weight = plain_rows(chain.model).y, member_weights(chain.model, chain.z)
-            count_totals(y, weight, chain.z, totals)
-        before = family.prior.copy()
-        draw_gammas(family.prior, np.log(self.centre), totals, chain.counts, self.given_rates, rng)
-        if not self.given_rates:
-            self._kernels.run(shift_slots, family, before)
-            chain.collapse.note_prior()
+    def kernel(self, chain: Chain) -> RateStep:
+        """Return it for kernels."""
+        shape = self.centre.size, 2, chain.family.shape.shape[1]
+        if self._totals.shape != shape:
+            self._totals = np.empty(shape)
+        return RateStep(
+            np.log(self.centre), self._totals, np.empty(2 * self.centre.size), self.n_drawn,
+            self.n_held, self.given_rates,
+        )  # fmt: skip
 
-    def log_density(self, chain: Chain) -> float:
-        """Of shapes and means under their priors."""
-        a, b = chain.family.prior[0::2], chain.family.prior[1::2]
-        ends = np.array([LEAST_SHAPE, MOST_SHAPE])
-        inside = float(np.diff(ends / (TYPICAL_SHAPE + ends))[0])
-        away = (np.log(a / b) - np.log(self.centre)) / MEAN_SPREAD
-        shapes = math.log(TYPICAL_SHAPE / inside) - 2.0 * np.log(TYPICAL_SHAPE + a)
-        means = -0.5 * away**2 - math.log(MEAN_SPREAD * math.sqrt(2.0 * math.pi)) - np.log(a / b)
-        return float((shapes + means).sum())
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Shape and mean of every column's rates over clusters."""
-        a, b = chain.family.prior[0::2], chain.family.prior[1::2]
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of shape and mean of every column's rates over clusters."""
         what = "mean_count" if self.given_rates else "rate"
-        return {f"{what}_prior_shape": a.copy(), f"{what}_prior_mean": a / b}
+        return dict.fromkeys((f"{what}_prior_shape", f"{what}_prior_mean"), self.centre.shape)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """How often it was asked to draw."""
@@ -188,11 +246,45 @@ def _(density, x):
     return value
 
 
-@jit
-def draw_dispersion(r, values, times, totals, rate, rng):
-    """One slice step on log r."""
-    density = LogDispersion(values, times, totals, rate)
-    return math.exp(slice_step(density, math.log(r), 0.5, rng))
+class DispersionStep(NamedTuple):
+    """`DispersionUpdate` for kernels."""
+
+    totals: np.ndarray  # (columns, 2, slots)
+    values: np.ndarray  # distinct counts, column after column
+    times: np.ndarray  # how often each occurs
+    start: np.ndarray  # (columns + 1,), where those of each column begin
+
+
+@step.register(DispersionStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    count_totals(model, z, update.totals)
+    for j in range(model.dispersion.shape[0]):
+        own = slice(update.start[j], update.start[j + 1])
+        density = LogDispersion(
+            update.values[own], update.times[own], update.totals[j], parameters.rate[j]
+        )
+        x = slice_step(density, math.log(model.dispersion[j]), 0.5, rng)
+        model.dispersion[j] = math.exp(x)
+    set_base(model)
+    return 0
+
+
+@log_weight.register(DispersionStep)
+def _(update, model, family, parameters, prior, counts):
+    typical = TYPICAL_DISPERSION
+    inside = MOST_DISPERSION / (typical + MOST_DISPERSION)
+    inside -= LEAST_DISPERSION / (typical + LEAST_DISPERSION)
+    total = 0.0
+    for j in range(model.dispersion.shape[0]):
+        total += math.log(typical / inside) - 2.0 * math.log(typical + model.dispersion[j])
+    return total
+
+
+@show.register(DispersionStep)
+def _(update, model, family, parameters, prior, counts, out):
+    for j in range(model.dispersion.shape[0]):
+        out[j] = model.dispersion[j]
+    return model.dispersion.shape[0]
 
 
 class DispersionUpdate(Update):
@@ -202,36 +294,23 @@ class DispersionUpdate(Update):
     changes = frozenset({LIKELIHOOD})
 
     def __init__(self) -> None:
-        self._values: list[tuple[np.ndarray, np.ndarray]] = []
+        self._counted: tuple[Any, ...] = ()
 
     def fresh(self) -> Self:
         """One for another chain."""
         return type(self)()
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw them, and bring the densities' constants in line."""
+    def kernel(self, chain: Chain) -> DispersionStep:
+        """Return it for kernels."""
         model: Any = chain.model
-        if not self._values:
-            for y in model.y.T:
-                values, times = np.unique(y[y >= 0.0], return_counts=True)
-                self._values.append((values, times.astype(float)))
+        if not self._counted:
+            found = [np.unique(y[y >= 0.0], return_counts=True) for y in model.y.T]
+            start = np.cumsum([0, *(len(values) for values, _ in found)])
+            both = (np.concatenate(part).astype(float) for part in zip(*found, strict=True))
+            self._counted = *both, start
         totals = np.empty((model.y.shape[1], 2, chain.counts.size))
-        count_totals(model.y, np.ones(chain.z.size), chain.z, totals)
-        for j, (values, times) in enumerate(self._values):
-            rate = np.ascontiguousarray(chain.parameters.rate[j])
-            model.dispersion[j] = draw_dispersion(
-                model.dispersion[j], values, times, totals[j], rate, rng
-            )
-        set_base(model)
+        return DispersionStep(totals, *self._counted)
 
-    def log_density(self, chain: Chain) -> float:
-        """Of the dispersions under their prior."""
-        r = chain.model.dispersion
-        ends = np.array([LEAST_DISPERSION, MOST_DISPERSION])
-        inside = float(np.diff(ends / (TYPICAL_DISPERSION + ends))[0])
-        constant = math.log(TYPICAL_DISPERSION / inside)
-        return float((constant - 2.0 * np.log(TYPICAL_DISPERSION + r)).sum())
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """The dispersion of every column."""
-        return {"dispersion": chain.model.dispersion.copy()}
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return the shape of the dispersions of all columns."""
+        return {"dispersion": chain.model.dispersion.shape}

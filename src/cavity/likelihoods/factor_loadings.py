@@ -14,19 +14,222 @@ columns (`cavity.priors.covariance_scale`). An empty slot has parameters from th
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
-from cavity.conjugate.normal import Factors, set_factors
+from cavity._numba.jit import jit
+from cavity._numba.linalg import cholesky_in_place
+from cavity.conjugate.normal import copy_factors, factorize_inner, settle_factors
+from cavity.interface import log_weight, show, step
+from cavity.priors.cluster import solve_transposed
 from cavity.priors.covariance_df import LogSpareOfVariances, slice_spare, spare_log_density
-from cavity.priors.covariance_scale import FIXED, draw_variances
+from cavity.priors.covariance_scale import (
+    FIXED,
+    ScalePrior,
+    draw_variances,
+    variances_log_density,
+    widths_log_density,
+)
 from cavity.priors.hyperpriors import HeldUpdate
 from cavity.updates import LIKELIHOOD, Chain
 
 # Inverse gamma prior of v, the loadings' variance in units of their column's own: shape and rate.
 STRENGTH_PRIOR = (2.0, 1.0)
 NU, STRENGTH, SCALE = 0, 1, 2  # places in `Factors.prior`, the last of what follows
+
+
+class FactorStep(NamedTuple):
+    """`FactorUpdate` for kernels."""
+
+    scale: ScalePrior
+    typical: float
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+    noise: np.ndarray  # (q, n + 1)
+    root: np.ndarray  # (2, q, q)
+    half: np.ndarray  # (q, d)
+    factor: np.ndarray  # (q,)
+    rows: np.ndarray  # (2, d)
+
+
+@jit(internal=True)
+def _take_row(own, k, y, base, over, weight, position, update):
+    """Draw the factors of a residual, y - base / over times the root of `weight`, and add it up."""
+    away, squares = update.rows[0], update.rows[1]
+    inner, outer, factor = update.root[0], update.root[1], update.factor
+    n_factors, d, _slots = own.scaled.shape
+    for c in range(d):
+        away[c] = (y[c] - base[c] / over) * math.sqrt(weight)
+        squares[c] += away[c] * away[c]
+    for f in range(n_factors):
+        s = 0.0
+        for c in range(d):
+            s += own.scaled[f, c, k] * away[c] * own.root[c, k]
+        for g in range(f):
+            s -= inner[f, g] * factor[g]
+        factor[f] = s / inner[f, f]
+    for f in range(n_factors):
+        factor[f] += update.noise[f, position]
+    solve_transposed(inner, factor)
+    for f in range(n_factors):
+        for g in range(f + 1):
+            outer[f, g] += factor[f] * factor[g]
+        for c in range(d):
+            update.half[f, c] += factor[f] * away[c]
+
+
+@jit(internal=True)
+def _draw_slot(own, k, model, q, mean, z, size, update, rng):
+    """Draw the factors of a slot's rows and of the center, then its loadings and variances."""
+    nu, v = own.prior[NU], own.prior[STRENGTH]
+    inner, outer, half, squares = update.root[0], update.root[1], update.half, update.rows[1]
+    n_factors, d, _slots = own.scaled.shape
+    n_rows = size + 1
+    for f in range(n_factors):
+        for i in range(n_rows):
+            update.noise[f, i] = rng.standard_normal()
+    factorize_inner(own, k, inner)
+    half[:] = 0.0
+    outer[:] = 0.0
+    squares[:] = 0.0
+    position = 0
+    for i in range(z.shape[0]):
+        if z[i] == k:
+            _take_row(own, k, model.y[i], mean, 1.0, model.scale[i], position, update)
+            position += 1
+    # The center is around the mean as a row is, but for its weight.
+    _take_row(own, k, mean, q.prior[1:], q.prior[0], q.prior[0], position, update)
+    for f in range(n_factors):
+        outer[f, f] += 1.0 / v
+    if not cholesky_in_place(outer):
+        return False
+    for c in range(d):
+        for f in range(n_factors):
+            s = half[f, c]
+            for g in range(f):
+                s -= outer[f, g] * half[g, c]
+            half[f, c] = s / outer[f, f]
+            squares[c] -= half[f, c] * half[f, c]
+    for c in range(d):
+        psi = (nu - 2.0) * own.prior[SCALE + c] + max(squares[c], 0.0)
+        own.variance[c, k] = 0.5 * psi / rng.standard_gamma(0.5 * (nu + n_rows))
+    for f in range(n_factors):
+        for c in range(d):
+            half[f, c] += rng.standard_normal() * math.sqrt(own.variance[c, k])
+    for c in range(d):
+        for f in range(n_factors):
+            update.factor[f] = half[f, c]
+        solve_transposed(outer, update.factor)
+        for f in range(n_factors):
+            own.scaled[f, c, k] = update.factor[f] / math.sqrt(own.variance[c, k])
+    settle_factors(own, k)
+    return True
+
+
+@jit(internal=True)
+def _draw_common(own, counts, update, rng):
+    """Draw strength of loadings, degrees of freedom and mean of the variances."""
+    n_factors, d, n_slots = own.scaled.shape
+    scale, inverse = own.prior[SCALE:], update.rows[0]
+    n_clusters = 0
+    form = 0.0
+    log_ratio = 0.0
+    ratio = 0.0
+    inverse[:] = 0.0
+    for k in range(n_slots):
+        if counts[k] == 0:
+            continue
+        n_clusters += 1
+        for c in range(d):
+            inverse[c] += 1.0 / own.variance[c, k]
+            ratio += scale[c] / own.variance[c, k]
+            log_ratio += math.log(scale[c] / own.variance[c, k])
+            for f in range(n_factors):
+                form += own.scaled[f, c, k] * own.scaled[f, c, k]
+    a, b = STRENGTH_PRIOR
+    shape = a + 0.5 * n_clusters * n_factors * d
+    own.prior[STRENGTH] = (b + 0.5 * form) / rng.standard_gamma(shape)
+    if update.typical > 0.0:
+        density = LogSpareOfVariances(float(n_clusters * d), log_ratio, ratio, update.typical)
+        own.prior[NU] = 2.0 + slice_spare(density, own.prior[NU] - 2.0, rng)
+    if update.scale.form != FIXED:
+        draw_variances(update.scale, own.prior[NU], n_clusters, inverse, scale, rng)
+
+
+@jit
+def draw_from_prior(own, k, rng):
+    """Give slot k loadings and variances from their prior."""
+    nu, v = own.prior[NU], own.prior[STRENGTH]
+    n_factors, d, _slots = own.scaled.shape
+    for c in range(d):
+        rate = 0.5 * (nu - 2.0) * own.prior[SCALE + c]
+        own.variance[c, k] = rate / rng.standard_gamma(0.5 * nu)
+    for c in range(d):
+        for f in range(n_factors):
+            own.scaled[f, c, k] = rng.standard_normal() * math.sqrt(v)
+    settle_factors(own, k)
+
+
+@step.register(FactorStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    own = family.covariance
+    update.n_drawn[0] += 1
+    for k in range(counts.shape[0]):
+        if counts[k] > 0 and not _draw_slot(
+            own, k, model, family, parameters.mean[:, k], z, counts[k], update, rng
+        ):
+            return 1
+    if update.n_drawn[0] > update.n_held:
+        _draw_common(own, counts, update, rng)
+    for k in range(counts.shape[0]):
+        if counts[k] == 0:
+            draw_from_prior(own, k, rng)
+    copy_factors(own, parameters.covariance)
+    return 0
+
+
+@log_weight.register(FactorStep)
+def _(update, model, family, parameters, prior, counts):
+    own = family.covariance
+    n_factors, d, n_slots = own.scaled.shape
+    nu, v, scale = own.prior[NU], own.prior[STRENGTH], own.prior[SCALE:]
+    a, b = STRENGTH_PRIOR
+    total = a * math.log(b) - math.lgamma(a) - (a + 1.0) * math.log(v) - b / v
+    for k in range(n_slots):
+        if counts[k] == 0:
+            continue
+        for c in range(d):
+            variance = own.variance[c, k]
+            rate = 0.5 * (nu - 2.0) * scale[c]
+            total += 0.5 * nu * math.log(rate) - math.lgamma(0.5 * nu)
+            total -= (0.5 * nu + 1.0) * math.log(variance) + rate / variance
+            # Scaled loadings are normal; back to loadings themselves.
+            total -= 0.5 * n_factors * (math.log(2.0 * math.pi * v) + math.log(variance))
+            for f in range(n_factors):
+                total -= 0.5 * own.scaled[f, c, k] * own.scaled[f, c, k] / v
+    if update.typical > 0.0:
+        total += spare_log_density(update.typical, nu - 2.0)
+    if update.scale.form != FIXED:
+        total += variances_log_density(update.scale, scale) + widths_log_density(update.scale)
+    return total
+
+
+@show.register(FactorStep)
+def _(update, model, family, parameters, prior, counts, out):
+    own = family.covariance
+    n_factors, d, n_slots = own.scaled.shape
+    at = 0
+    for k in range(n_slots):
+        for c in range(d):
+            for f in range(n_factors):
+                out[at] = own.scaled[f, c, k] / own.root[c, k]
+                at += 1
+    for k in range(n_slots):
+        for c in range(d):
+            out[at] = own.variance[c, k]
+            at += 1
+    return at
 
 
 class FactorUpdate(HeldUpdate):
@@ -36,105 +239,30 @@ class FactorUpdate(HeldUpdate):
     changes = frozenset({LIKELIHOOD})
     cluster_parameters = ("loading", "uniqueness")
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw all of it given labels, scales and means."""
-        waits = self.waits()
-        rows, q, own = chain.model, chain.family, chain.family.covariance
-        kappa, centre = q.prior[0], q.prior[1:] / q.prior[0]
-        used = np.flatnonzero(chain.counts > 0)
-        order = np.argsort(chain.z, kind="stable")
-        ends = np.searchsorted(chain.z[order], np.arange(chain.counts.size + 1))
-        for k in used:
-            members = order[ends[k] : ends[k + 1]]
-            mean = chain.parameters.mean[:, k]
-            away = (rows.y[members] - mean) * np.sqrt(rows.scale[members])[:, None]
-            away = np.vstack([away, math.sqrt(kappa) * (mean - centre)])
-            self._draw_slot(own, int(k), away, rng)
-        if not waits:
-            self._draw_common(own, used, rng)
-        for k in np.flatnonzero(chain.counts == 0):
-            draw_from_prior(own, int(k), rng)
-        _copy(own, chain.parameters.covariance)
+    def explain(self, failure: int) -> str:
+        """Return what could not be drawn, and the way out."""
+        return (
+            "The loadings of a cluster cannot be drawn: its factors are singular. Use fewer "
+            "factors, or limit large sample_weight."
+        )
 
-    def _draw_slot(self, own: Factors, k: int, away: np.ndarray, rng: np.random.Generator) -> None:
-        """Factors of some residuals, then the slot's loadings and variances."""
-        nu, v = own.prior[NU], own.prior[STRENGTH]
-        scaled, root = own.scaled[:, :, k], own.root[:, k]
-        n_factors, d = scaled.shape
-        eye = np.eye(n_factors)
-        inner = np.linalg.cholesky(eye + scaled @ scaled.T)
-        half = np.linalg.solve(inner, scaled @ (away * root).T)
-        factor = np.linalg.solve(inner.T, half + rng.standard_normal(half.shape)).T
-        outer = np.linalg.cholesky(factor.T @ factor + eye / v)
-        half = np.linalg.solve(outer, factor.T @ away)
-        rest = np.maximum((away * away).sum(axis=0) - (half * half).sum(axis=0), 0.0)
-        psi = (nu - 2.0) * own.prior[SCALE:] + rest
-        variance = 0.5 * psi / rng.standard_gamma(0.5 * (nu + len(away)), d)
-        noise = rng.standard_normal((n_factors, d)) * np.sqrt(variance)
-        set_factors(own, k, variance, np.linalg.solve(outer.T, half + noise).T)
+    def kernel(self, chain: Chain) -> FactorStep:
+        """Return it for kernels."""
+        n_factors, d, _ = chain.family.covariance.scaled.shape
+        return FactorStep(
+            self.scale, self.typical, self.n_drawn, int(self.n_held),
+            np.empty((n_factors, chain.z.size + 1)), np.empty((2, n_factors, n_factors)),
+            np.empty((n_factors, d)), np.empty(n_factors), np.empty((2, d)),
+        )  # fmt: skip
 
-    def _draw_common(self, own: Factors, used: np.ndarray, rng: np.random.Generator) -> None:
-        """Strength of loadings, degrees of freedom and mean of the variances."""
-        variance, scaled = own.variance[:, used].T, own.scaled[:, :, used]
-        a, b = STRENGTH_PRIOR
-        form = float((scaled * scaled).sum())
-        own.prior[STRENGTH] = (b + 0.5 * form) / rng.standard_gamma(a + 0.5 * scaled.size)
-        scale = own.prior[SCALE:]
-        if self.typical > 0.0:
-            ratio = scale / variance
-            density = LogSpareOfVariances(
-                float(ratio.size), float(np.log(ratio).sum()), float(ratio.sum()),
-                self.typical,
-            )  # fmt: skip
-            own.prior[NU] = 2.0 + slice_spare(density, own.prior[NU] - 2.0, rng)
-        if self.scale.form != FIXED:
-            scale[:] = draw_variances(self.scale, own.prior[NU], variance, rng)
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of loadings and own variances of every slot."""
+        n_factors, d, n_slots = chain.family.covariance.scaled.shape
+        return {"loading": (n_slots, d, n_factors), "uniqueness": (n_slots, d)}
 
     def grow(self, chain: Chain, start: int, rng: np.random.Generator) -> None:
         """Parameters of new slots from their prior."""
         own = chain.family.covariance
         for k in range(start, chain.counts.size):
             draw_from_prior(own, k, rng)
-        _copy(own, chain.parameters.covariance)
-
-    def log_density(self, chain: Chain) -> float:
-        """Of occupied clusters' loadings and variances, and of what they have in common."""
-        own = chain.family.covariance
-        used = np.flatnonzero(chain.counts > 0)
-        variance, scaled = own.variance[:, used], own.scaled[:, :, used]
-        nu, v, scale = own.prior[NU], own.prior[STRENGTH], own.prior[SCALE:, None]
-        rate = 0.5 * (nu - 2.0) * scale
-        each = 0.5 * nu * np.log(rate) - gammaln(0.5 * nu)
-        total = float((each - (0.5 * nu + 1.0) * np.log(variance) - rate / variance).sum())
-        # Loadings in units of the columns' own deviations are normal; back to loadings themselves.
-        total -= 0.5 * float((scaled * scaled / v + math.log(2.0 * math.pi * v)).sum())
-        total -= 0.5 * len(scaled) * float(np.log(variance).sum())
-        a, b = STRENGTH_PRIOR
-        total += a * math.log(b) - math.lgamma(a) - (a + 1.0) * math.log(v) - b / v
-        if self.typical > 0.0:
-            total += spare_log_density(self.typical, nu - 2.0)
-        if self.scale.form != FIXED:
-            total += self.scale_log_density(own.prior[SCALE:])
-        return total
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Loadings and own variances of every slot."""
-        own = chain.family.covariance
-        return {
-            "loading": np.moveaxis(own.scaled / own.root, 2, 0).swapaxes(1, 2),
-            "uniqueness": own.variance.T,
-        }
-
-
-def draw_from_prior(own: Factors, k: int, rng: np.random.Generator) -> None:
-    """Give slot k loadings and variances from their prior."""
-    nu, v, scale = own.prior[NU], own.prior[STRENGTH], own.prior[SCALE:]
-    n_factors, d = own.scaled.shape[:2]
-    variance = 0.5 * (nu - 2.0) * scale / rng.standard_gamma(0.5 * nu, d)
-    loading = rng.standard_normal((d, n_factors)) * np.sqrt(v * variance)[:, None]
-    set_factors(own, k, variance, loading)
-
-
-def _copy(source: Factors, target: Factors) -> None:
-    for there, here in zip(source, target, strict=True):
-        here[...] = there
+        copy_factors(own, chain.parameters.covariance)

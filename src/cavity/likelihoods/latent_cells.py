@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import StateError, fitting, saved_array
-from cavity._numba.jit import Kernels, jit, verb
+from cavity._numba.jit import jit, verb
 from cavity._numba.numerics import truncated_normal
 from cavity.conjugate.nig import DiagonalParameters
 from cavity.conjugate.niw import GaussianParameters
@@ -254,6 +254,7 @@ def _draw_outside(y, i, c, low, high, value, precision, rng):
         y[i, c] = low + (high - low) * rng.random()
 
 
+@jit(internal=True)
 def draw_latent_cells(y, scale, noise_slot, box, parameters, z, cells, work, rng):
     """Draw all latent cells given labels, scales of the rows and the clusters' parameters."""
     for i in range(z.shape[0]):
@@ -285,9 +286,6 @@ def draw_latent_cells(y, scale, noise_slot, box, parameters, z, cells, work, rng
             y[i, c] = drawn
 
 
-_draw_cells = jit(draw_latent_cells, internal=True)
-
-
 class LatentCellStep(NamedTuple):
     """`LatentCellUpdate` for kernels."""
 
@@ -301,8 +299,8 @@ class LatentCellStep(NamedTuple):
 
 
 @step.register(LatentCellStep)
-def _(update, state, parameters, prior, z, counts, rng):
-    _draw_cells(
+def _(update, model, family, parameters, prior, z, counts, rng):
+    draw_latent_cells(
         update.y,
         update.scale,
         update.noise_slot,
@@ -316,7 +314,7 @@ def _(update, state, parameters, prior, z, counts, rng):
     return 0
 
 
-@jit
+@jit(internal=True)
 def log_density_of_errors(y, row, column, value, precision):
     """Log density of recorded values that have errors, given the latent ones."""
     total = 0.0
@@ -328,7 +326,7 @@ def log_density_of_errors(y, row, column, value, precision):
 
 
 @log_weight.register(LatentCellStep)
-def _(update, state, parameters, prior, counts):
+def _(update, model, family, parameters, prior, counts):
     cells = update.cells
     return log_density_of_errors(update.y, update.row, cells.column, cells.value, cells.precision)
 
@@ -351,14 +349,6 @@ class LatentCellUpdate(Update):
         self.cells = cells
         self._places = cells.row, cells.column
         self._work = np.zeros(self.y.shape[1])
-        self._kernels = Kernels()
-
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw them in place."""
-        y, scale, noise, box, cells, _, work = self.kernel(chain)
-        self._kernels.run(
-            draw_latent_cells, y, scale, noise, box, chain.parameters, chain.z, cells, work, rng
-        )
 
     def kernel(self, chain: Chain) -> LatentCellStep:
         """Return it for kernels."""
@@ -369,15 +359,6 @@ class LatentCellUpdate(Update):
             np.zeros((2, 0)) if noise is None else model.box, self.cells, self._places[0],
             self._work,
         )  # fmt: skip
-
-    def log_density(self, chain: Chain) -> float:
-        """Log density of the recorded values that have errors, given the latent ones."""
-        cells = self.cells
-        return float(
-            log_density_of_errors(
-                self.y, self._places[0], cells.column, cells.value, cells.precision
-            )
-        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the latent values, row by row."""

@@ -63,6 +63,7 @@ from cavity.interface import (
     pick,
     set_auxiliary,
     settle,
+    step,
     visit,
 )
 from cavity.likelihoods.categorical import Categorical
@@ -278,11 +279,34 @@ def plain_rows(model: Any) -> Any:
     return model.base if isinstance(model, MissingOrWeightedRows) else model
 
 
-def member_weights(model: Any, z: np.ndarray) -> np.ndarray:
-    """Return the weight of each row in its cluster; zero where it is in none."""
-    if not isinstance(model, MissingOrWeightedRows):
-        return np.ones(z.size)
-    return np.where(z == model.noise_slot[0], 0.0, model.weight)
+@verb
+def rows_of(model):
+    """``plain_rows`` for kernels."""
+
+
+@verb
+def weight_of(model, z, i):
+    """Return the weight of row i in its cluster; zero where it is in none."""
+
+
+@rows_of.register(None)
+def _(model):
+    return model
+
+
+@rows_of.register(MissingOrWeightedRows)
+def _(model):
+    return model.base
+
+
+@weight_of.register(None)
+def _(model, z, i):
+    return 1.0
+
+
+@weight_of.register(MissingOrWeightedRows)
+def _(model, z, i):
+    return 0.0 if z[i] == model.noise_slot[0] else model.weight[i]
 
 
 # --------------------------------------------------------------------------- hooks
@@ -720,6 +744,7 @@ def _(rows, parameters, z):
     return total_of_rows(rows.base, rows, parameters, z)
 
 
+@jit
 def fill_all_gaps(rows, parameters, z, rng):
     """Draw all missing values, and the scales of their rows, given the clusters' parameters."""
     base = rows.base
@@ -845,6 +870,18 @@ def _(base, rows, q, k, i):
 # --------------------------------------------------------------------------- a chain's values
 
 
+class GapStep(NamedTuple):
+    """Draws all missing values given cluster parameters, for kernels."""
+
+    rows: MissingOrWeightedRows
+
+
+@step.register(GapStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    fill_all_gaps(update.rows, parameters, z, rng)
+    return 0
+
+
 class GapUpdate(Update):
     """Keeps the missing values of a chain's rows, and draws them where the sweep does not.
 
@@ -867,16 +904,10 @@ class GapUpdate(Update):
         self.y = rows.y
         self.cells = rows.cells
         self.given_parameters = given_parameters
-        self._kernels = Kernels()
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw all missing values, with the scales of their rows, given cluster parameters."""
-        if self.given_parameters:
-            self._kernels.run(fill_all_gaps, chain.model, chain.parameters, chain.z, rng)
-
-    def kernel(self, chain: Chain) -> End | None:
-        """Return what does nothing, where the sweep draws."""
-        return None if self.given_parameters else End()
+    def kernel(self, chain: Chain) -> End | GapStep:
+        """Return it for kernels: what does nothing, where the sweep draws."""
+        return GapStep(chain.model) if self.given_parameters else End()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the values, in the order of rows and columns."""
@@ -884,7 +915,12 @@ class GapUpdate(Update):
 
     def restore(self, arrays: Mapping[str, np.ndarray], chain: Chain) -> None:
         """Continue from ``arrays``."""
-        values = fitting(saved_array(arrays, "values"), self.y[self.cells], "values")
-        if not np.isfinite(values).all():
-            raise StateError("a missing value of the saved state is not a finite number")
-        self.y[self.cells] = values
+        restore_gaps(self.y, self.cells, arrays)
+
+
+def restore_gaps(y: np.ndarray, cells: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Fill missing values as they are in a checkpoint."""
+    values = fitting(saved_array(arrays, "values"), y[cells], "values")
+    if not np.isfinite(values).all():
+        raise StateError("a missing value of the saved state is not a finite number")
+    y[cells] = values

@@ -112,20 +112,3 @@ def _(model, parameters, k, i):
             score = y * take(k, parameters.log_rate[j]) - take(k, parameters.rate[j])
             total = total + (score - model.log_factorial[i, j])
     return total
-
-
-@jit
-def count_totals(y, weight, z, out):
-    """Observed cells and their sum in every cluster: `out` of shape (columns, 2, slots).
-
-    Row i counts for ``weight[i]`` rows.
-    """
-    for j in range(out.shape[0]):
-        for part in range(2):
-            for k in range(out.shape[2]):
-                out[j, part, k] = 0.0
-    for i in range(y.shape[0]):
-        for j in range(y.shape[1]):
-            if y[i, j] >= 0.0:
-                out[j, 0, z[i]] += weight[i]
-                out[j, 1, z[i]] += weight[i] * y[i, j]

@@ -125,6 +125,11 @@ def set_score_rule(model):
 follow_df.register(SampledStudentT)(set_score_rule)
 
 
+@follow_df.register(MarginalStudentT)
+def _(model):
+    set_log_norms(model.alpha, model.y.shape[1], model.log_norm)
+
+
 def marginal_student_t(y: np.ndarray, alpha: np.ndarray) -> MarginalStudentT:
     """Model with every scale at one; alpha has a multiple of eight slots."""
     n, d = y.shape

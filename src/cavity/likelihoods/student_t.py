@@ -18,7 +18,7 @@ from cavity._numba.numerics import fast_exp, fast_log_pair
 from cavity._numba.simd import WIDTH, load8, ramp8, require_whole, splat8, store8, sum8
 from cavity._numba.slots import Eight
 from cavity.conjugate.niw import mahalanobis, rank_one
-from cavity.interface import bounds, evidence, log_likelihood, pick, project
+from cavity.interface import bounds, evidence, follow_df, log_likelihood, pick, project
 from cavity.likelihoods.gaussian import total_log_student_t
 from cavity.likelihoods.scale_integral import (
     BOUND,
@@ -54,6 +54,7 @@ class StudentT(NamedTuple):
     project_rule: np.ndarray  # (constants, slots)
     project_nodes: np.ndarray  # (slots, nodes and weights)
     delta: np.ndarray  # (slots,), distances of the observation scored last
+    fraction: float  # of power EP, which the projection is asked for
 
 
 declare(
@@ -87,18 +88,27 @@ def student_t(y: np.ndarray, alpha: np.ndarray, fraction: float = 1.0) -> Studen
         project_rule=np.zeros((N_CONSTANTS, n_slots)),
         project_nodes=np.zeros((n_slots, N_GAUSS)),
         delta=np.zeros(n_slots),
+        fraction=float(fraction),
     )
-    set_rules(model, fraction)
+    set_rules(model)
     return model
 
 
-def set_rules(model: StudentT, fraction: float) -> None:
+def set_rules(model):
     """Bring the quadrature tables in line with the degrees of freedom."""
     d = model.y.shape[1]
     set_rule(model.alpha, d, 1.0, SCORE_TOLERANCE, model.score_rule, model.score_nodes)
     set_rule(
-        model.alpha, d, fraction, PROJECTION_TOLERANCE, model.project_rule, model.project_nodes
+        model.alpha,
+        d,
+        model.fraction,
+        PROJECTION_TOLERANCE,
+        model.project_rule,
+        model.project_nodes,
     )
+
+
+follow_df.register(StudentT)(set_rules)
 
 
 @evidence.register(StudentT)

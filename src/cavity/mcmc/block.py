@@ -13,11 +13,23 @@ import numpy as np
 
 from cavity._numba.jit import cycles, jit, wide_vectors
 from cavity.conjugate.common import log_densities_of_parameters
-from cavity.interface import attempt, log_likelihood, log_weight, show, step
+from cavity.interface import (
+    attempt,
+    draw_parameters,
+    family_of,
+    log_likelihood,
+    log_weight,
+    parameters_of,
+    refresh,
+    show,
+    step,
+    tidy,
+)
 from cavity.mcmc.sweep import sweep_part
 from cavity.priors.partition import log_prior, renew_slots
 
-# Where a block stands: sweeps done, position in the scan, draws kept, and what went wrong.
+# Where a block stands: sweeps done, position in the scan (at its end, what follows the moves is
+# still to come), draws kept, and what went wrong.
 DONE, POSITION, KEPT, FAILURE = range(4)
 # What a call does: sweeps, only what follows a scan and its moves, or one draw of the state.
 SWEEPS, DRAW, SHOW = range(3)
@@ -30,6 +42,8 @@ class Block(NamedTuple):
 
     task: int
     keeps: np.ndarray  # (sweeps,), whether each is a draw
+    pause: int  # after the moves of the sweep of this number there is something to do in Python
+    new_prior: bool  # whether updates change the prior of clusters
     at: np.ndarray  # (4,)
     clock: np.ndarray  # (2,), cycles of the moves, and of all
     order: np.ndarray  # (n,)
@@ -41,27 +55,36 @@ class Block(NamedTuple):
 
 
 @jit(internal=True)
-def _draw_rest(state, parameters, prior, z, counts, steps, rng):
-    return step(steps, state, parameters, prior, z, counts, rng)
+def _draw_rest(state, beside, prior, z, counts, steps, new_prior, rng):
+    """Draw what is not a label; a failure of what comes before the parameters is negative."""
+    family, parameters = family_of(state, beside), parameters_of(state, beside)
+    failed = step(steps.first, state.model, family, parameters, prior, z, counts, rng)
+    if failed != 0:
+        return -failed
+    draw_parameters(state, beside, z, rng)
+    failed = step(steps.rest, state.model, family, parameters, prior, z, counts, rng)
+    if failed == 0:
+        refresh(state, beside, z, counts, new_prior, rng)
+    return failed
 
 
 @jit(internal=True)
-def _keep(state, parameters, prior, z, counts, steps, block):
+def _keep(state, beside, prior, z, counts, steps, block):
     """Write the state as a draw."""
     row = block.at[KEPT]
     out = block.numbers[row]
-    q = state.family
-    before, after = log_densities_of_parameters(q, parameters, counts, block.slot)
+    model, family, parameters = state.model, family_of(state, beside), parameters_of(state, beside)
+    before, after = log_densities_of_parameters(family, parameters, counts, block.slot)
     of_labels = log_prior(prior, counts)
-    likelihood = log_likelihood(state.model, parameters, z)
-    updates = log_weight(steps, state, parameters, prior, counts)
+    likelihood = log_likelihood(model, parameters, z)
+    updates = log_weight(steps, model, family, parameters, prior, counts)
     total = of_labels + updates + likelihood + before
     out[LOG_JOINT] = total
     out[LOG_LIKELIHOOD] = likelihood
     # By Bayes' theorem: p(labels, data) = p(labels, data, parameters) / p(parameters | ...).
     out[LOG_MARGINAL] = total - after
     out[CONCENTRATION] = prior.concentration[0]
-    show(steps, state, parameters, prior, counts, out[SHOWN:])
+    show(steps, model, family, parameters, prior, counts, out[SHOWN:])
     for i in range(z.shape[0]):
         block.labels[row, i] = z[i]
     for k in range(counts.shape[0]):
@@ -69,34 +92,38 @@ def _keep(state, parameters, prior, z, counts, steps, block):
     block.at[KEPT] += 1
 
 
-def run_block(state, parameters, prior, z, counts, moves, steps, block, rng):
+def run_block(state, beside, prior, z, counts, moves, steps, block, rng):
     """Sweep until the block is done, or something is left to Python: see `block.at`."""
     wide_vectors()
     at = block.at
     if block.task == SHOW:
-        _keep(state, parameters, prior, z, counts, steps, block)
+        _keep(state, beside, prior, z, counts, steps, block)
         return
     if block.task == DRAW:
-        at[FAILURE] = _draw_rest(state, parameters, prior, z, counts, steps, rng)
+        at[FAILURE] = _draw_rest(state, beside, prior, z, counts, steps, block.new_prior, rng)
         return
     n = z.shape[0]
     begun = cycles()
     while at[DONE] < block.keeps.shape[0]:
-        at[POSITION] = sweep_part(
-            state, prior, z, counts, block.order, block.weights, at[POSITION], rng
-        )
         if at[POSITION] < n:
-            break
+            at[POSITION] = sweep_part(
+                state, prior, z, counts, block.order, block.weights, at[POSITION], rng
+            )
+            if at[POSITION] < n:
+                break
+            renew_slots(prior, counts)
+            before = cycles()
+            attempt(moves, state, prior, z, counts, rng)
+            block.clock[0] += cycles() - before
+            renew_slots(prior, counts)
+            tidy(state, z, counts)
+            if at[DONE] + 1 == block.pause:
+                break
         at[POSITION] = 0
-        renew_slots(prior, counts)
-        before = cycles()
-        attempt(moves, state, prior, z, counts, rng)
-        block.clock[0] += cycles() - before
-        renew_slots(prior, counts)
-        at[FAILURE] = _draw_rest(state, parameters, prior, z, counts, steps, rng)
+        at[FAILURE] = _draw_rest(state, beside, prior, z, counts, steps, block.new_prior, rng)
         if at[FAILURE] != 0:
             break
         if block.keeps[at[DONE]]:
-            _keep(state, parameters, prior, z, counts, steps, block)
+            _keep(state, beside, prior, z, counts, steps, block)
         at[DONE] += 1
     block.clock[1] += cycles() - begun

@@ -13,13 +13,20 @@ from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_ar
 from cavity._numba.jit import Kernels
 from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
-from cavity.interface import PLACES, listed, log_likelihood
+from cavity.interface import PLACES, Also, listed, log_likelihood
 from cavity.mcmc import block
 from cavity.mcmc.draws import Drawn, current_draw, mark_empty
 from cavity.mcmc.sweep import sweep
 from cavity.moves.move import Move
 from cavity.priors.partition import PartitionPrior, cluster_sizes, log_prior, padded, renew
-from cavity.updates import Update, arrays_of_updates, below, restore_updates
+from cavity.updates import (
+    CLUSTER_PRIOR,
+    Update,
+    arrays_of_updates,
+    below,
+    restore_updates,
+    split_numbers,
+)
 
 
 def likelihood_of_all(model, parameters, z):
@@ -164,7 +171,9 @@ class PartitionSampler:
         out = []
         done = position = 0
         while done < keeps.size:
-            room = self._block(block.SWEEPS, keeps[done:], position)
+            pause = self.collapse.until_diagnosis()
+            pause += pause > 0 and position == self.z.size  # a sweep whose scan is done
+            room = self._block(block.SWEEPS, keeps[done:], position, pause)
             start = time.perf_counter()
             self._run_block(room, rng)
             if self.moves and room.clock[1] > 0:
@@ -174,7 +183,9 @@ class PartitionSampler:
                 out.append(self._drawn(room))
             done += int(room.at[block.DONE])
             position = int(room.at[block.POSITION])
-            if done < keeps.size:
+            if position == self.z.size:
+                self.collapse.diagnose(self.z, self.counts)
+            elif done < keeps.size:
                 self._check_score(position)
                 self._grow(rng)
         return out
@@ -182,17 +193,19 @@ class PartitionSampler:
     # ------------------------------------------------------------------ blocks of sweeps
 
     def _steps(self) -> Any:
-        """All that follows a scan and its moves, in order, as a list for kernels; None if not."""
-        kernels = self.collapse.kernels()
-        described = getattr(self.describe, "kernel", lambda sampler: None)(self)
-        if kernels is None or described is None or self.marginal:
+        """What is drawn before parameters and after, as two lists for kernels; None if not."""
+        if self.marginal or not self.collapse.in_kernels:
             return None
-        steps = [update.kernel(self) for update in self._in_order()]
-        steps.insert(sum(update.first for update in self.updates), kernels[0])
-        steps += [kernels[1], described]
-        return None if any(s is None for s in steps) else listed(steps)
+        kernels = [update.kernel(self) for update in self._in_order()]
+        kernels.append(getattr(self.describe, "kernel", lambda sampler: None)(self))
+        if any(kernel is None for kernel in kernels):
+            return None
+        n_first = sum(update.first for update in self.updates)
+        return Also(listed(kernels[:n_first]), listed(kernels[n_first:]))
 
-    def _block(self, task: int, keeps: np.ndarray, position: int = 0) -> block.Block:
+    def _block(
+        self, task: int, keeps: np.ndarray, position: int = 0, pause: int = 0
+    ) -> block.Block:
         n_rows = int(keeps.sum()) + (task == block.SHOW)
         width = 0
         if n_rows:
@@ -200,6 +213,8 @@ class PartitionSampler:
         return block.Block(
             task=task,
             keeps=np.array(keeps),
+            pause=pause,
+            new_prior=CLUSTER_PRIOR in self._changed,
             at=np.array([0, position, 0, 0]),
             clock=np.zeros(2, dtype=np.int64),
             order=self.order,
@@ -212,15 +227,14 @@ class PartitionSampler:
 
     def _run_block(self, room: block.Block, rng: np.random.Generator) -> None:
         self._kernels.run(
-            block.run_block, self.collapse.state, self.parameters, self.prior, self.z, self.counts,
-            listed(move.tries(self) for move in self.moves), self._steps(), room, rng,
+            block.run_block, self.collapse.state, self.collapse.beside, self.prior, self.z,
+            self.counts, listed(move.tries(self) for move in self.moves), self._steps(), room, rng,
         )  # fmt: skip
         failure = int(room.at[block.FAILURE])
         if failure:
-            # Parameters, which cannot fail, are drawn after the updates that come first.
-            place = failure // PLACES
-            place -= place > sum(update.first for update in self.updates)
-            raise FloatingPointError(self._in_order()[place].explain(failure % PLACES))
+            place, what = divmod(abs(failure), PLACES)
+            among = [update for update in self.updates if update.first == (failure < 0)]
+            raise FloatingPointError(among[place].explain(what))
 
     def _shown(self) -> block.Block:
         """A block that holds the present state as its one draw."""
@@ -234,8 +248,7 @@ class PartitionSampler:
             out: dict[str, tuple[int, ...]] = {}
             for update in self._in_order():
                 out |= update.shapes(self)
-            if self.describe is not None:
-                out |= {name: value.shape for name, value in self.describe(self).items()}
+            out |= self.describe.shapes(self)  # type: ignore[union-attr]
             self._shapes[self.n_slots] = out
         return self._shapes[self.n_slots]
 
@@ -245,20 +258,15 @@ class PartitionSampler:
 
     def _drawn(self, room: block.Block) -> Drawn:
         """The draws of a block, as `log_joint` and `record` have them."""
-        out: dict[str, np.ndarray] = {}
-        at = block.SHOWN
+        out = split_numbers(room.numbers[:, block.SHOWN :], self._shapes_shown())
         used = self.n_allowed
         if self.prior.is_open:
             used = int(np.flatnonzero((room.sizes > 0).any(axis=0)).max(initial=0)) + 1
         empty = room.sizes[:, :used] == 0
-        for name, shape in self._shapes_shown().items():
-            stop = at + math.prod(shape)
-            values = room.numbers[:, at:stop].reshape(-1, *shape)
-            if name in self.cluster_parameters:
-                values = values[:, :used].copy()
-                values[empty] = np.nan
+        for name in self.cluster_parameters:
+            values = out[name][:, :used].copy()
+            values[empty] = np.nan
             out[name] = values
-            at = stop
         out["log_likelihood"] = room.numbers[:, block.LOG_LIKELIHOOD]
         if self._has_marginal:
             out["log_marginal"] = room.numbers[:, block.LOG_MARGINAL]
@@ -292,7 +300,10 @@ class PartitionSampler:
         for move in self.moves:
             move.attempt(self, rng)
         self.prior = renew(self.prior, self.counts)
+        due = self.collapse.until_diagnosis() == 1
         self.collapse.settle(self.z, self.counts)
+        if due:
+            self.collapse.diagnose(self.z, self.counts)
         self._draw(rng)
 
     def _draw(self, rng: np.random.Generator) -> None:

@@ -154,7 +154,7 @@ def set_block(
         parameters.variance[:, used] = flat(posterior, "variance")[draw][used].T
     elif structure == TIED:
         for covariance in (family.covariance, parameters.covariance):
-            set_tied(covariance, flat(posterior, "shared_covariance")[draw])
+            set_tied(covariance, flat(posterior, "shared_covariance")[draw].copy())
     else:
         own = family.covariance
         own.prior[:] = prior[family.prior.size : family.prior.size + own.prior.size]

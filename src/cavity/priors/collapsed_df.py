@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity._numba.jit import Kernels, jit
+from cavity._numba.jit import jit
 from cavity._numba.linalg import cholesky_in_place
 from cavity._numba.slice_sampler import height_at, log_target, slice_step
 from cavity.conjugate.common import load_slot
-from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
+from cavity.conjugate.nig import read_diagonal, write_diagonal
 from cavity.conjugate.niw import log_multigamma
 from cavity.interface import step
 from cavity.priors.cluster import read_psi
@@ -80,7 +80,7 @@ def _(density, x):
     return total if total == total else -math.inf
 
 
-@jit
+@jit(internal=True)
 def draw_df_of_all(q, counts, typical, scale, members, work, rng):
     """Draw nu given the members, and update prior and slots; return False on failure."""
     d = scale.shape[0]
@@ -125,10 +125,11 @@ class CollapsedDfStep(NamedTuple):
 
 
 @step.register(CollapsedDfStep)
-def _(update, state, parameters, prior, z, counts, rng):
+def _(update, model, family, parameters, prior, z, counts, rng):
+    # Where rounding leaves no determinant, the draw given the covariances has to do.
     if update.n_drawn[0] >= update.n_held:
         draw_df_of_all(
-            state.family, counts, update.typical, update.scale, update.members, update.work, rng
+            family, counts, update.typical, update.scale, update.members, update.work, rng
         )
     return 0
 
@@ -149,29 +150,14 @@ class CollapsedDfUpdate(Update):
     def __init__(self, hyperpriors: ClusterHyperpriors) -> None:
         self.hyperpriors = hyperpriors
         self.d = hyperpriors.d
-        self._kernels = Kernels()
         self._room: tuple[Any, ...] = ()
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw the degrees of freedom; skip the draw if rounding leaves no determinant."""
-        if self.hyperpriors.n_drawn[0] < self.hyperpriors.n_held:
-            return
-        room = self._room_for(chain.counts.size)
-        self._kernels.run(
-            draw_df_of_all, chain.family, chain.counts, self.hyperpriors.typical, *room, rng
-        )
-
-    def _room_for(self, n_slots: int) -> tuple[Any, ...]:
-        d = self.d
+    def kernel(self, chain: Chain) -> CollapsedDfStep:
+        """Return it for kernels."""
+        own, d, n_slots = self.hyperpriors, self.d, chain.counts.size
         if not self._room or len(self._room[1]) != n_slots:
             self._room = (np.zeros((d, d)), np.zeros((n_slots, d, d)), np.zeros((d, d)))
-        return self._room
-
-    def kernel(self, chain: Chain) -> CollapsedDfStep:
-        """Return the update for kernels."""
-        own = self.hyperpriors
-        room = self._room_for(chain.counts.size)
-        return CollapsedDfStep(own.typical, own.n_drawn, int(own.n_held), *room)
+        return CollapsedDfStep(own.typical, own.n_drawn, int(own.n_held), *self._room)
 
 
 def with_collapsed_df(updates: tuple[Update, ...]) -> tuple[Update, ...]:
@@ -188,8 +174,9 @@ class LogSpareOfMembers(NamedTuple):
     """Density of log(nu - 2) given the members of every cluster, variances integrated out."""
 
     scale: np.ndarray  # (d,), S
-    members: np.ndarray  # (clusters, d), what members add to (nu - 2) S
-    sizes: np.ndarray  # (clusters,)
+    members: np.ndarray  # (d, slots), what members add to (nu - 2) S
+    sizes: np.ndarray  # (slots,)
+    counts: np.ndarray  # (slots,)
     typical: float
 
 
@@ -200,54 +187,71 @@ def _(density, x):
         return total
     spare = math.exp(x)
     nu = spare + 2.0
-    n_clusters, d = density.members.shape
-    for k in range(n_clusters):
+    d, n_slots = density.members.shape
+    for k in range(n_slots):
+        if density.counts[k] == 0:
+            continue
         after = nu + density.sizes[k]
         total += d * (math.lgamma(0.5 * after) - math.lgamma(0.5 * nu))
         for c in range(d):
             prior = spare * density.scale[c]
             total += 0.5 * nu * math.log(prior)
-            total -= 0.5 * after * math.log(prior + density.members[k, c])
+            total -= 0.5 * after * math.log(prior + density.members[c, k])
     return total if total == total else -math.inf
+
+
+class SpareStep(NamedTuple):
+    """`CollapsedSpareUpdate` for kernels."""
+
+    typical: float
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+    room: np.ndarray  # (2, d)
+    members: np.ndarray  # (d, slots)
+    sizes: np.ndarray  # (slots,)
+
+
+@step.register(SpareStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    q, members, sizes = family, update.members, update.sizes
+    centre, scale = update.room[0], update.room[1]
+    d, n_slots = members.shape
+    kappa, nu = read_diagonal(q.prior, centre, scale)
+    for k in range(n_slots):
+        sizes[k] = q.nu[k] - nu
+        for c in range(d):
+            members[c, k] = max(q.psi[c, k] - (nu - 2.0) * scale[c], 0.0)
+    density = LogSpareOfMembers(scale, members, sizes, counts, update.typical)
+    change = slice_spare(density, nu - 2.0, rng) + 2.0 - nu
+    write_diagonal(q.prior, centre, kappa, nu + change, scale)
+    for k in range(n_slots):
+        q.natural[k, 1] += change
+        for c in range(d):
+            q.natural[k, 2 + d + c] += change * scale[c]
+        load_slot(q, k)
+    return 0
 
 
 class CollapsedSpareUpdate(HeldUpdate):
     """Draws nu of independent columns given the members of every cluster alone.
 
-    Given variances that were drawn much alike, nu would mix slowly.
+    Given variances that were drawn much alike, nu would hardly move. `DiagonalHyperpriors` has its
+    prior and shows it.
     """
 
     name = "collapsed_df"
     changes = frozenset()
     first = True
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw nu, and update prior and slots."""
-        if self.waits():
-            return
-        q = chain.family
-        mean, kappa, nu, psi = unpack_diagonal(q.prior)
-        scale = psi / (nu - 2.0)
-        used = np.flatnonzero(chain.counts > 0)
-        density = LogSpareOfMembers(
-            scale,
-            np.maximum(q.psi[:, used].T - psi, 0.0),
-            q.nu[used] - nu,
-            self.typical,
-        )
-        spare = slice_spare(density, nu - 2.0, rng)
-        change = spare + 2.0 - nu
-        d = mean.size
-        q.prior[:] = pack_diagonal(mean, kappa, nu + change, spare * scale)
-        q.natural[:, 1] += change
-        q.natural[:, 2 + d :] += change * scale
-        q.nu[:] += change
-        q.psi[:] += change * scale[:, None]
-
-    def log_density(self, chain: Chain) -> float:
-        """Return zero: `DiagonalHyperpriors` has the density."""
-        return 0.0
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Return nothing: `DiagonalHyperpriors` records it."""
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return nothing: it shows nothing."""
         return {}
+
+    def kernel(self, chain: Chain) -> SpareStep:
+        """Return it for kernels."""
+        d, n_slots = self.d, chain.counts.size
+        room = np.empty((2, d)), np.empty((d, n_slots)), np.empty(n_slots)
+        return SpareStep(self.typical, self.n_drawn, int(self.n_held), *room)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity._numba.jit import Kernels, jit
+from cavity._numba.jit import jit
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.interface import log_weight, step
 from cavity.priors.partition import PartitionPrior, log_prior
@@ -46,7 +46,7 @@ def update_concentration(prior, counts, shape, rate, rng):
     prior.concentration[0] = math.exp(x)
 
 
-@jit
+@jit(internal=True)
 def log_gamma_density(value, shape, rate):
     """Log density of a Gamma(shape, rate) variable."""
     constant = shape * math.log(rate) - math.lgamma(shape)
@@ -61,13 +61,13 @@ class ConcentrationStep(NamedTuple):
 
 
 @step.register(ConcentrationStep)
-def _(update, state, parameters, prior, z, counts, rng):
+def _(update, model, family, parameters, prior, z, counts, rng):
     update_concentration(prior, counts, update.shape, update.rate, rng)
     return 0
 
 
 @log_weight.register(ConcentrationStep)
-def _(update, state, parameters, prior, counts):
+def _(update, model, family, parameters, prior, counts):
     return log_gamma_density(prior.concentration[0], update.shape, update.rate)
 
 
@@ -84,17 +84,6 @@ class ConcentrationUpdate(Update):
     def __init__(self, shape: float, rate: float) -> None:
         self.shape = shape
         self.rate = rate
-        self._kernels = Kernels()
-
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw the concentration given the cluster sizes."""
-        self._kernels.run(
-            update_concentration, chain.prior, chain.counts, self.shape, self.rate, rng
-        )
-
-    def log_density(self, chain: Chain) -> float:
-        """Return the log density of the concentration under its gamma prior."""
-        return float(log_gamma_density(chain.prior.concentration[0], self.shape, self.rate))
 
     def kernel(self, chain: Chain) -> ConcentrationStep:
         """Return the update for kernels."""

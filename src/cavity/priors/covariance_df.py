@@ -158,7 +158,7 @@ def _(density, x):
     return total + prior
 
 
-@jit
+@jit(internal=True)
 def slice_spare(density, spare, rng):
     """One slice step on log(nu - 2)."""
     return math.exp(slice_step(density, math.log(spare), 1.0, rng))

@@ -150,32 +150,34 @@ def wishart_log_density(prior, scale, root):
     return total - 0.5 * g * d * math.log(2.0) - log_multigamma(0.5 * g, d)
 
 
-def draw_variances(
-    prior: ScalePrior, nu: float, variance: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw S given the occupied clusters' variances, (clusters, d), and then M in place."""
-    shape = prior.strength + 0.5 * len(variance) * nu
-    rate = prior.strength / prior.mean + 0.5 * (nu - 2.0) * (1.0 / variance).sum(axis=0)
-    drawn: np.ndarray = rng.standard_gamma(shape, prior.mean.size) / rate
-    if prior.tail > 0.0:
-        draw_widths(prior.mean, prior.typical, prior.tail, prior.strength, drawn, rng)
-    return drawn
+@jit(internal=True)
+def draw_variances(prior, nu, n_clusters, inverse, scale, rng):
+    """Draw S given sums of the occupied clusters' inverse variances, and then M, in place."""
+    shape = prior.strength + 0.5 * n_clusters * nu
+    for j in range(scale.shape[0]):
+        rate = prior.strength / prior.mean[j] + 0.5 * (nu - 2.0) * inverse[j]
+        scale[j] = rng.standard_gamma(shape) / rate
+    draw_widths(prior, prior.strength, scale, rng)
 
 
-@jit
-def variances_log_density(strength, mean, scale):
-    """Log density of a diagonal mean covariance under its prior, by the fields of `ScalePrior`."""
+@jit(internal=True)
+def variances_log_density(prior, scale):
+    """Log density of a diagonal mean covariance under its prior."""
+    strength = prior.strength
     total = 0.0
     for j in range(scale.shape[0]):
-        rate = strength / mean[j]
+        rate = strength / prior.mean[j]
         total += strength * math.log(rate) - math.lgamma(strength)
         total += (strength - 1.0) * math.log(scale[j]) - rate * scale[j]
     return total
 
 
-@jit
-def draw_widths(expected, typical, tail, weight, variance, rng):
-    """Draw M given the mean variances, in place."""
+@jit(internal=True)
+def draw_widths(prior, weight, variance, rng):
+    """Draw M given the mean variances, in place, where it is learned."""
+    expected, typical, tail = prior.mean, prior.typical, prior.tail
+    if tail == 0.0:
+        return
     for j in range(expected.shape[0]):
         rate = rng.standard_gamma(2.0 * tail) / (1.0 + typical[j] / expected[j])
         rate += weight * variance[j] / typical[j]
@@ -183,20 +185,22 @@ def draw_widths(expected, typical, tail, weight, variance, rng):
 
 
 @jit
-def widths_log_density(expected, typical, tail):
-    """Log density of M under its prior.
+def widths_log_density(prior):
+    """Log density of M under its prior; zero where it is not learned.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from scipy import stats
-    >>> value = widths_log_density(np.array([0.3]), np.array([0.1]), 0.5)
+    >>> prior = scale_prior(DIAGONAL, 1.0, np.array([0.1]), 0.5)
+    >>> value = widths_log_density(prior._replace(mean=np.array([0.3])))
     >>> bool(np.isclose(value, stats.betaprime(0.5, 0.5, scale=0.1).logpdf(0.3)))
     True
     """
+    tail = prior.tail
     total = 0.0
-    for j in range(expected.shape[0]):
-        ratio = expected[j] / typical[j]
-        total += (tail - 1.0) * math.log(ratio) - 2.0 * tail * math.log1p(ratio)
-        total -= math.log(typical[j]) + 2.0 * math.lgamma(tail) - math.lgamma(2.0 * tail)
+    if tail > 0.0:
+        for j in range(prior.mean.shape[0]):
+            ratio = prior.mean[j] / prior.typical[j]
+            total += (tail - 1.0) * math.log(ratio) - 2.0 * tail * math.log1p(ratio)
+            total -= math.log(prior.typical[j]) + 2.0 * math.lgamma(tail) - math.lgamma(2.0 * tail)
     return total

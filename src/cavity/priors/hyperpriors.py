@@ -7,15 +7,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
-from cavity._numba.jit import Kernels, jit
-from cavity.conjugate.nig import pack_diagonal, unpack_diagonal
-from cavity.conjugate.normal import Tied
+from cavity._numba.jit import jit, verb
+from cavity.conjugate.nig import read_diagonal, write_diagonal
+from cavity.conjugate.normal import Factors, Tied, length_of
 from cavity.interface import log_weight, show, step
 from cavity.priors.cluster import Common, common_of, read_common, read_prior, write_common
 from cavity.priors.covariance_df import draw_df, spare_log_density
@@ -34,15 +35,6 @@ from cavity.priors.covariance_scale import (
 )
 from cavity.priors.mean_spread import SpreadPrior, draw_centre, draw_spread, spread_log_density
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
-
-
-class Shared(NamedTuple):
-    """Hyperparameters that the clusters share."""
-
-    centre: np.ndarray  # (d,)
-    kappa: float
-    nu: float
-    scale: np.ndarray  # (d, d), or (d,) for independent columns
 
 
 class HeldUpdate(Update):
@@ -89,50 +81,15 @@ class HeldUpdate(Update):
         """Return one that has drawn nothing yet."""
         return type(self)(*self._given)
 
-    def waits(self) -> bool:
-        """Count a draw; return whether it is skipped."""
-        self.n_drawn += 1
-        return bool(self.n_drawn[0] <= self.n_held)
-
-    def shared(self, chain: Chain) -> Shared:
-        """Return the present hyperparameters."""
-        raise NotImplementedError
-
-    def scale_log_density(self, scale: np.ndarray) -> float:
-        """Return the log density of a learned mean covariance, and of its prior's mean."""
-        variances = np.array(scale if scale.ndim == 1 else scale.diagonal())
-        total = variances_log_density(self.scale.strength, self.scale.mean, variances)
-        return float(total) + self.widths_log_density()
-
-    def widths_log_density(self) -> float:
-        """Return the log density of the mean of the scale's prior, where it is learned."""
-        if self.scale.tail == 0.0:
-            return 0.0
-        return float(widths_log_density(self.scale.mean, self.scale.typical, self.scale.tail))
-
-    def log_density(self, chain: Chain) -> float:
-        """Return the log prior density of all that is learned."""
-        centre, kappa, nu, scale = self.shared(chain)
-        total = 0.0
+    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
+        """Return shapes of all that is learned."""
+        out: dict[str, tuple[int, ...]] = {}
         if self.scale.form != FIXED:
-            total += self.scale_log_density(scale)
+            out["covariance_prior_scale"] = (self.d,)
         if self.typical > 0.0:
-            least = self.d + 1.0 if scale.ndim == 2 else 2.0
-            total += spare_log_density(self.typical, nu - least)
+            out["covariance_prior_df"] = ()
         if self.spread.shape > 0.0:
-            total += spread_log_density(*self.spread, np.array(centre), kappa)
-        return float(total)
-
-    def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Return all that is learned."""
-        centre, kappa, nu, scale = self.shared(chain)
-        out: dict[str, np.ndarray] = {}
-        if self.scale.form != FIXED:
-            out["covariance_prior_scale"] = np.array(scale if scale.ndim == 1 else scale.diagonal())
-        if self.typical > 0.0:
-            out["covariance_prior_df"] = np.array(nu)
-        if self.spread.shape > 0.0:
-            out |= {"mean_prior_centre": np.array(centre), "mean_prior_strength": np.array(kappa)}
+            out |= {"mean_prior_centre": (self.d,), "mean_prior_strength": ()}
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -145,7 +102,7 @@ class HeldUpdate(Update):
         self.scale.mean[:] = fitting(saved_array(arrays, "expected"), self.scale.mean, "expected")
 
 
-@jit
+@jit(internal=True)
 def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, common, rng):
     """Draw the hyperparameters given the occupied clusters; return 0, or the part that failed."""
     read_common(common, natural, parameters, counts)
@@ -154,12 +111,12 @@ def draw_hyperparameters(natural, parameters, counts, scale, typical, spread, co
         return 2
     if scale.form != FIXED and not draw_scale(scale, common, rng):
         return 1
-    if scale.form != FIXED and scale.tail > 0.0:
+    if scale.form != FIXED:
         variance = common.work[0, 0]
         for j in range(variance.shape[0]):
             variance[j] = common.scale[j, j]
         weight = scale.strength if scale.form == DIAGONAL else 0.5 * scale.strength
-        draw_widths(scale.mean, scale.typical, scale.tail, weight, variance, rng)
+        draw_widths(scale, weight, variance, rng)
     if spread.shape > 0.0 and not draw_spread(spread, common, parameters, counts, rng):
         return 3
     write_common(common, natural)
@@ -178,12 +135,12 @@ class HyperpriorsStep(NamedTuple):
 
 
 @step.register(HyperpriorsStep)
-def _(update, state, parameters, prior, z, counts, rng):
+def _(update, model, family, parameters, prior, z, counts, rng):
     update.n_drawn[0] += 1
     if update.n_drawn[0] <= update.n_held:
         return 0
     return draw_hyperparameters(
-        state.family.prior,
+        family.prior,
         parameters,
         counts,
         update.scale,
@@ -204,8 +161,8 @@ def _prior_of(update, natural):
 
 
 @log_weight.register(HyperpriorsStep)
-def _(update, state, parameters, prior, counts):
-    room, scale, spread = _prior_of(update, state.family.prior), update.scale, update.spread
+def _(update, model, family, parameters, prior, counts):
+    room, scale, spread = _prior_of(update, family.prior), update.scale, update.spread
     d = room.centre.shape[0]
     total = 0.0
     if scale.form == FULL:
@@ -214,9 +171,9 @@ def _(update, state, parameters, prior, counts):
         variance = room.work[0, 0]
         for j in range(d):
             variance[j] = room.scale[j, j]
-        total += variances_log_density(scale.strength, scale.mean, variance)
-    if scale.form != FIXED and scale.tail > 0.0:
-        total += widths_log_density(scale.mean, scale.typical, scale.tail)
+        total += variances_log_density(scale, variance)
+    if scale.form != FIXED:
+        total += widths_log_density(scale)
     if update.typical > 0.0:
         total += spare_log_density(update.typical, room.nu[0] - d - 1.0)
     if spread.shape > 0.0:
@@ -227,8 +184,8 @@ def _(update, state, parameters, prior, counts):
 
 
 @show.register(HyperpriorsStep)
-def _(update, state, parameters, prior, counts, out):
-    room = _prior_of(update, state.family.prior)
+def _(update, model, family, parameters, prior, counts, out):
+    room = _prior_of(update, family.prior)
     d = room.centre.shape[0]
     at = 0
     if update.scale.form != FIXED:
@@ -253,20 +210,8 @@ class ClusterHyperpriors(HeldUpdate):
 
     def __init__(self, d: int, *given: Any, **named: Any) -> None:
         super().__init__(d, *given, **named)
-        self._kernels = Kernels()
         # NaN is the state of no prior before the first draw.
         self._room = common_of(np.full(2 + d * (d + 3) // 2, np.nan), d)
-
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw given the occupied clusters' parameters; set the family's prior."""
-        if self.waits():
-            return
-        failed = self._kernels.run(
-            draw_hyperparameters, chain.family.prior, chain.parameters, chain.counts, self.scale,
-            self.typical, self.spread, self._room, rng,
-        )  # fmt: skip
-        if failed:
-            raise FloatingPointError(self.explain(failed))
 
     def explain(self, failure: int) -> str:
         """Return the message for a failed draw."""
@@ -283,24 +228,87 @@ class ClusterHyperpriors(HeldUpdate):
             self.scale, self.typical, self.spread, self._room, self.n_drawn, int(self.n_held)
         )
 
-    def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:
-        """Return shapes of all that is learned."""
-        return {name: value.shape for name, value in self.record(chain).items()}
 
-    def shared(self, chain: Chain) -> Shared:
-        """Return the hyperparameters of the family's packed prior."""
-        natural = chain.family.prior
-        common: Common = self._room
-        if common.kappa[0] != natural[0] or common.nu[0] != natural[1]:
-            common = common_of(natural, self.d)
-        return Shared(common.centre, float(common.kappa[0]), float(common.nu[0]), common.scale)
+class DiagonalStep(NamedTuple):
+    """`DiagonalHyperpriors` for kernels."""
 
-    def scale_log_density(self, scale: np.ndarray) -> float:
-        """Return the log density of a learned mean covariance, and of its prior's mean."""
-        if self.scale.form != FULL:
-            return super().scale_log_density(scale)
-        total = self._kernels.run(wishart_log_density, self.scale, scale, self._room.work[0])
-        return float(total) + self.widths_log_density()
+    scale: ScalePrior
+    typical: float
+    spread: SpreadPrior
+    room: np.ndarray  # (4, d): center, scale, sums of precisions and of these times means
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+
+
+@step.register(DiagonalStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    natural, spread = family.prior, update.spread
+    centre, scale = update.room[0], update.room[1]
+    precision, weighed = update.room[2], update.room[3]
+    d = centre.shape[0]
+    kappa, nu = read_diagonal(natural, centre, scale)
+    n_clusters = 0
+    form = 0.0
+    for c in range(d):
+        precision[c] = weighed[c] = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            n_clusters += 1
+            for c in range(d):
+                inverse = 1.0 / parameters.variance[c, k]
+                away = parameters.mean[c, k] - centre[c]
+                precision[c] += inverse
+                weighed[c] += parameters.mean[c, k] * inverse
+                form += away * away * inverse
+    if update.scale.form != FIXED:
+        draw_variances(update.scale, nu, n_clusters, precision, scale, rng)
+    if spread.shape > 0.0:
+        shape = spread.shape + 0.5 * n_clusters * d
+        kappa = rng.standard_gamma(shape) / (spread.rate + 0.5 * form)
+        for c in range(d):
+            total = 1.0 / (spread.spread * spread.spread) + kappa * precision[c]
+            centre[c] = kappa * weighed[c] / total + rng.standard_normal() / math.sqrt(total)
+    write_diagonal(natural, centre, kappa, nu, scale)
+    return 0
+
+
+@log_weight.register(DiagonalStep)
+def _(update, model, family, parameters, prior, counts):
+    own, spread = update.scale, update.spread
+    centre, scale = update.room[0], update.room[1]
+    kappa, nu = read_diagonal(family.prior, centre, scale)
+    total = 0.0
+    if own.form != FIXED:
+        total += variances_log_density(own, scale) + widths_log_density(own)
+    if update.typical > 0.0:
+        total += spare_log_density(update.typical, nu - 2.0)
+    if spread.shape > 0.0:
+        total += spread_log_density(spread.shape, spread.rate, spread.spread, centre, kappa)
+    return total
+
+
+@show.register(DiagonalStep)
+def _(update, model, family, parameters, prior, counts, out):
+    centre, scale = update.room[0], update.room[1]
+    d = centre.shape[0]
+    kappa, nu = read_diagonal(family.prior, centre, scale)
+    at = 0
+    if update.scale.form != FIXED:
+        for c in range(d):
+            out[c] = scale[c]
+        at += d
+    if update.typical > 0.0:
+        out[at] = nu
+        at += 1
+    if update.spread.shape > 0.0:
+        for c in range(d):
+            out[at + c] = centre[c]
+        out[at + d] = kappa
+        at += d + 1
+    return at
 
 
 class DiagonalHyperpriors(HeldUpdate):
@@ -308,30 +316,124 @@ class DiagonalHyperpriors(HeldUpdate):
 
     name = "hyperpriors"
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw scale, strength and center; set the family's prior."""
-        if self.waits():
-            return
-        centre, kappa, nu, scale = self.shared(chain)
-        used = chain.counts > 0
-        mean, variance = chain.parameters.mean.T[used], chain.parameters.variance.T[used]
-        if self.scale.form != FIXED:
-            scale = draw_variances(self.scale, nu, variance, rng)
-        if self.spread.shape > 0.0:
-            centre, kappa = draw_centre(
-                self.spread,
-                len(mean),
-                float(((mean - centre) ** 2 / variance).sum()),
-                (1.0 / variance).sum(axis=0),
-                (mean / variance).sum(axis=0),
-                rng,
-            )
-        chain.family.prior[:] = pack_diagonal(centre, kappa, nu, (nu - 2.0) * scale)
+    def kernel(self, chain: Chain) -> DiagonalStep:
+        """Return it for kernels."""
+        room = np.empty((4, self.d))
+        return DiagonalStep(
+            self.scale, self.typical, self.spread, room, self.n_drawn, int(self.n_held)
+        )
 
-    def shared(self, chain: Chain) -> Shared:
-        """Return the hyperparameters of the family's packed prior."""
-        centre, kappa, nu, psi = unpack_diagonal(chain.family.prior)
-        return Shared(centre, kappa, nu, psi / (nu - 2.0))
+
+@verb
+def sum_precisions(covariance, mean, counts, precision, weighed, work):
+    """Write sums over the occupied slots: of precisions (d, d), and of these times means (d,)."""
+
+
+@sum_precisions.register(Tied)
+def _(covariance, mean, counts, precision, weighed, work):
+    d = weighed.shape[0]
+    n_clusters = 0
+    for c in range(d):
+        work[c] = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            n_clusters += 1
+            for c in range(d):
+                work[c] += mean[c, k]
+    for r in range(d):
+        weighed[r] = 0.0
+        for c in range(d):
+            s = 0.0
+            for m in range(max(r, c), d):
+                s += covariance.whiten[m, r] * covariance.whiten[m, c]
+            precision[r, c] = n_clusters * s
+            weighed[r] += s * work[c]
+
+
+@sum_precisions.register(Factors)
+def _(covariance, mean, counts, precision, weighed, work):
+    n_factors, d, n_slots = covariance.project.shape
+    for r in range(d):
+        weighed[r] = 0.0
+        for c in range(d):
+            precision[r, c] = 0.0
+    for k in range(n_slots):
+        if counts[k] == 0:
+            continue
+        for c in range(d):
+            own = covariance.root[c, k] * covariance.root[c, k]
+            precision[c, c] += own
+            weighed[c] += own * mean[c, k]
+        for f in range(n_factors):
+            within = 0.0
+            for c in range(d):
+                work[c] = covariance.project[f, c, k] * covariance.root[c, k]
+                within += work[c] * mean[c, k]
+            for r in range(d):
+                weighed[r] -= work[r] * within
+                for c in range(d):
+                    precision[r, c] -= work[r] * work[c]
+
+
+class MeanSpreadStep(NamedTuple):
+    """`MeanSpreadUpdate` for kernels."""
+
+    spread: SpreadPrior
+    room: np.ndarray  # (2, d, d)
+    rows: np.ndarray  # (3, d)
+    n_drawn: np.ndarray  # (1,)
+    n_held: int
+
+
+@step.register(MeanSpreadStep)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    update.n_drawn[0] += 1
+    if update.n_drawn[0] <= update.n_held:
+        return 0
+    natural, mean, covariance = family.prior, parameters.mean, parameters.covariance
+    centre, weighed, work = update.rows[0], update.rows[1], update.rows[2]
+    n_clusters = 0
+    form = 0.0
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            n_clusters += 1
+            form += length_of(covariance, k, mean[:, k], natural[1:], natural[0])[0]
+    sum_precisions(covariance, mean, counts, update.room[0], weighed, work)
+    kappa = draw_centre(
+        update.spread,
+        n_clusters,
+        form,
+        update.room[0],
+        weighed,
+        update.room[1],
+        work,
+        centre,
+        rng,
+    )
+    if kappa == 0.0:
+        return 1
+    natural[0] = kappa
+    for c in range(centre.shape[0]):
+        natural[1 + c] = kappa * centre[c]
+    return 0
+
+
+@log_weight.register(MeanSpreadStep)
+def _(update, model, family, parameters, prior, counts):
+    spread, centre = update.spread, update.rows[0]
+    kappa = family.prior[0]
+    for c in range(centre.shape[0]):
+        centre[c] = family.prior[1 + c] / kappa
+    return spread_log_density(spread.shape, spread.rate, spread.spread, centre, kappa)
+
+
+@show.register(MeanSpreadStep)
+def _(update, model, family, parameters, prior, counts, out):
+    d = update.rows.shape[1]
+    for c in range(d):
+        out[c] = family.prior[1 + c] / family.prior[0]
+    out[d] = family.prior[0]
+    return d + 1
 
 
 class MeanSpreadUpdate(HeldUpdate):
@@ -339,40 +441,15 @@ class MeanSpreadUpdate(HeldUpdate):
 
     name = "mean_spread"
 
-    def draw(self, chain: Chain, rng: np.random.Generator) -> None:
-        """Draw strength and center given the occupied clusters' means and covariances."""
-        if self.waits():
-            return
-        natural = chain.family.prior
-        used = np.flatnonzero(chain.counts > 0)
-        mean = chain.parameters.mean.T[used]
-        precision, weighed, form = sums_of_precisions(
-            chain.parameters.covariance, used, mean, natural[1:] / natural[0]
+    def explain(self, failure: int) -> str:
+        """Return what could not be drawn, and the way out."""
+        return (
+            "The clusters' means' center cannot be drawn: the covariances are singular. Leave out "
+            "columns that repeat others, or limit large sample_weight."
         )
-        centre, kappa = draw_centre(self.spread, used.size, form, precision, weighed, rng)
-        natural[0], natural[1:] = kappa, kappa * centre
 
-    def shared(self, chain: Chain) -> Shared:
-        """Return center and strength only."""
-        natural = chain.family.prior
-        return Shared(natural[1:] / natural[0], float(natural[0]), np.nan, np.empty(0))
-
-
-def sums_of_precisions(
-    covariance: Any, slots: np.ndarray, mean: np.ndarray, centre: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Sum precisions, precisions times means, and distances from the center over some slots."""
-    away = mean - centre
-    if isinstance(covariance, Tied):
-        one = covariance.whiten.T @ covariance.whiten
-        form = float(np.square(away @ covariance.whiten.T).sum())
-        return slots.size * one, one @ mean.sum(axis=0), form
-    root = covariance.root[:, slots].T
-    inner = np.moveaxis(covariance.project[:, :, slots], 2, 0) * root[:, None]
-    low = inner.reshape(-1, inner.shape[2])
-    precision = np.diag(np.square(root).sum(axis=0)) - low.T @ low
-    within = np.einsum("kfi,ki->kf", inner, mean)
-    weighed = (root * root * mean).sum(axis=0) - within.ravel() @ low
-    apart = np.einsum("kfi,ki->kf", inner, away)
-    form = float(np.square(root * away).sum() - np.square(apart).sum())
-    return precision, weighed, max(form, 0.0)
+    def kernel(self, chain: Chain) -> MeanSpreadStep:
+        """Return it for kernels."""
+        d = self.d
+        room = np.empty((2, d, d)), np.empty((3, d))
+        return MeanSpreadStep(self.spread, *room, self.n_drawn, int(self.n_held))

@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from cavity._numba.jit import jit
 from cavity._numba.linalg import cholesky_in_place
 from cavity.priors.cluster import solve_transposed
@@ -40,26 +38,58 @@ def draw_spread(prior, common, parameters, counts, rng):
                     away = parameters.mean[c, k] - common.centre[c]
                     s += parameters.whiten[j, c, k] * away
                 form += s * s
-    shape = prior.shape + 0.5 * d * common.n_clusters[0]
-    kappa = rng.standard_gamma(shape) / (prior.rate + 0.5 * form)
-    root = common.work[0]
-    for r in range(d):
-        for c in range(r + 1):
-            root[r, c] = kappa * common.precision[r, c]
-        root[r, r] += 1.0 / (prior.spread * prior.spread)
-    if not cholesky_in_place(root):
+    kappa = draw_centre(
+        prior,
+        common.n_clusters[0],
+        form,
+        common.precision,
+        common.weighed,
+        common.work[0],
+        common.work[1, 0],
+        common.centre,
+        rng,
+    )
+    if kappa == 0.0:
         return False
-    centre = common.centre
-    for r in range(d):
-        s = kappa * common.weighed[r]
-        for c in range(r):
-            s -= root[r, c] * common.work[1, 0, c]
-        common.work[1, 0, r] = s / root[r, r]
-    for r in range(d):
-        centre[r] = common.work[1, 0, r] + rng.standard_normal()
-    solve_transposed(root, centre)
     common.kappa[0] = kappa
     return True
+
+
+@jit(internal=True)
+def draw_centre(prior, n_clusters, form, precision, weighed, root, half, centre, rng):
+    """Draw kappa, which is returned, given the center, and then the center in place.
+
+    Zero is returned if rounding left nothing to draw from.
+
+    Parameters
+    ----------
+    n_clusters : int
+        That are occupied.
+    form : float
+        Sum of the squared distances of their means from the center.
+    precision, weighed : arrays, shape (d, d) and (d,)
+        Sums of their precisions, and of these times their means.
+    root, half : arrays, shape (d, d) and (d,)
+        Room.
+    """
+    d = centre.shape[0]
+    shape = prior.shape + 0.5 * d * n_clusters
+    kappa = rng.standard_gamma(shape) / (prior.rate + 0.5 * form)
+    for r in range(d):
+        for c in range(r + 1):
+            root[r, c] = kappa * precision[r, c]
+        root[r, r] += 1.0 / (prior.spread * prior.spread)
+    if not cholesky_in_place(root):
+        return 0.0
+    for r in range(d):
+        s = kappa * weighed[r]
+        for c in range(r):
+            s -= root[r, c] * half[c]
+        half[r] = s / root[r, r]
+    for r in range(d):
+        centre[r] = half[r] + rng.standard_normal()
+    solve_transposed(root, centre)
+    return kappa
 
 
 @jit
@@ -71,36 +101,3 @@ def spread_log_density(shape, rate, spread, centre, kappa):
         value -= 0.5 * centre[j] * centre[j] / (spread * spread)
         value -= math.log(spread * math.sqrt(2.0 * math.pi))
     return value
-
-
-def draw_centre(
-    prior: SpreadPrior,
-    n_clusters: int,
-    form: float,
-    precision: np.ndarray,
-    weighed: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, float]:
-    """Draw kappa given the center, then the center; return the center first.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of occupied clusters.
-    form : float
-        Sum of the squared distances of their means from the center.
-    precision : array, shape (d,) or (d, d)
-        Sum of their precisions: of independent columns, or matrices.
-    weighed : array, shape (d,)
-        Sum of precision times mean.
-    """
-    d = weighed.size
-    kappa = rng.standard_gamma(prior.shape + 0.5 * n_clusters * d) / (prior.rate + 0.5 * form)
-    flat = 1.0 / prior.spread**2
-    noise = rng.standard_normal(d)
-    if precision.ndim == 1:
-        total = flat + kappa * precision
-        return kappa * weighed / total + noise / np.sqrt(total), float(kappa)
-    root = np.linalg.cholesky(flat * np.eye(d) + kappa * precision)
-    half = np.linalg.solve(root, kappa * weighed) + noise
-    return np.linalg.solve(root.T, half), float(kappa)
