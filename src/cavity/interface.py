@@ -38,6 +38,14 @@ def log_partition(q, k):
 
 
 @verb
+def log_mass(q, k):
+    """Log evidence of slot k's members, up to ``shift_own`` and what is the same in every slot.
+
+    By default the log normalizer. It is needed of families of an exact collapse that has moves.
+    """
+
+
+@verb
 def divergence(q, k, r, j):
     """Kullback-Leibler divergence from slot j of r to slot k of q: KL(q_k, r_j)."""
 
@@ -151,6 +159,23 @@ def complete(model, q, k, i, rng):
 
 
 @verb
+def weigh(model, q, k, i):
+    """Log weight of slot k for observation i where a move divides a cluster.
+
+    Any number will do that depends on the other members and on the observation. By default
+    ``evidence``; best is the evidence given what ``complete`` has drawn, which moves hold.
+    """
+
+
+@verb
+def shift_own(model, q, i, old, new):
+    """Log of what slot `new` gives observation i over slot `old`, of all that no slot's sums have.
+
+    Densities of what ``complete`` has drawn, for instance. Zero by default.
+    """
+
+
+@verb
 def auxiliary(model, i, out):
     """Copy the variables of observation i that ``complete`` draws into `out`."""
 
@@ -230,6 +255,21 @@ def _(q, k, room):
     for p in range(room.shape[1]):
         q.natural[k, p] = room[0, p]
     load(q, k)
+
+
+@log_mass.register(None)
+def _(q, k):
+    return log_partition(q, k)
+
+
+@weigh.register(None)
+def _(model, q, k, i):
+    return evidence(model, q, k, i)
+
+
+@shift_own.register(None)
+def _(model, q, i, old, new):
+    return 0.0
 
 
 @integrated_evidence.register(None)

@@ -1289,7 +1289,7 @@ class StudentTMixture(Mixture):
         each mode found. With more than 2,000 rows, or a warm-up below 120 sweeps, every second
         chain starts at random and the others from k-means.
     options : dict, optional
-        Details of the sampler. ``moves`` (True): try to split, merge, exchange and reshuffle whole
+        Details of the sampler. ``moves`` (True): try to split, merge and exchange whole
         clusters after each sweep, so that chains leave modes that one label at a time cannot.
         ``keep_warmup`` (False): keep the labels of the first `n_warmup` sweeps. For
         ``collapse="ep"`` also ``fraction`` and ``damping`` of site updates (power EP; both 1),

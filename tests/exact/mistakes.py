@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 from cavity._numba.jit import jit
 from cavity.interface import attempt
@@ -48,13 +49,28 @@ def rewritten(function, old, new, names):
     return made
 
 
+# Functions of moves that call each other, callers last.
+_PARTS = (
+    "divide",
+    "join_slots",
+    "propose_merge",
+    "propose_split",
+    "divisions",
+    "exchanges",
+    "splits_and_merges",
+    "foundings",
+)
+
+
 def with_mistake(module, kind, name, wrong):
     """A move of the module whose function `name` is the wrong one."""
     space = {**vars(module), name: wrong}
-    for part in ("reshuffles", "splits_and_merges", "foundings"):
+    for part in _PARTS:
         if part != name and hasattr(module, part):
             # Compiled again, from the same text, so that it calls the wrong one.
-            space[part] = rewritten(getattr(module, part), "WORK", "WORK", space)
+            space[part] = rewritten(getattr(module, part), "def ", "def ", space)
+    changed = {part: space[part] for part in _PARTS if part in space}
+    space = {**vars(sys.modules[kind.__module__]), **changed}
     text = inspect.getsource(attempt.verb.implementations[kind.kernel])
     head, body = text[text.index("def ") :].split("\n", 1)
     told = f"{module.__name__} {_CHANGED[id(wrong)][1]}"

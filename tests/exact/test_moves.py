@@ -11,18 +11,13 @@ import small
 from builders import gaussian_collapse
 from mistakes import MostlyMoves, rewritten, with_mistake
 
-from cavity._numba.jit import jit
+from cavity._numba.jit import Kernels, jit
 from cavity.interface import attempt, evidence, observe
 from cavity.mcmc.chain import PartitionSampler
-from cavity.moves import allocation, reshuffle, split_merge
-from cavity.moves import local_split_merge as pinch
+from cavity.moves import allocation, division, split_merge
 from cavity.moves.anchors import Anchors, draw_pair, nearest_anchors
-from cavity.moves.exchange import Exchange
-from cavity.moves.local_split_merge import Pinch
 from cavity.moves.move import Move, Tries, begin_tries, end_tries
-from cavity.moves.reshuffle import Reshuffle
-from cavity.moves.split_merge import SplitMerge
-from cavity.moves.standard import StandardMoves
+from cavity.moves.standard import StandardMoves, WholeClusterMoves
 from cavity.priors.cluster import NIWPrior
 from cavity.priors.partition import dirichlet
 
@@ -30,10 +25,11 @@ pytestmark = pytest.mark.first(3)
 
 LEVEL = 1e-4  # of each test; some forty of them
 MOVES = {
-    "reshuffle": Reshuffle,
-    "split-merge": SplitMerge,
-    "exchange": Exchange,
-    "pinch": Pinch,
+    "split-merge": (StandardMoves, "split_merge"),
+    "exchange": (StandardMoves, "exchange"),
+    "pinch": (StandardMoves, "pinch"),
+    "whole-split-merge": (WholeClusterMoves, "split_merge"),
+    "whole-exchange": (WholeClusterMoves, "exchange"),
 }
 SAMPLERS = ("gaussian-collapsed", "student-t-collapsed")
 
@@ -44,13 +40,16 @@ def everyone(n):
     return Anchors(np.arange(n), np.array(others))
 
 
-def chain(name, prior, rng, moves):
-    parts = small.collapse(name)
-    made = [kind(everyone(small.N), 0) for kind in moves]
-    for move in made:
-        move.pace.rate[:] = 4
+def chain(name, prior, rng, move, only=None):
+    """A chain that tries each kind of a move, or only one, four times after a sweep."""
+    made = move(everyone(small.N), 0)
+    made.pace.rate[:] = [4.0 if only in (None, kind) else 0.0 for kind in move.kinds]
     return PartitionSampler(
-        parts, small.partition_prior(prior), np.zeros(small.N, dtype=int), rng, moves=made
+        small.collapse(name),
+        small.partition_prior(prior),
+        np.zeros(small.N, dtype=int),
+        rng,
+        moves=[made],
     )
 
 
@@ -62,11 +61,11 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
     """One sweep in four, moves all the time: a wrong move would show."""
     rng = np.random.default_rng(11)
     exact = small.exact(small.likelihood_of(name), prior)
-    sampler = chain(name, prior, rng, [MOVES[move]])
+    sampler = chain(name, prior, rng, *MOVES[move])
 
     result = enumeration.compare(exact, enumeration.visits(MostlyMoves(sampler), exact, 5000, rng))
     print(f"{move}, {name}, {prior}: {result}; {sampler.events()}")
-    assert sampler.events()[f"{sampler.moves[0].kinds[0]}_accepted"] > 30
+    assert sampler.events()[f"{MOVES[move][1]}_accepted"] > 30
     assert result.p_value > LEVEL
 
 
@@ -80,55 +79,81 @@ def test_sweeps_with_a_move_follow_the_enumerated_posterior(move, name, prior):
 def test_all_moves_together(name, prior):
     rng = np.random.default_rng(12)
     exact = small.exact(small.likelihood_of(name), prior)
-    sampler = chain(name, prior, rng, [StandardMoves])
+    sampler = chain(name, prior, rng, StandardMoves)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, 5000, rng))
     assert result.p_value > LEVEL
 
 
-@pytest.mark.variants("exact", "cavity.moves.reshuffle*")
-@pytest.mark.parametrize(
-    ("module", "kind", "prior"),
-    [(reshuffle, Reshuffle, "dirichlet"), (split_merge, SplitMerge, "dp")],
-)
-def test_a_move_with_its_ratio_turned_over_is_found(module, kind, prior):
-    wrong = rewritten(allocation.decide, "there - back", "back - there", vars(allocation))
-    careless = with_mistake(module, kind, "decide", wrong)
+def visits_p_value(prior, move, only=None):
     rng = np.random.default_rng(13)
     exact = small.exact("gaussian", prior)
-    sampler = chain("gaussian-collapsed", prior, rng, [careless])
+    sampler = chain("gaussian-collapsed", prior, rng, move, only)
     visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
-    assert enumeration.compare(exact, visited).p_value < LEVEL
+    return enumeration.compare(exact, visited).p_value
 
 
 @pytest.mark.exact
-def test_a_split_that_forgets_the_free_slots_is_found():
-    """Negative control of the numbered slots of a closed prior."""
-    wrong = rewritten(
-        split_merge.splits_and_merges,
-        "log_chance(prior, n_free, together)",
-        "0.0",
-        vars(split_merge),
+@pytest.mark.parametrize("right", [True, False])
+def test_an_exchange_that_often_stops_after_its_merge(right):
+    """The chance to go on is in the ratio: with no slack it matters, and the move is as exact."""
+    space = {**vars(division), "SLACK": 0.0}
+    forgotten = "" if right else "0.0 * "
+    eager = rewritten(
+        division.exchanges, "min(SLACK - split", f"{forgotten}min(SLACK - split", space
     )
-    careless = with_mistake(split_merge, SplitMerge, "splits_and_merges", wrong)
-    rng = np.random.default_rng(13)
-    exact = small.exact("gaussian", "dirichlet")
-    sampler = chain("gaussian-collapsed", "dirichlet", rng, [careless])
-    visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
-    assert enumeration.compare(exact, visited).p_value < LEVEL
+    made = with_mistake(division, StandardMoves, "exchanges", eager)
+    assert (visits_p_value("dirichlet", made, "exchange") > LEVEL) == right
 
 
 @pytest.mark.exact
-def test_a_pinch_that_leaves_members_behind_is_found():
-    """Negative control: a cluster goes back whose other members no way there would reach."""
-    space = vars(pinch)
-    wrong = rewritten(pinch.gather_neighbours, "inside < counts[small] - 1e-6", "False", space)
-    tries = rewritten(pinch.pinches, "WORK", "WORK", {**space, "gather_neighbours": wrong})
-    careless = with_mistake(pinch, Pinch, "pinches", tries)
-    rng = np.random.default_rng(13)
-    exact = small.exact("gaussian", "dp")
-    sampler = chain("gaussian-collapsed", "dp", rng, [careless])
-    visited = enumeration.visits(MostlyMoves(sampler, 40), exact, 20_000, rng)
-    assert enumeration.compare(exact, visited).p_value < LEVEL
+def test_an_allocation_with_its_ratio_turned_over_is_found():
+    wrong = rewritten(allocation.decide, "there - back", "back - there", vars(allocation))
+    careless = with_mistake(split_merge, WholeClusterMoves, "decide", wrong)
+    assert visits_p_value("dp", careless) < LEVEL
+
+
+# Function, what stands there, what a mistake makes of it, the prior and the kind of move.
+MISTAKES = {
+    "choices-certain": (
+        "divide",
+        "(leaves if k == small else stays) / (leaves + stays)",
+        "1.0",
+        "dp",
+        "split_merge",
+    ),
+    "merge-given-up-too-soon": (
+        "divide",
+        "floor = math.exp(min(least, 0.0))",
+        "floor = math.exp(min(least, 0.0) + 2.0)",
+        "dp",
+        "split_merge",
+    ),
+    "split-certain-way-there": ("propose_split", "-gain - there", "-gain", "dp", "split_merge"),
+    "seats-forgotten": ("join_slots", "math.log(seats) +", "", "dp", "split_merge"),
+    "free-slots-forgotten": (
+        "divisions",
+        "log_chance(prior, n_free, splits)",
+        "0.0",
+        "dirichlet",
+        "split_merge",
+    ),
+    "members-left-behind": ("gather", "inside < counts[small]", "False", "dp", "pinch"),
+    "exchange-certain-split": (
+        "exchanges",
+        "ratio = merge + split",
+        "ratio = merge - split",
+        "dirichlet",
+        "exchange",
+    ),
+}
+
+
+@pytest.mark.variants("exact", "merge-*", "split-*", "seats-*", "free-*", "members-*", "exchange-*")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_move_with_a_mistake_is_found(mistake):
+    name, old, new, prior, kind = MISTAKES[mistake]
+    wrong = rewritten(getattr(division, name), old, new, vars(division))
+    assert visits_p_value(prior, with_mistake(division, StandardMoves, name, wrong), kind) < LEVEL
 
 
 def test_an_exchange_leaves_a_mode_that_gibbs_does_not():
@@ -140,7 +165,7 @@ def test_an_exchange_leaves_a_mode_that_gibbs_does_not():
     niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
     left = {}
     for with_moves in (False, True):
-        moves = [Exchange(nearest_anchors(y), 50)] if with_moves else []
+        moves = [StandardMoves(nearest_anchors(y), 50)] if with_moves else []
         parts = gaussian_collapse(y, niw, 3, "collapsed")
         sampler = PartitionSampler(parts, dirichlet(3, 30.0), start, rng, moves=moves)
         for _ in range(100):
@@ -181,7 +206,7 @@ def _(move, state, prior, z, counts, rng):
     pace = move.pace
     if begin_tries(pace):
         swaps(state, prior, z, counts, move.anchors, move.room, pace.n_tries, pace.tally, rng)
-        end_tries(pace, counts, z.shape[0])
+        end_tries(pace, z.shape[0])
 
 
 class SwapTwo(Move):
@@ -189,7 +214,7 @@ class SwapTwo(Move):
 
     name = "swap"
     kinds = ("swap",)
-    shares = (0.1,)
+    scans = 0.1
     kernel = SwapTries
 
 
@@ -197,7 +222,7 @@ def test_a_toy_move_joins_as_one_class():
     """Written with the verbs alone: it is tried, counted, saved, and changes no posterior."""
     rng = np.random.default_rng(15)
     exact = small.exact("gaussian", "dirichlet")
-    sampler = chain("gaussian-collapsed", "dirichlet", rng, [SwapTwo])
+    sampler = chain("gaussian-collapsed", "dirichlet", rng, SwapTwo)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, 5000, rng))
     assert sampler.events()["swap_accepted"] > 100
     assert result.p_value > LEVEL
@@ -209,7 +234,7 @@ def test_the_number_of_tries_is_set_in_warm_up_and_then_frozen():
     rng = np.random.default_rng(16)
     y = rng.standard_normal((60, 2))
     niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
-    move = Reshuffle(nearest_anchors(y), 20)
+    move = StandardMoves(nearest_anchors(y), 20)
     parts = gaussian_collapse(y, niw, 4, "collapsed")
     sampler = PartitionSampler(parts, dirichlet(4), np.arange(60) % 4, rng, moves=[move])
     seen = []
@@ -220,23 +245,24 @@ def test_the_number_of_tries_is_set_in_warm_up_and_then_frozen():
     assert len(set(seen[20:])) == 1
 
 
-class Unhurried(StandardMoves):
-    """As many tries as if there were few clusters."""
+def adapt(pace, n):
+    """``end_tries`` as an entry kernel."""
+    end_tries(pace, n)
 
-    many = np.inf
 
-
-def test_many_small_clusters_are_split_and_merged_more_often():
-    y = np.random.default_rng(17).standard_normal((600, 2))
-    niw = NIWPrior(np.zeros(2), 0.05, 5.0, np.eye(2))
-    rates = {}
-    for kind in (Unhurried, StandardMoves):
-        rng = np.random.default_rng(18)
-        move = kind(nearest_anchors(y), 20)
-        parts = gaussian_collapse(y, niw, 12, "collapsed")
-        prior = dirichlet(12, 100.0)
-        sampler = PartitionSampler(parts, prior, np.arange(600) % 12, rng, moves=[move])
-        for _ in range(20):
-            sampler.sweep(rng)
-        rates[kind] = move.pace.rate[move.kinds.index("split_merge")]
-    assert 1.4 < rates[StandardMoves] / rates[Unhurried] < 2.8, rates
+def test_kinds_that_are_accepted_are_tried_more_often():
+    """A tenth of the evidences for each, the rest by acceptances; fewer if all is in vain."""
+    move = StandardMoves(nearest_anchors(np.random.default_rng(17).standard_normal((100, 2))), 20)
+    pace = move.pace
+    pace.drawn[:] = 99
+    pace.tally[:, allocation.WORK] = 9_900
+    spent = {}
+    for name, accepted in {"none": (0, 0, 0), "alike": (9, 9, 9), "one": (0, 99, 0)}.items():
+        pace.tally[:, allocation.ACCEPTED] = accepted
+        Kernels().run(adapt, pace, 100)
+        # A try costs a scan.
+        spent[name] = pace.rate.copy()
+    np.testing.assert_allclose(spent["alike"], spent["alike"][0])
+    assert spent["none"].sum() < spent["alike"].sum() < StandardMoves.scans
+    share = spent["one"] / spent["one"].sum()
+    np.testing.assert_allclose(share, [0.1 + 0.7 / 102, 0.1 + 70.0 / 102, 0.1 + 0.7 / 102])

@@ -305,8 +305,8 @@ def test_priors_on_the_number_of_clusters_under_every_collapse(wide, collapse, p
 
 
 def test_moves_are_counted_and_can_be_left_out(fitted, wide):
-    assert fitted.posterior_.events["reshuffle_tries"].sum() > 0
-    assert len(fitted.diagnostics().moves) == 3
+    assert fitted.posterior_.events["split_merge_tries"].sum() > 0
+    assert len(fitted.diagnostics().moves) == 2
     without = SeriesMixture(3, options={"moves": False}, **SHORT).fit(wide[0])
     assert len(without.diagnostics().moves) == 0
     assert without.posterior_.record.details["collapse"] == "corrected"

@@ -20,7 +20,7 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import jit, verb
 from cavity._numba.linalg import cholesky_in_place
-from cavity.interface import draw, load, log_partition, prior_density
+from cavity.interface import draw, load, log_mass, log_partition, prior_density
 
 
 class Tied(NamedTuple):
@@ -246,6 +246,13 @@ def _(covariance, k, x, base, over):
 def length_of(covariance, k, x, base, over):
     """Call ``length`` without copying it into the caller."""
     return length(covariance, k, x, base, over)
+
+
+@log_mass.register(NormalMeans)
+def _(q, k):
+    # The origin stands for the squares, of which a slot has no sum.
+    square = length_of(q.covariance, k, q.mean[:, k], q.prior[1:], math.inf)[0]
+    return log_partition(q, k) + 0.5 * q.kappa[k] * square
 
 
 @prior_density.register(NormalMeans)

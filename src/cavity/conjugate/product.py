@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare
-from cavity.interface import divergence, draw, hold, load, log_partition, prior_density, put_back
+from cavity.interface import (
+    divergence,
+    draw,
+    hold,
+    load,
+    log_mass,
+    log_partition,
+    prior_density,
+    put_back,
+)
 
 
 class ProductFamily(NamedTuple):
@@ -82,6 +91,11 @@ def _(q, k, room):
 @log_partition.register(ProductFamily)
 def _(q, k):
     return log_partition(q.first, k) + log_partition(q.rest, k)
+
+
+@log_mass.register(ProductFamily)
+def _(q, k):
+    return log_mass(q.first, k) + log_mass(q.rest, k)
 
 
 @divergence.register(ProductFamily)

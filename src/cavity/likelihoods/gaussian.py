@@ -141,6 +141,18 @@ def draw_scales(scale, alpha, distance, z, d, rng):
         scale[i] = rng.standard_gamma(a + 0.5 * d) / (a + 0.5 * distance[i])
 
 
+@jit(internal=True)
+def log_scale(s, w, a, d):
+    """Log density of the sum s of w scales, with what is left of their powers in d columns."""
+    if a == math.inf:
+        return 0.0
+    shape = a + 0.5 * d
+    value = w * (a * math.log(a) - math.lgamma(a)) + (w * shape - 1.0) * math.log(s) - a * s
+    if w != 1.0:
+        value += w * math.lgamma(shape) - math.lgamma(w * shape)
+    return value
+
+
 @jit
 def log_norm(a, d):
     """Return the log normalizer of a Student-t density with 2a degrees of freedom in d columns.

@@ -16,7 +16,7 @@ from cavity._numba.jit import jit, verb
 from cavity._numba.numerics import fast_log
 from cavity._numba.simd import WIDTH, select, store8
 from cavity._numba.slots import Eight, get, put, take, zero
-from cavity.conjugate.normal import Factors, MeanParameters, NormalMeans, Tied
+from cavity.conjugate.normal import Factors, MeanParameters, NormalMeans, Tied, length_of
 from cavity.likelihoods.scale_mixture_rows import (
     row_accumulate,
     row_distance,
@@ -25,6 +25,7 @@ from cavity.likelihoods.scale_mixture_rows import (
     row_fill,
     row_fill_given,
     row_observe,
+    row_shift,
 )
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -280,6 +281,14 @@ def _(q, rows, k, i, sign):
         q.mean[c, k] += s / kappa * (rows.y[i, c] - q.mean[c, k])
         natural[1 + c] = kappa * q.mean[c, k]
     return True
+
+
+@row_shift.register(NormalMeans)
+def _(q, rows, i, old, new):
+    # Slots have no sums of squares: what rows are from the origin is in no slot's mass.
+    before, half = length_of(q.covariance, old, rows.y[i], q.prior[1:], math.inf)
+    after, other = length_of(q.covariance, new, rows.y[i], q.prior[1:], math.inf)
+    return 0.5 * rows.scale[i] * (before - after) + rows.weight[i] * (half - other)
 
 
 @row_accumulate.register(NormalMeans)

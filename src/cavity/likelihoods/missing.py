@@ -63,8 +63,10 @@ from cavity.interface import (
     pick,
     set_auxiliary,
     settle,
+    shift_own,
     step,
     visit,
+    weigh,
 )
 from cavity.likelihoods.categorical import Categorical
 from cavity.likelihoods.gaussian import (
@@ -79,6 +81,7 @@ from cavity.likelihoods.sampled_student_t import (
     MarginalStudentT,
     SampledStudentT,
     draw_scale_of_shape,
+    shift_scale,
 )
 from cavity.likelihoods.scale_integral import (
     N_CONSTANTS,
@@ -349,6 +352,11 @@ def part_complete(base, rows, q, k, i, rng):
 
 
 @verb
+def part_shift_own(base, rows, q, i, old, new):
+    """``shift_own`` of any row; by default nothing."""
+
+
+@verb
 def part_observe(base, rows, q, k, i, sign):
     """``observe`` of any row; by default as many statistics as the row's weight says."""
 
@@ -393,6 +401,11 @@ def _(base, rows, i, k):
 @part_complete.register(None)
 def _(base, rows, q, k, i, rng):
     return None
+
+
+@part_shift_own.register(None)
+def _(base, rows, q, i, old, new):
+    return 0.0
 
 
 @part_observe.register(None)
@@ -500,6 +513,18 @@ def _(model, q, k, i, rng):
         complete(model.base, q, k, i, rng)
     else:
         part_complete(model.base, model, q, k, i, rng)
+
+
+@weigh.register(MissingOrWeightedRows)
+def _(model, q, k, i):
+    if model.kind[i] == 0:
+        return weigh(model.base, q, k, i)
+    return part_evidence(model.base, model, q, k, i)
+
+
+@shift_own.register(MissingOrWeightedRows)
+def _(model, q, i, old, new):
+    return part_shift_own(model.base, model, q, i, old, new)
 
 
 @auxiliary.register(MissingOrWeightedRows)
@@ -697,6 +722,12 @@ def _(base, rows, q, k, i, rng):
     base.scale[i] = draw_scale_of_shape(alpha, shape, d, q.kappa[k], n1, delta, reach, tail, rng)
     if m > 0:
         _fill(rows, q, k, i, m, delta, base.scale[i], rng)
+
+
+@part_shift_own.register(SampledStudentT)
+def _(base, rows, q, i, old, new):
+    d = base.y.shape[1]
+    return shift_scale(base.scale[i], rows.weight[i], base.alpha[old], base.alpha[new], d)
 
 
 @part_log_density.register(MarginalStudentT)

@@ -31,7 +31,9 @@ from cavity.interface import (
     project,
     set_auxiliary,
     settle,
+    shift_own,
     visit,
+    weigh,
 )
 from cavity.likelihoods.categorical import Categorical
 from cavity.likelihoods.gaussian import ScaledGaussian
@@ -185,6 +187,17 @@ def _(model, q, k, i, rng):
 
 
 # What is drawn with a label is the first part's alone.
+
+
+@weigh.register(Product)
+def _(model, q, k, i):
+    return weigh(model.first, q.first, k, i) + evidence(model.rest, q.rest, k, i)
+
+
+@shift_own.register(Product)
+def _(model, q, i, old, new):
+    first = shift_own(model.first, q.first, i, old, new)
+    return first + shift_own(model.rest, q.rest, i, old, new)
 
 
 @auxiliary.register(Product)

@@ -43,10 +43,13 @@ from cavity.interface import (
     observe,
     pick,
     set_auxiliary,
+    shift_own,
+    weigh,
 )
 from cavity.likelihoods.gaussian import (
     ScaledGaussian,
     first_scales,
+    log_scale,
     set_log_norms,
     student_t_tail,
 )
@@ -376,6 +379,30 @@ def _(model, q, k, i, rng):
         rule[TAIL, k],
         rng,
     )
+
+
+@weigh.register(SampledStudentT)
+def _(model, q, k, i):
+    # The evidence given the scale; what is the same in every slot is left out.
+    d = model.y.shape[1]
+    u, kappa = model.scale[i], q.kappa[k]
+    share = kappa / (kappa + u)
+    near, far = fast_log_pair(share, 1.0 + share * u * mahalanobis(q, k, model.y[i]))
+    return q.log_ratio[k] - q.half_log_det[k] + 0.5 * (d * near - (q.nu[k] + 1.0) * far)
+
+
+@jit(internal=True)
+def shift_scale(u, w, old, new, d):
+    """Log density of the sum u of w scales by half the degrees of freedom `new` over `old`."""
+    if old == new:
+        return 0.0
+    return log_scale(u, w, new, d) - log_scale(u, w, old, d)
+
+
+@shift_own.register(SampledStudentT)
+def _(model, q, i, old, new):
+    d = model.y.shape[1]
+    return shift_scale(model.scale[i], 1.0, model.alpha[old], model.alpha[new], d)
 
 
 @auxiliary.register(SampledStudentT)

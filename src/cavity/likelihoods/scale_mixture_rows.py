@@ -36,8 +36,9 @@ from cavity.interface import (
     log_likelihood,
     observe,
     set_auxiliary,
+    shift_own,
 )
-from cavity.likelihoods.gaussian import first_scales, log_student_t
+from cavity.likelihoods.gaussian import first_scales, log_scale, log_student_t
 from cavity.likelihoods.missing import RowTraits
 
 
@@ -149,6 +150,16 @@ def row_observe(q, rows, k, i, sign):
 
 
 @verb
+def row_shift(q, rows, i, old, new):
+    """``shift_own`` but for scales; by default nothing."""
+
+
+@row_shift.register(None)
+def _(q, rows, i, old, new):
+    return 0.0
+
+
+@verb
 def row_accumulate(q, rows, k, i):
     """``accumulate``."""
 
@@ -178,16 +189,9 @@ def distance_of_row(parameters, rows, k, i):
 
 
 @jit(internal=True)
-def log_scale(rows, i, a):
-    """Log density of row i's scale with what is left of its likelihood's powers of scales."""
-    if a == math.inf:
-        return 0.0
-    s, w = rows.scale[i], rows.weight[i]
-    shape = a + 0.5 * rows.n_there[i]
-    value = w * (a * math.log(a) - math.lgamma(a)) + (w * shape - 1.0) * math.log(s) - a * s
-    if w != 1.0:
-        value += w * math.lgamma(shape) - math.lgamma(w * shape)
-    return value
+def log_scale_of_row(rows, i, a):
+    """``log_scale`` of row i."""
+    return log_scale(rows.scale[i], rows.weight[i], a, rows.n_there[i])
 
 
 @jit(internal=True)
@@ -206,7 +210,7 @@ def log_scale_of_noise(rows, i, a):
 def _(model, q, k, i):
     if k == model.noise_slot[0]:
         return model.log_noise[i] + log_scale_of_noise(model, i, model.alpha[k])
-    return row_evidence(q, model, k, i) + log_scale(model, i, model.alpha[k])
+    return row_evidence(q, model, k, i) + log_scale_of_row(model, i, model.alpha[k])
 
 
 @evidences.register(ScaleMixtureRows)
@@ -217,7 +221,7 @@ def _(model, q, i, out):
     for k in range(out.shape[0]):
         if model.alpha[k] != last:
             last = model.alpha[k]
-            value = log_scale(model, i, last)
+            value = log_scale_of_row(model, i, last)
         out[k] += value
     noise = model.noise_slot[0]
     if noise >= 0:
@@ -281,6 +285,15 @@ def _(model, q, k, i, rng):
                 model.y[i, c] = model.box[0, c] + model.box[1, c] * rng.random()
     else:
         row_fill(q, model, k, i, rng)
+
+
+@shift_own.register(ScaleMixtureRows)
+def _(model, q, i, old, new):
+    value = row_shift(q, model, i, old, new)
+    if model.alpha[old] != model.alpha[new]:
+        value += log_scale_of_row(model, i, model.alpha[new])
+        value -= log_scale_of_row(model, i, model.alpha[old])
+    return value
 
 
 @auxiliary.register(ScaleMixtureRows)

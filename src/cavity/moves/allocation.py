@@ -1,4 +1,6 @@
-"""One sequential allocation behind every move.
+"""A sequential allocation for moves, where slots do not give the evidence of their members.
+
+Moves of exact collapses are in `cavity.moves.division`.
 
 Members of some clusters are taken out and put back one after another: the first into slot a, the
 second into slot b where there are two, every further one into a or b with probability
@@ -46,7 +48,7 @@ class Room(NamedTuple):
     members: np.ndarray  # (n,) of the clusters at hand, in the order of their allocation
     labels: np.ndarray  # (2, n) old and new
     values: np.ndarray  # (n, own) what was each member's own before
-    kept: np.ndarray  # (3, P) natural parameters of the slots at hand
+    kept: np.ndarray  # (5, P) natural parameters of the slots at hand
     work: np.ndarray  # (1,) evidences computed
 
 
@@ -63,7 +65,7 @@ def room_for(n: int, width: int, own: int) -> Room:
         np.zeros(n, dtype=np.int64),
         np.zeros((2, n), dtype=np.int64),
         np.zeros((n, own)),
-        np.zeros((3, width)),
+        np.zeros((5, width)),
         np.zeros(1, dtype=np.int64),
     )
 
@@ -88,15 +90,22 @@ def gather_members(state, z, first, second, a, b, room, start, rng):
 
 
 @jit(internal=True)
-def shuffle_and_note(state, z, room, start, n_first, stop, rng):
-    """Shuffle members `start` to `stop`, but for the first few, and note what they have."""
+def shuffle_members(z, room, start, n_first, stop, rng):
+    """Shuffle members `start` to `stop`, but for the first few, and note their labels."""
     members, first = room.members, start + n_first
     for last in range(stop - 1, first, -1):
         other = first + int(rng.random() * (last - first + 1))
         members[last], members[other] = members[other], members[last]
     for t in range(start, stop):
         room.labels[OLD, t] = z[members[t]]
-        note(state, members[t], room.values[t])
+
+
+@jit(internal=True)
+def shuffle_and_note(state, z, room, start, n_first, stop, rng):
+    """Shuffle members `start` to `stop`, but for the first few, and note what they have."""
+    shuffle_members(z, room, start, n_first, stop, rng)
+    for t in range(start, stop):
+        note(state, room.members[t], room.values[t])
 
 
 @jit(internal=True)

@@ -86,8 +86,15 @@ def all_anchors(n: int) -> Anchors:
 
 
 @jit(internal=True)
-def draw_pair(anchors, rng):
-    """A pair of anchors; never one observation twice."""
+def draw_place(anchors, rng):
+    """The place of an anchor, and one that goes with it; never one observation twice."""
     m, width = anchors.second.shape
     at = int(rng.random() * m)
-    return anchors.first[at], anchors.second[at, int(rng.random() * width)]
+    return at, anchors.second[at, int(rng.random() * width)]
+
+
+@jit(internal=True)
+def draw_pair(anchors, rng):
+    """A pair of anchors."""
+    at, other = draw_place(anchors, rng)
+    return anchors.first[at], other

@@ -1,4 +1,4 @@
-"""Exchange: two clusters become one and a third becomes two, as one proposal.
+"""Exchange by allocation: two clusters become one and a third becomes two, as one proposal.
 
 Where all clusters are occupied, a chain with two clusters on one group and one on two can leave
 that mode by no smaller step: splitting needs a free cluster, merging frees one at a great loss.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.interface import attempt
 from cavity.moves.allocation import NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.priors.partition import is_cluster
 
 
@@ -49,25 +47,3 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
             rng,
         )
     tally[WORK] += room.work[0] - before
-
-
-class ExchangeTries(Tries):
-    """`Exchange` for kernels."""
-
-
-@attempt.register(ExchangeTries)
-def _(move, state, prior, z, counts, rng):
-    pace = move.pace
-    if begin_tries(pace):
-        tally = pace.tally
-        exchanges(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
-        end_tries(pace, counts, z.shape[0])
-
-
-class Exchange(Move):
-    """Merges two clusters and splits a third."""
-
-    name = "exchange"
-    kinds = ("exchange",)
-    shares = (1.0,)
-    kernel = ExchangeTries

@@ -17,15 +17,12 @@ from cavity.moves.anchors import Anchors
 
 # Sweeps before the first try, if the warm-up is long enough.
 WAITING = 50
-# So many observations' scan takes as long as all else that a sweep does.
-_SMALL = 500
-# Clusters of more members are hardly ever split or merged by a move.
-_LARGE = 200
-# What the cheapest try that finds a proposal computes.
-_FEW_EVIDENCES = 20
-# A kind never accepted after the evidences of so many scans keeps this part of its share. Of more
-# than a thousand observations fewer scans tell, for a try's chance is soon all or nothing there.
-_IN_VAIN, _IN_VAIN_OF_MANY, _KEPT_SHARE = 100, 10, 0.25
+# Every kind has at least this part of the evidences.
+FLOOR = 0.1
+# Half as many evidences are computed where one proposal is accepted for those of so many scans.
+_IN_VAIN = 1000.0
+# What a try takes in any case, in evidences.
+_LEAST_WORK = 20
 
 
 class Pace(NamedTuple):
@@ -37,13 +34,7 @@ class Pace(NamedTuple):
     drawn: np.ndarray  # (kinds,), tries begun
     n_tries: np.ndarray  # (kinds,), tries of this sweep
     n_sweeps: np.ndarray  # (1,)
-    shares: np.ndarray  # (kinds,)
-    worth: np.ndarray  # (kinds,)
-    least_cost: np.ndarray  # (kinds,)
-    many: float
-    effort: float
-    least: float
-    most: float
+    scans: float
     n_adapted: int
 
 
@@ -71,36 +62,33 @@ def begin_tries(pace):
 
 
 @jit(internal=True)
-def end_tries(pace, counts, n):
+def end_tries(pace, n):
     """Set how often each kind is tried from here on, as long as it is adapted."""
     if pace.n_sweeps[0] > pace.n_adapted:
         return
-    n_clusters = 0
-    for k in range(counts.shape[0]):
-        n_clusters += counts[k] > 0
-    n_clusters = max(n_clusters, 1)  # none, where all rows are noise
-    crowd = 1.0 + n_clusters / pace.many / (1.0 + n / (n_clusters * _LARGE))
-    usual = pace.effort * (crowd + _SMALL / n)
-    scans = max(_IN_VAIN * min(1.0, 1000 / n), _IN_VAIN_OF_MANY)
-    shares = 0.0
-    gains = 0.0
-    for kind in range(pace.rate.shape[0]):
-        shares += usual * pace.shares[kind]
+    kinds = pace.rate.shape[0]
+    accepted, work, gains = 1.0, 0.0, 0.0
+    for kind in range(kinds):
+        accepted += pace.tally[kind, ACCEPTED]
+        work += _work(pace, kind)
         gains += _gain(pace, kind, n)
-    for kind in range(pace.rate.shape[0]):
-        share = 0.5 * usual * pace.shares[kind] + 0.5 * shares * _gain(pace, kind, n) / gains
-        if pace.tally[kind, ACCEPTED] == 0 and pace.tally[kind, WORK] > scans * n:
-            share *= _KEPT_SHARE
-        cost = (pace.tally[kind, WORK] + n) / (pace.drawn[kind] + 1.0)
-        cost = max(cost, n * pace.least_cost[kind] + _FEW_EVIDENCES)
-        pace.rate[kind] = min(max(share * n / cost, pace.least), pace.most)
+    evidences = pace.scans * n * accepted / (accepted + work / (_IN_VAIN * n))
+    for kind in range(kinds):
+        share = FLOOR + (1.0 - kinds * FLOOR) * _gain(pace, kind, n) / gains
+        cost = (_work(pace, kind) + n) / (pace.drawn[kind] + 1.0)
+        pace.rate[kind] = evidences * share / cost
+
+
+@jit(internal=True)
+def _work(pace, kind):
+    """Evidences that a kind has taken."""
+    return pace.tally[kind, WORK] + _LEAST_WORK * pace.drawn[kind]
 
 
 @jit(internal=True)
 def _gain(pace, kind, n):
-    """Worth of the acceptances for what they cost."""
-    gain = (pace.tally[kind, ACCEPTED] + 1.0) / (pace.tally[kind, WORK] + n)
-    return gain * pace.worth[kind]
+    """Acceptances per evidence, at first as if a scan's had led to one."""
+    return (pace.tally[kind, ACCEPTED] + 1.0) / (_work(pace, kind) + n)
 
 
 def attempt_alone(move, state, prior, z, counts, rng):
@@ -112,11 +100,10 @@ class Move:
     """Proposals for many labels at once, of one kind or of several that share a kernel.
 
     How often each kind is tried is set while the chain warms up and then frozen: a number that
-    went on following the state would bias the draws. The evidences computed are about the sum of
-    the shares times the number of observations, and more with many small clusters; kinds whose
-    acceptances are worth more for what they cost get more of them, and none gets less than half
-    its share, or an eighth if it was never accepted. A number of tries need not be whole: half a
-    try is one after every second sweep.
+    went on following the state would bias the draws. All kinds together compute so many evidences
+    in a sweep, fewer where hardly anything is accepted. Each kind has a tenth of them, and the rest
+    is divided by acceptances per evidence. A number of tries need not be whole: half a try is one
+    after every second sweep.
 
     Parameters
     ----------
@@ -129,7 +116,7 @@ class Move:
     approximate : bool
         Whether the evidence that accepts is an approximation; ``events`` says so.
     effort : float
-        How many times the shares below are spent.
+        How many times the usual number of evidences is computed.
 
     Attributes
     ----------
@@ -137,19 +124,8 @@ class Move:
         For checkpoints.
     kinds : tuple of str
         For diagnostics.
-    shares : tuple of float
-        Of each kind: evidences per sweep and observation; of fewer observations more, for there
-        a sweep has other costs.
-    worth : tuple of float or float
-        Of each kind: what an acceptance is worth beside those of the others.
-    many : float
-        Occupied clusters that double the evidences, if they are small: a scan then computes more
-        of them as well, and there is more to split and merge.
-    least_cost : float
-        Evidences that a try of any kind is taken to cost, at the least, over the number of
-        observations: warm-up may not have met a state in which a kind has anything to propose.
-    least, most : float
-        Tries of a kind per sweep, at the least and at the most.
+    scans : float
+        Evidences that all kinds compute in a sweep, at the most, over the number of observations.
     kernel : type
         Of `Tries`, with an ``attempt`` that tries each kind as often as is due and adds to the
         tally the tries that found a proposal, those accepted, and the evidences computed.
@@ -157,12 +133,7 @@ class Move:
 
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
-    shares: ClassVar[tuple[float, ...]]
-    worth: ClassVar[tuple[float, ...] | float] = 1.0
-    many: ClassVar[float] = np.inf
-    least_cost: ClassVar[tuple[float, ...] | float] = 0.05
-    least: ClassVar[float] = 0.02
-    most: ClassVar[float] = 1000.0
+    scans: ClassVar[float]
     kernel: ClassVar[type[Tries]]
 
     def __init__(
@@ -179,13 +150,7 @@ class Move:
             drawn=np.zeros(n_kinds, dtype=np.int64),
             n_tries=np.zeros(n_kinds, dtype=np.int64),
             n_sweeps=np.zeros(1, dtype=np.int64),
-            shares=np.array(self.shares, dtype=float),
-            worth=np.full(n_kinds, self.worth, dtype=float),
-            least_cost=np.full(n_kinds, self.least_cost, dtype=float),
-            many=float(self.many),
-            effort=float(effort),
-            least=float(self.least),
-            most=float(self.most),
+            scans=float(effort * self.scans),
             n_adapted=int(n_adapted),
         )
         self._tries: Tries | None = None

@@ -185,7 +185,7 @@ def _(move, state, prior, z, counts, rng):
     if begin_tries(pace):
         tally = pace.tally
         foundings(state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng)
-        end_tries(pace, counts, z.shape[0])
+        end_tries(pace, z.shape[0])
 
 
 class NoiseMoves(Move):
@@ -193,6 +193,5 @@ class NoiseMoves(Move):
 
     name = "noise"
     kinds = ("noise",)
-    shares = (0.2,)
-    least_cost = 0.0
+    scans = 0.5
     kernel = NoiseTries

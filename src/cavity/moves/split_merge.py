@@ -1,4 +1,4 @@
-"""Split and merge: a pair in one cluster may become two, a pair in two may become one."""
+"""Split and merge by allocation: a pair in one cluster becomes two, a pair in two becomes one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import math
 import numpy as np
 
 from cavity._numba.jit import jit
-from cavity.interface import attempt
 from cavity.moves.allocation import NO_GROUP, NO_SLOT, WORK, decide, gather_members
 from cavity.moves.anchors import draw_pair
-from cavity.moves.move import Move, Tries, begin_tries, end_tries
 from cavity.priors.partition import is_cluster, named_slots, seat_weight
 
 
@@ -65,27 +63,3 @@ def splits_and_merges(state, prior, z, counts, anchors, room, n_tries, tally, rn
         group = (a, old, new)
         decide(state, prior, z, counts, group, NO_GROUP, stop, stop, chance, room, tally, rng)
     tally[WORK] += room.work[0] - before
-
-
-class SplitMergeTries(Tries):
-    """`SplitMerge` for kernels."""
-
-
-@attempt.register(SplitMergeTries)
-def _(move, state, prior, z, counts, rng):
-    pace = move.pace
-    if begin_tries(pace):
-        tally = pace.tally
-        splits_and_merges(
-            state, prior, z, counts, move.anchors, move.room, pace.n_tries[0], tally[0], rng
-        )
-        end_tries(pace, counts, z.shape[0])
-
-
-class SplitMerge(Move):
-    """Splits a cluster in two, or merges two."""
-
-    name = "split_merge"
-    kinds = ("split_merge",)
-    shares = (1.0,)
-    kernel = SplitMergeTries

@@ -397,11 +397,18 @@ def seat_weight(prior, counts, n_clusters, k):
 
 
 @jit(internal=True)
+def seat_of(prior, counts, n_clusters, i, k):
+    """Prior weight of row i in slot k; zero where its label is another one."""
+    if prior.home.shape[0] > 0 and prior.home[i] >= 0 and prior.home[i] != k:
+        return 0.0
+    return seat_weight(prior, counts, n_clusters, k)
+
+
+@jit(internal=True)
 def log_seat(prior, counts, n_clusters, i, k):
     """Log prior weight of row i in slot k; minus infinity where its label is another one."""
-    if prior.home.shape[0] > 0 and prior.home[i] >= 0 and prior.home[i] != k:
-        return -math.inf
-    return math.log(seat_weight(prior, counts, n_clusters, k))
+    weight = seat_of(prior, counts, n_clusters, i, k)
+    return math.log(weight) if weight > 0.0 else -math.inf
 
 
 # --------------------------------------------------------------------------- all rows
