@@ -42,6 +42,6 @@ p.plot_similarity()
 
 share = np.mean([np.mean(d == draws[0]) for d in draws[1:]])
 print(
-    f"Labels compared by number agree in {share:.0%} of rows; pairs are together or apart alike in "
+    f"Labels compared by number agree in {share:.0%} of rows; pairs of rows agree in "
     f"{np.mean(np.maximum(p.similarity(), 1 - p.similarity())):.0%}."
 )
