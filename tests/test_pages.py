@@ -27,6 +27,7 @@ PAGES = {
     "docs/groups.md": 1,
     "docs/outliers.md": 1,
     "docs/missing-values.md": 1,
+    "docs/measurement-errors.md": 1,
     "docs/tables.md": 1,
     "docs/rows-to-check.md": 1,
     "docs/convergence.md": 1,

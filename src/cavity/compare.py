@@ -106,7 +106,7 @@ def stacking_weights(pointwise: np.ndarray) -> np.ndarray:
 
 def _pointwise(models: Mapping[str, Any], X: Any) -> np.ndarray | None:
     """Return leave-one-out log densities, (n, models); None if they do not compare."""
-    if not all(hasattr(m, "loo") for m in models.values()):
+    if not all(getattr(m, "_has_loo", False) for m in models.values()):
         return None
     digests = {np.asarray(m.posterior_.summaries[DATA]).tobytes() for m in models.values()}
     if len(digests) != 1:
@@ -155,7 +155,7 @@ def _bic(m: Any, X: Any) -> float | None:
     cells = m._cells(X)
     others = cells.codes.shape[1] + cells.counts.shape[1] + cells.overdispersed.shape[1]
     X = cells.continuous
-    if others or np.isnan(X).any():
+    if others or np.isnan(X).any() or not m._has_loo:
         return None
     n, d = X.shape
     n_clusters = len(m.weights_)

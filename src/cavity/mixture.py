@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,8 +18,9 @@ from cavity.base import Estimator
 from cavity.collapse.registry import collapses_of
 from cavity.collapse.tables import TableProblem, first_rows
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
-from cavity.estimators.dequantize import drawn_steps, rounded_cells, within_steps
+from cavity.estimators.dequantize import drawn_steps, uncertain_cells, within_steps
 from cavity.estimators.description import Describer
+from cavity.estimators.errors import check_errors
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
 from cavity.estimators.known import (
@@ -53,14 +54,22 @@ from cavity.estimators.validation import (
     check_number,
     robust_standardiser,
 )
-from cavity.io.columns import CATEGORICAL, CONTINUOUS, OVERDISPERSED, Cells, Column, cells_of
+from cavity.io.columns import (
+    CATEGORICAL,
+    CONTINUOUS,
+    ORDINAL,
+    OVERDISPERSED,
+    Cells,
+    Column,
+    cells_of,
+)
 from cavity.likelihoods.latent_cells import LatentCellUpdate
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import DATA, FOLLOWED, KNOWN, VALUES, WEIGHTS
+from cavity.posterior.record import DATA, ERRORS, FOLLOWED, KNOWN, VALUES, WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
 from cavity.predict.cluster_summary import OVERALL, ClusterSummary, overall_of
@@ -200,8 +209,15 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         names = None if reset else [column.name for column in self._columns]
         return read_frame(self, X, reset=reset, names=names)
 
-    def _cells(self, X: Any, *, reset: bool = False) -> Cells:
+    def _cells(self, X: Any, errors: Any = None, *, reset: bool = False) -> Cells:
         """Return the cells of X; with `reset`, decide what its columns are."""
+        cells = self._read(X, reset)
+        if errors is None:
+            return cells
+        index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        return replace(cells, errors=check_errors(errors, self._columns, len(cells), index))
+
+    def _read(self, X: Any, reset: bool) -> Cells:
         if not self._mixed:
             cells = read_numbers(self, X, reset=reset)
             if reset:
@@ -220,22 +236,29 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 f"Categories that are not in the fit are treated as missing: {listed}. Filter "
                 "cavity.ColumnsNote to silence this.",
                 ColumnsNote,
-                stacklevel=4,
+                stacklevel=5,
             )
         return cells
 
     def _cells_of_fit(self, X: Any) -> Cells:
-        """Return the cells of X, which must have as many rows as the fit."""
+        """Return the cells of X, which must have as many rows as the fit, with its errors."""
         cells, n = self._cells(X), self.posterior_.n_observations
         if len(cells) != n:
             raise ValueError(f"X must be the data of the fit, which had {n} rows.")
-        return cells
+        return replace(cells, errors=self.posterior_.summaries.get(ERRORS))
+
+    def _is_fitted_to(self, cells: Cells) -> bool:
+        """Return whether these are the cells of the fit."""
+        return bool(self.posterior_.summaries.get(DATA, [""])[0] == _digest(cells))
 
     def _warn_of_columns(self, cells: Cells | None) -> None:
         if self._mixed:
             warn_of_columns(self._columns)
         elif cells is not None:
-            warn_of_coarse_columns(cells.continuous, [column.name for column in self._columns])
+            exact = cells.continuous
+            if cells.errors is not None:
+                exact = np.where(cells.errors > 0.0, np.nan, exact)
+            warn_of_coarse_columns(exact, [column.name for column in self._columns])
 
     # ------------------------------------------------------------------ fitting
 
@@ -246,6 +269,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         sample_weight: Any = None,
         *,
         known_labels: Any = None,
+        errors: Any = None,
         columns: Sequence[str] | None = None,
     ) -> Prepared:
         """Check settings and data as `fit` does, without fitting.
@@ -257,7 +281,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         Prepared
             ``fit(prepared)`` samples without checking again.
         """
-        return self._prepare(X, sample_weight, known_labels, columns, None)
+        return self._prepare(X, sample_weight, known_labels, errors, columns, None)
 
     def _is_sharded(self, X: Any, client: Any) -> bool:
         """Return whether rows are shared by the workers, rather than whole chains."""
@@ -271,6 +295,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         X: Any,
         sample_weight: Any,
         known_labels: Any,
+        errors: Any,
         columns: Sequence[str] | None,
         client: Any,
     ) -> Prepared:
@@ -281,13 +306,18 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         if self._is_sharded(X, client):
             from cavity.estimators import shard_fits, sharded
 
-            sharded.refuse_unsupported(self, sample_weight, known_labels)
+            sharded.refuse_unsupported(self, sample_weight, known_labels, errors)
             sharded.check_sampler(self)
             selected = None if columns is None else tuple(columns)
             if isinstance(X, str | os.PathLike):
                 shard_fits.source_of_files(self, X, None, selected, metadata_only=True)
             elif not is_in_shards(X):
                 cells = reader._cells(X, reset=True)
+                if cells.low is not None:
+                    raise ValueError(
+                        "Ordinal columns are not supported for sharded data, or 'parallel'. Take "
+                        "them as categorical in feature_types."
+                    )
                 shard_fits.array_source(cells, reader._columns, False)
                 reader._start_of_rows(len(cells))
             return Prepared(X, settings, selected)
@@ -296,7 +326,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 "columns selects columns of a path or a Dask DataFrame. Pass X[columns] instead."
             )
         names = row_names(X)
-        cells = reader._cells(X, reset=True)
+        cells = reader._cells(X, errors, reset=True)
         n = len(cells)
         weight = check_weights(sample_weight, n)
         known = check_known(known_labels, n, self.n_clusters, self._specification().is_open)
@@ -310,6 +340,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         sample_weight: Any = None,
         *,
         known_labels: Any = None,
+        errors: Any = None,
         client: Any = None,
         columns: Sequence[str] | None = None,
     ) -> Self:
@@ -332,6 +363,11 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             Labels that are known for some rows: whole numbers from 0, or text; -1, NaN or None
             where the label is unknown. Rows of the same label stay together in every draw, rows of
             different labels apart.
+        errors : array, DataFrame or dict, optional
+            Standard deviations of measurement errors in the units of X: one per cell, or one per
+            column; NaN or 0 for exact cells. A DataFrame or dictionary has the columns with errors,
+            by name. Clusters then are those of the true values, which are drawn with the labels:
+            ``means_`` and ``covariances_`` are without errors. `impute` returns the true values.
         client : distributed.Client, optional
             Dask cluster that does the work. Sharded rows, and tables in memory from 100,000 rows
             on, are shared by its workers; for smaller tables each worker runs whole chains, with
@@ -359,11 +395,13 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         check_client(client)
         if isinstance(X, Prepared):
             prepared = X
-            if not (y is None and sample_weight is None and known_labels is None):
-                raise ValueError("Pass sample_weight and known_labels to check, not to fit.")
+            if any(given is not None for given in (y, sample_weight, known_labels, errors)):
+                raise ValueError(
+                    "Pass sample_weight, known_labels and errors to check, not to fit."
+                )
             self._refuse_changed(prepared.settings)
         else:
-            prepared = self._prepare(X, sample_weight, known_labels, columns, client)
+            prepared = self._prepare(X, sample_weight, known_labels, errors, columns, client)
         if self._is_sharded(prepared.X, client):
             from cavity.estimators.shard_fits import fit_sharded
 
@@ -392,7 +430,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         noise, steps = prepared.noise, None
         sampler: Any = run.samplers[0]
         if any(update.name == LatentCellUpdate.name for update in sampler.updates):
-            steps = drawn_steps(units.standardise(cells.continuous))
+            standard = units.standardise(cells.continuous)
+            steps = drawn_steps(standard, cells.scaled_errors(units.scale), cells.low, cells.high)
         return plan.posterior(
             run,
             names=prepared.names,
@@ -404,6 +443,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 weight,
                 None if noise is None else noise.kept,
                 steps,
+                cells.errors,
             ),
             settings=self._settings(),
             noun="row",
@@ -422,16 +462,19 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """Return how chains over some cells are made."""
         n, columns = len(cells), self._columns
         gaps = "gaps among its measurements" if self._mixed else "gaps"
-        refuse_weighted_gaps(cells.continuous, weight, gaps)
-        self._check_uneven(weight)
+        refuse_weighted_gaps(cells.continuous, cells.errors, weight, gaps)
+        self._check_uneven(weight, cells.errors)
         start, n_start = self._start_of_rows(n)
         units = self._units_of(cells, weight)
         standard = units.standardise(cells.continuous)
         noise = None
-        if self._has_noise(filled(standard)):
-            seen = _recorded(standard)
+        uncertain = cells.errors is not None or cells.low is not None
+        if self._has_noise(filled(standard), uncertain):
+            seen = within_steps(standard) if standard.shape[1] else standard
             noise = Noise.of(seen, cells.counts, levels_of(columns), self.noise)
-        parts = self.build_model(self._model_rows(standard, cells, weight, noise))
+        errors = cells.scaled_errors(units.scale)
+        rows = self._model_rows(standard, cells, weight, noise, errors=errors)
+        parts = self.build_model(rows)
         collapse = self._collapse_for(parts)
         few = tuple(first_rows(part, FEW) for part in parts)
         points = features_of(standard, cells)
@@ -463,13 +506,18 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     def _units_of(self, cells: Cells, weight: np.ndarray | None) -> ColumnUnits:
         """Return the units of the continuous columns."""
-        if not cells.continuous.shape[1]:
-            return ColumnUnits(np.zeros(0), np.ones(0))
-        names = [column.name for column in self._columns if column.kind == CONTINUOUS]
+        measured = [column for column in self._columns if column.measured]
+        units = ColumnUnits(np.zeros(len(measured)), np.ones(len(measured)))
+        own = np.array([column.kind == CONTINUOUS for column in measured], dtype=bool)
+        if not own.any():
+            return units
+        names = [column.name for column in measured if column.kind == CONTINUOUS]
         named = self._mixed or hasattr(self, "feature_names_in_")
         words = np.array(names, dtype=object) if named else None
-        refuse_empty_columns(cells.continuous, words)
-        return ColumnUnits(*robust_standardiser(cells.continuous, words, weight))
+        refuse_empty_columns(cells.continuous[:, own], words)
+        found = robust_standardiser(cells.continuous[:, own], words, weight)
+        units.centre[own], units.scale[own] = found
+        return units
 
     def _model_rows(
         self,
@@ -478,8 +526,10 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         weight: np.ndarray | None,
         noise: Noise | None,
         n_factors: int | None = None,
+        errors: np.ndarray | None = None,
     ) -> ModelRows:
-        values = _recorded(standard)
+        intervals = cells.low, cells.high
+        values = within_steps(standard, errors, *intervals) if standard.shape[1] else standard
         return ModelRows(
             values,
             cells,
@@ -488,14 +538,27 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             noise,
             self._n_held,
             n_factors,
-            rounded_cells(standard, values) if standard.shape[1] else None,
+            uncertain_cells(standard, values, errors, *intervals) if standard.shape[1] else None,
         )
 
-    def _check_uneven(self, weight: np.ndarray | None) -> None:
-        """Refuse weights and noise where a part of the table does not support them."""
+    def _check_uneven(self, weight: np.ndarray | None, errors: np.ndarray | None) -> None:
+        """Refuse weights, errors and noise where a part of the table does not support them."""
         over = [column.name for column in self._columns if column.kind == OVERDISPERSED]
+        ordinal = [column.name for column in self._columns if column.kind == ORDINAL]
+        for given, word in (
+            (weight is not None, "sample_weight is"),
+            (asks_for_noise(self.noise), "noise=True is"),
+            (self.collapse == "ep", "collapse='ep' is"),
+            (bool(over), "Overdispersed counts are"),
+        ):
+            if given and ordinal:
+                raise ValueError(
+                    f"{word} not supported with ordinal columns such as {ordinal[0]!r}, whose "
+                    f"latent values are drawn. Use feature_types={{{ordinal[0]!r}: 'categorical'}}."
+                )
         for given, word in (
             (weight is not None, "sample_weight"),
+            (errors is not None, "errors"),
             (asks_for_noise(self.noise), "noise=True"),
         ):
             if given and over:
@@ -509,10 +572,14 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                     "Use collapse='collapsed', which is exact."
                 )
 
-    def _has_noise(self, standard: np.ndarray) -> bool:
-        """Return whether rows may be noise: as set, or by measurements far from all others."""
+    def _has_noise(self, standard: np.ndarray, uncertain: bool) -> bool:
+        """Return whether rows may be noise: as set, or by measurements far from all others.
+
+        Rows may lie far from others for their errors alone, and latent values have no range.
+        """
         if self.noise == AUTO and (
-            not standard.shape[1]
+            uncertain
+            or not standard.shape[1]
             or self.collapse == "ep"
             or any(column.kind == OVERDISPERSED for column in self._columns)
         ):
@@ -815,7 +882,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         drawn = None
         if X is not None:
             cells = self._cells_of_fit(X)
-            drawn = pd.DataFrame(cells.continuous, columns=names) if names else None
+            measured = [column.name for column in self._columns if column.measured]
+            drawn = pd.DataFrame(cells.continuous, columns=measured)[names] if names else None
             if tail is None:
                 tail, furthest = self.unusual_rows(X)
         return write_report(
@@ -834,25 +902,32 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     # ------------------------------------------------------------------ predictions
 
-    def predict(self, X: Any, *, level: str = "clusters") -> np.ndarray:
+    def predict(self, X: Any, *, errors: Any = None, level: str = "clusters") -> np.ndarray:
         """Return the most probable cluster of each row of X; -1 if noise is more probable.
 
         Parameters
         ----------
         X : array or DataFrame
+        errors : array, DataFrame or dict, optional
+            Standard deviations of measurement errors, as `fit` takes them. Without them all cells
+            are exact, whatever the fit had.
         level : {"clusters", "groups"}
             With ``"groups"``, the most probable group: see ``group_labels_``.
         """
-        return self._fitted(level).labels(self._cells(X))
+        return self._fitted(level).labels(self._cells(X, errors))
 
-    def predict_proba(self, X: Any, *, as_frame: bool = False, level: str = "clusters") -> Any:
+    def predict_proba(
+        self, X: Any, *, errors: Any = None, as_frame: bool = False, level: str = "clusters"
+    ) -> Any:
         """Return the probability of each cluster of the point estimate for each row of X.
 
-        Averaged over at most 200 draws; missing values are integrated out.
+        Averaged over at most 200 draws; missing values and errors are integrated out.
 
         Parameters
         ----------
         X : array or DataFrame
+        errors : array, DataFrame or dict, optional
+            Standard deviations of measurement errors, as `fit` takes them.
         as_frame : bool
             Return a table with all there is to say of each row.
         level : {"clusters", "groups"}
@@ -870,7 +945,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         import pandas as pd
 
-        predictor, cells = self._fitted(level), self._cells(X)
+        predictor, cells = self._fitted(level), self._cells(X, errors)
         if not as_frame:
             return predictor.probabilities(cells)
         return predictor.frame(cells, X.index if isinstance(X, pd.DataFrame) else None)
@@ -915,18 +990,19 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         check_client(client)
         return predict_files(self, predictor, X, Path(folder), client, n_draws)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any, *, errors: Any = None) -> np.ndarray:
         """Return the log posterior predictive density of each row of X, its cluster integrated out.
 
-        Missing values are integrated out.
+        Missing values are integrated out. With `errors`, as `fit` takes them, the density is that
+        of measurements with such errors.
         """
-        return self._fitted().log_scores(self._cells(X))
+        return self._fitted().log_scores(self._cells(X, errors))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log posterior predictive density of the rows of X."""
         return float(self.score_samples(X).mean())
 
-    def tail_probabilities(self, X: Any) -> np.ndarray:
+    def tail_probabilities(self, X: Any, *, errors: Any = None) -> np.ndarray:
         """Return the probability that a draw from the nearest cluster lies at least as far out.
 
         It is small where a row lies far from every cluster: the rows worth checking in the source
@@ -936,6 +1012,9 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         ----------
         X : array or DataFrame of shape (n, d)
             Rows of the fit, or new ones. Their continuous columns are used.
+        errors : array, DataFrame or dict, optional
+            Standard deviations of measurement errors, as `fit` takes them; their squares are added
+            to the covariances.
 
         Returns
         -------
@@ -954,10 +1033,12 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         >>> int(m.tail_probabilities(X).argmin())
         7
         """
-        return self._fitted().tails(self._cells(X))
+        return self._fitted().tails(self._cells(X, errors))
 
-    def impute(self, X: Any, level: float = 0.9, random_state: Any = 0) -> Imputed:
-        """Impute the missing values of X given the observed ones of their rows.
+    def impute(
+        self, X: Any, level: float = 0.9, random_state: Any = 0, *, errors: Any = None
+    ) -> Imputed:
+        """Impute the missing values of X, and the true values of cells with measurement errors.
 
         Parameters
         ----------
@@ -967,14 +1048,18 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             Probability of the intervals.
         random_state : None, int or Generator
             Seed of the draws that the intervals come from.
+        errors : array, DataFrame or dict, optional
+            Standard deviations of measurement errors, as `fit` takes them. Those of the data of the
+            fit are stored and need not be given again.
 
         Returns
         -------
         Imputed
             ``mean``, ``lower``, ``upper`` and ``probability``, tables like X, and ``cells``, the
-            missing cells by row and column. Each cell's posterior has its row's cluster and the
-            clusters' parameters integrated out; rows of the data of the fit are in the cluster
-            that each draw has them in. `category_probabilities` has all categories' probabilities.
+            missing cells and those with errors by row and column. Each cell's posterior has its
+            row's cluster and the clusters' parameters integrated out; rows of the data of the fit
+            are in the cluster that each draw has them in. `category_probabilities` has all
+            categories' probabilities.
 
         Examples
         --------
@@ -988,30 +1073,37 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         (True, True)
         """
         from cavity.io.frames import as_pandas, is_frame
-        from cavity.predict.imputation import fill_rows, imputed_table
+        from cavity.predict.imputation import Filled, fill_rows, imputed_table
 
         predictor = self._fitted()
         check_number("level", level, 0.0, 1.0 - 1e-9)
-        cells = self._cells(X)
+        cells = self._cells(X, errors)
+        if errors is None and len(cells) == self.posterior_.n_observations:
+            same = self._cells_of_fit(X)
+            cells = same if self._is_fitted_to(same) else cells
         rows = predictor.rows(cells)
+        wanted = (np.isnan(rows.continuous) & ~rows.bounded) | rows.uncertain
         some = np.flatnonzero(
-            np.isnan(rows.continuous).any(axis=1)
-            | (rows.codes < 0).any(axis=1)
-            | np.isnan(rows.counts).any(axis=1)
+            wanted.any(axis=1) | (rows.codes < 0).any(axis=1) | np.isnan(rows.counts).any(axis=1)
         )
         own = np.full((some.size, predictor.chosen.size), -1)
-        if self.posterior_.summaries.get(DATA, [""])[0] == _digest(cells):
+        if self._is_fitted_to(cells):
             own = predictor.entries_of_fit()[some]
         entropy = seed_entropy(random_state)
-        found = fill_rows(predictor.draws, rows.take(some), own, level, entropy)
+        thresholds = predictor.thresholds
+        given = rows.take(some)
+        found = fill_rows(predictor.draws, given, own, level, entropy, thresholds=thresholds)
         whole = [np.full((3, len(cells), part.shape[2]), np.nan) for part in found[:2]]
         for out, part in zip(whole, found[:2], strict=True):
             out[:, some] = part
         share = np.zeros((len(cells), found.share.shape[1]))
         share[some] = found.share
+        ordinal = {c: np.zeros((len(cells), part.shape[1])) for c, part in found.ordinal.items()}
+        for c, part in found.ordinal.items():
+            ordinal[c][some] = part
         frame = self._frame(X) if self._mixed else as_pandas(X) if is_frame(X) else None
         levels = predictor.draws.levels
-        filled_rows = found._replace(continuous=whole[0], counts=whole[1], share=share)
+        filled_rows = Filled(whole[0], whole[1], share, ordinal)
         return imputed_table(X, frame, self._columns, self._units, cells, levels, filled_rows)
 
     def category_probabilities(self, X: Any, column: str) -> pd.DataFrame:
@@ -1024,18 +1116,29 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         from cavity.predict.imputation import fill_rows
 
         predictor = self._fitted()
-        names = [c.name for c in self._columns if c.kind == CATEGORICAL]
+        names = [c.name for c in self._columns if c.kind in (CATEGORICAL, ORDINAL)]
         if column not in names:
             raise ValueError(f"{column!r} is not a categorical column. These are: {names}.")
         rows = predictor.rows(self._cells(X))
-        c = names.index(column)
-        codes = rows.codes.copy()
-        codes[:, c] = -1
-        draws = predictor.draws
-        own = np.full((len(codes), predictor.chosen.size), -1)
-        found = fill_rows(draws, rows._replace(codes=codes), own, 0.9, n_values=1)
-        categories = next(one for one in self._columns if one.name == column).categories
-        share = found.share[:, draws.levels[c] : draws.levels[c + 1]]
+        chosen = next(one for one in self._columns if one.name == column)
+        same = [c.name for c in self._columns if c.measured == chosen.measured]
+        draws, thresholds = predictor.draws, predictor.thresholds
+        own = np.full((len(rows.codes), predictor.chosen.size), -1)
+        if rows.low is not None and rows.high is not None and chosen.kind == ORDINAL:
+            c = same.index(column)
+            low, high = rows.low.copy(), rows.high.copy()
+            low[:, c], high[:, c] = -np.inf, np.inf
+            found = fill_rows(
+                draws, rows._replace(low=low, high=high), own, 0.9, thresholds=thresholds
+            )
+            share = found.ordinal[c]
+        else:
+            c = [one.name for one in self._columns if one.kind == CATEGORICAL].index(column)
+            codes = rows.codes.copy()
+            codes[:, c] = -1
+            found = fill_rows(draws, rows._replace(codes=codes), own, 0.9, n_values=1)
+            share = found.share[:, draws.levels[c] : draws.levels[c + 1]]
+        categories = chosen.categories
         index = X.index if isinstance(X, pd.DataFrame) else None
         return pd.DataFrame(share, index=index, columns=list(categories))
 
@@ -1088,11 +1191,15 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
         predictor = self._fitted()
         check_count("n_replicates", n_replicates, 20)
-        standard = predictor.rows(self._cells(X)).continuous
-        names = [column.name for column in self._columns if column.kind == CONTINUOUS]
-        return predictive_check(
-            predictor.draws, standard, self._units, names, n_replicates, random_state
+        cells = self._cells(X)
+        if len(cells) == self.posterior_.n_observations:
+            cells = self._cells_of_fit(X)
+        names = [column.name for column in self._columns if column.measured]
+        found = predictive_check(
+            predictor.draws, predictor.rows(cells), self._units, names, n_replicates, random_state
         )
+        own = [column.name for column in self._columns if column.kind == CONTINUOUS]
+        return found.loc[own]
 
     def loo(self, X: Any = None, **options: Any) -> Any:
         """Leave-one-out cross-validation: how well each row is predicted from the others.
@@ -1110,6 +1217,13 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             Passed to ``arviz.loo``, such as ``pointwise=True``.
         """
         return self._leave_one_out(X).compare(**options)
+
+    @property
+    def _has_loo(self) -> bool:
+        """Whether rows have densities with cluster parameters integrated out in closed form."""
+        kept = self.posterior_.summaries
+        kinds = {column.kind for column in self._columns}
+        return not ({ERRORS, FOLLOWED} & set(kept) or {ORDINAL, OVERDISPERSED} & kinds)
 
     def _leave_one_out(self, X: Any = None) -> Any:
         from cavity.predict.leave_one_out import LeaveOneOut
@@ -1131,6 +1245,18 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             )
         cells = self._cells(X)
         kept = posterior.summaries
+        if ERRORS in kept:
+            raise ValueError(
+                "Leave-one-out is not available for a fit with errors: the density of a value with "
+                "an error has no closed form once cluster parameters are integrated out. Use "
+                "score_samples on rows that were left out."
+            )
+        if cells.low is not None:
+            raise ValueError(
+                "Leave-one-out is not available for ordinal columns: the probability of their "
+                "categories has no closed form once cluster parameters are integrated out. Use "
+                "score_samples on rows that were left out."
+            )
         weight = kept.get(WEIGHTS)
         predictor = self._predictor
         standard = predictor.rows(cells).continuous
@@ -1152,13 +1278,9 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         return LeaveOneOut(posterior, problem, volumes, prior_state, self.n_clusters)
 
 
-def _recorded(standard: np.ndarray) -> np.ndarray:
-    """Return each value somewhere within the step it was recorded with."""
-    return within_steps(standard) if standard.shape[1] else standard
-
-
 def _digest(cells: Cells) -> str:
-    return data_digest(cells.continuous, cells.codes, cells.counts, cells.overdispersed)
+    given = () if cells.errors is None else (cells.errors,)
+    return data_digest(cells.continuous, cells.codes, cells.counts, cells.overdispersed, *given)
 
 
 def _log_volumes(units: ColumnUnits, cells: Cells, weight: np.ndarray | None) -> np.ndarray:
@@ -1401,9 +1523,11 @@ class TableMixture(Mixture):
     n_clusters : int
         Number of clusters; under an open prior, where to start.
     feature_types : dict, optional
-        What columns are, by name, where the dtypes do not say it: ``"continuous"``,
-        ``"categorical"``, ``"count"`` (Poisson with a rate of each cluster) or
-        ``"overdispersed"`` (negative binomial counts, whose variance exceeds their mean).
+        What columns are, by name, where the dtypes do not say it: ``"continuous"``, ``"ordinal"``
+        (categories in an order, such as grades: intervals of a latent measurement, which is among
+        the continuous columns), ``"categorical"``, ``"count"`` (Poisson with a rate of each
+        cluster) or ``"overdispersed"`` (negative binomial counts, whose variance exceeds their
+        mean). Ordered categoricals of pandas are ordinal by default.
     continuous : {"student-t", "gaussian"}
         What continuous columns are in a cluster.
     df : "learn", "learn-each" or float

@@ -102,7 +102,7 @@ def test_other_files(tmp_path, text):
 @pytest.mark.parametrize("command", ["report", "predict", "fit"])
 def test_commands_say_one_sentence(cavity, tmp_path, command):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text('{"format": "cavity run", "version": 5}')
+    (tmp_path / "run" / "run.json").write_text('{"format": "cavity run", "version": 6}')
     (tmp_path / "data.csv").write_text("a\n1\n2\n3\n")
     arguments = {
         "report": ["run"],

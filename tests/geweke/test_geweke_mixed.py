@@ -27,6 +27,7 @@ from cavity.collapse.mixtures import GaussianProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.likelihoods import count_rates
+from cavity.likelihoods.latent_cells import LatentCellUpdate, latent_cells
 from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
@@ -38,6 +39,8 @@ from cavity.priors.rows import RowPlaces
 NIW = NIWPrior(np.array([0.5, -0.3]), 0.4, 6.0, np.array([[2.0, 0.8], [0.8, 1.5]]))
 MISSING = np.zeros((N, 2), dtype=bool)
 MISSING[[0, 2, 3], [1, 0, 1]] = True
+ERRORS = np.zeros((N, 2))
+ERRORS[0, 0], ERRORS[1], ERRORS[4, 1] = 0.7, [1.5, 0.8], 2.0
 KNOWN = np.array([0, -1, 0, -1, 1])
 FREE = np.full(N, -1)
 
@@ -83,6 +86,8 @@ def compared(drawn, mean, root, codes, counts, y):
         np.tanh(0.5 * np.mean(away**2)),
         np.tanh(away[0, 1]) * np.tanh(away[2, 0]),
         np.tanh(y[1, 0]) * float(codes[1, 0] == 0),
+        np.tanh(y[1, 0] * y[1, 1]),
+        np.tanh(y[4, 1]) * (z[1] == z[4]),
     ]
 
 
@@ -105,11 +110,19 @@ def new_data(sampler, rng):
     rest.rest.log_factorial[:] = special.gammaln(np.nan_to_num(counts) + 1.0)
     y = measurements(mean, root, rng)
     sampler.model.first.y[:] = y
+    for update in sampler.updates:
+        if isinstance(getattr(update, "update", None), LatentCellUpdate):
+            latent = update.update.cells
+            error = np.where(latent.precision > 0.0, 1.0 / np.sqrt(latent.precision + 1e-300), 0.0)
+            truth = y[latent.row, latent.column]
+            latent.value[:] = np.where(
+                error > 0.0, truth + error * rng.standard_normal(truth.size), 0.0
+            )
     sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
     return compared(drawn, mean, root, codes, counts, y)
 
 
-def z_scores(n_sweeps, seed, home):
+def z_scores(n_sweeps, seed, home, errors=None):
     rng = np.random.default_rng(seed)
     prior = []
     for _ in range(3000):
@@ -121,9 +134,13 @@ def z_scores(n_sweeps, seed, home):
     codes, counts = cells(drawn[4], drawn[5], rng)
     gamma = (np.array([drawn[2]]), np.array([drawn[2] / drawn[3]]))
     rows = RowTraits(MISSING, np.ones(N))
+    latent = None
+    if errors is not None:
+        infinite = np.full(MISSING.shape, np.inf)
+        latent = latent_cells(-infinite, infinite, np.where(MISSING, np.nan, 0.0), errors)
     problem = TableProblem(
         (
-            GaussianProblem(measurements(mean, root, rng), NIW, rows=rows),
+            GaussianProblem(measurements(mean, root, rng), NIW, rows=rows, latent=latent),
             CategoricalProblem(codes, LEVELS, drawn[1]),
             CountsProblem(counts, gamma),
         )
@@ -151,6 +168,13 @@ def z_scores(n_sweeps, seed, home):
 @pytest.mark.exact
 def test_joint_distribution():
     scores = z_scores(6000, 1, KNOWN)
+    print(f"{scores.round(1)} of {threshold(scores.size):.1f}")
+    assert np.abs(scores).max() < threshold(scores.size)
+
+
+@pytest.mark.exact
+def test_joint_distribution_with_errors():
+    scores = z_scores(6000, 3, KNOWN, ERRORS)
     print(f"{scores.round(1)} of {threshold(scores.size):.1f}")
     assert np.abs(scores).max() < threshold(scores.size)
 

@@ -346,8 +346,8 @@ def regress(
 @app.command(help=PREDICT_HELP, cls=GroupedCommand)
 @with_options(
     [
-        "id_column", "exclude", "drop_missing", "separator", "encoding", "decimal", "thousands",
-        "date_format",
+        "id_column", "exclude", "drop_missing", "errors", "errors_pattern", "separator", "encoding",
+        "decimal", "thousands", "date_format",
     ]
 )  # fmt: skip
 def predict(

@@ -40,6 +40,7 @@ from cavity.cli.selection import (
 from cavity.io.files import PARQUET, Table
 from cavity.io.names import column_names
 from cavity.io.words import printable
+from cavity.posterior.record import ERRORS
 from cavity.utils.text import count, plural
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def is_in_shards(data: Path, settings: Mapping[str, Any], client: Any) -> bool:
 
 def _refuse_for_shards(choice: Choice, *names: str) -> None:
     """Refuse options about how text is written, and further ones that shards do not support."""
-    for name in ("separator", "encoding", "decimal", "thousands", "drop_missing", "log", *names):
+    written = ("separator", "encoding", "decimal", "thousands", "drop_missing", "log")
+    for name in (*written, "errors", "errors_pattern", *names):
         if getattr(choice, name):
             raise UserError(
                 f"{option(name)} does not go with Parquet files in shards; leave it out."
@@ -149,6 +151,7 @@ class RowsModel:
     results: ClassVar[tuple[tuple[str, str], ...]] = (
         (files.LABELS, "each row's cluster, probabilities and certainty"),
         (files.PICTURE, "the rows coloured by cluster"),
+        (files.IMPUTED, "true values of cells with errors, with 90% intervals"),
     )
 
     @property
@@ -200,7 +203,7 @@ class RowsModel:
         """Return the data and the keywords that `check` and `fit` of the estimator take."""
         if selection.source is not None:
             return selection.path, {"columns": selection.columns}
-        return selection.table, {}
+        return selection.table, {} if selection.errors is None else {"errors": selection.errors}
 
     def check(
         self, estimator: Any, selection: Selection, choice: Choice, settings: Mapping[str, Any]
@@ -251,8 +254,10 @@ class RowsModel:
         return estimator.distinguishing_features()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
-        """Return further tables by file name."""
-        return {}
+        """Return further tables by file name: true values of cells with errors."""
+        if table is None or ERRORS not in estimator.posterior_.summaries:
+            return {}
+        return {files.IMPUTED: estimator.impute(table).cells.reset_index()}
 
     def report(self, path: Path, estimator: Any, table: Any, **options: Any) -> None:
         """Write the page."""
@@ -267,7 +272,12 @@ class RowsModel:
     def predict(self, estimator: Any, table: Table, choice: Choice) -> pd.DataFrame:
         """Return the clusters of new rows and how far out they are."""
         selection = self.read(table, choice)
-        result = estimator.predict_proba(selection.table, as_frame=True).reset_index(drop=True)
+        errors = selection.errors
+        if errors is None and ERRORS in estimator.posterior_.summaries:
+            note("The run has measurement errors; new rows are taken as exact without --errors.")
+        with speaking_of_options():
+            result = estimator.predict_proba(selection.table, errors=errors, as_frame=True)
+        result = result.reset_index(drop=True)
         name = selection.id_name
         name = f"{name} (row)" if name in result.columns else name
         result.insert(0, name, selection.table.index)
@@ -292,7 +302,7 @@ class TableModel(RowsModel):
         RowsModel.results[0],
         (files.CLUSTERS, "each cluster's means, shares and rates with 95% intervals"),
         (files.COLUMNS, "what each column was taken for"),
-        (files.IMPUTED, "estimates of missing values, with 90% intervals"),
+        (files.IMPUTED, "missing values and true values of cells with errors, 90% intervals"),
     )
 
     def make(self, settings: Mapping[str, Any], choice: Choice, **run: Any) -> Any:
@@ -318,7 +328,8 @@ class TableModel(RowsModel):
             files.CLUSTERS: estimator.summary().reset_index(),
             files.COLUMNS: estimator.columns_.reset_index(),
         }
-        if table is not None and table.isna().to_numpy().any():
+        uncertain = ERRORS in estimator.posterior_.summaries
+        if table is not None and (uncertain or table.isna().to_numpy().any()):
             out[files.IMPUTED] = estimator.impute(table).cells.reset_index()
         return out
 

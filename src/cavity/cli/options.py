@@ -235,6 +235,10 @@ class Choice:
         Kinds of columns, as ``name=kind``.
     log : tuple of str
         Columns to take the logarithm of.
+    errors : str or None
+        File with standard deviations of measurement errors, with columns named as in the table.
+    errors_pattern : str or None
+        Name of a column's errors in the table itself, with {} in place of the column's name.
     series, time, value : str or None
         Columns of a long table of series. A wide one, with a column per time, has `series` only.
     date_format, separator, encoding, decimal, thousands : str or None
@@ -252,7 +256,7 @@ class Choice:
         default=False,
     )
     types: tuple[str, ...] = _reads(
-        "table: kinds of columns, as visits=count,grade=categorical; continuous, categorical, "
+        "table: kinds of columns, as visits=count,grade=ordinal; continuous, ordinal, categorical, "
         "count or overdispersed.",
         ("table",),
         "NAME=KIND,...",
@@ -264,6 +268,17 @@ class Choice:
         EVERY,
         "NAMES",
         (),
+    )
+    errors: str | None = _reads(
+        "File with standard deviations of measurement errors: columns named as in the table, rows "
+        "in the same order.",
+        ROWS,
+        "FILE",
+    )
+    errors_pattern: str | None = _reads(
+        "Names of columns with measurement errors in the table itself, such as {}_err.",
+        ROWS,
+        "PATTERN",
     )
     series: str | None = _reads("series: column that names the series.", ("series",), "NAME")
     time: str | None = _reads(

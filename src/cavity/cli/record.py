@@ -16,7 +16,7 @@ from cavity.utils.files import write_text
 
 RUN = "run.json"
 FORMAT = "cavity run"
-VERSION = 5
+VERSION = 6
 RUNNING, DRAWN, INTERRUPTED, LIMITED, FINISHED = STATUSES = (
     "running",
     "drawn",

@@ -122,7 +122,11 @@ def _request(
         resolved = dataclasses.replace(choice, series=selection.id_column)
     else:
         resolved = dataclasses.replace(
-            choice, columns=selection.columns, exclude=(), id_column=selection.id_column
+            choice,
+            columns=selection.columns,
+            exclude=(),
+            id_column=selection.id_column,
+            errors=None if choice.errors is None else str(Path(choice.errors).resolve()),
         )
     source = Source(
         path=str(data.resolve()),
@@ -396,7 +400,9 @@ def _training_table(out: Path, run: RunFile, data: Path | None) -> Any:
             raise UserError(f"{data} is not the file that this run was fitted to.")
         note(f"{path} has changed since the fit, so the report does not draw the rows.")
         return None
-    return kind.read(read_table(path, run.data.choice), run.data.choice).table
+    # The posterior has the errors.
+    choice = dataclasses.replace(run.data.choice, errors=None, errors_pattern=None)
+    return kind.read(read_table(path, choice), choice).table
 
 
 def predict(
@@ -422,7 +428,11 @@ def predict(
         named = {"series": run.data.choice.series} if run.model == "series" else {}
         return _predict_files(out, data, to, client, named)
     changes = {name: value for name, value in given.items() if value not in (None, (), False)}
-    choice = dataclasses.replace(run.data.choice, drop_missing=False, **changes)
+    choice = dataclasses.replace(
+        run.data.choice, **{"drop_missing": False, "errors": None, **changes}
+    )
+    if choice.errors is not None:
+        choice = dataclasses.replace(choice, errors_pattern=None)
     table = read_table(data, choice)
     missing = [name for name in choice.columns if name not in table.names]
     if missing:

@@ -60,6 +60,8 @@ class Selection:
     path : Path or None
     source : ParquetSource or None
         Data in shards.
+    errors : DataFrame or None
+        Standard deviations of measurement errors of the rows.
     """
 
     table: Any
@@ -69,6 +71,7 @@ class Selection:
     columns: tuple[str, ...] = ()
     path: Path | None = None
     source: Any = None
+    errors: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -127,7 +130,8 @@ def select(table: Table, choice: Choice) -> Selection:
     path = table.path
     chosen = pd.DataFrame(numbers_of(table, columns, choice, index), index=index)
     _refuse_infinite(chosen, path)
-    chosen, n_dropped = _whole_rows(chosen, choice, path)
+    errors = _errors_of(table, chosen, choice)
+    chosen, errors, n_dropped = _whole_rows(chosen, errors, choice, path)
     if not choice.columns:
         for name in columns:
             if _looks_like_row_numbers(name, chosen[name].to_numpy()):
@@ -136,7 +140,64 @@ def select(table: Table, choice: Choice) -> Selection:
                     f"clustering with --id-column {shell_word(name)}."
                 )
     chosen = _with_logs(chosen, choice, path)
-    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns))
+    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns), errors=errors)
+
+
+def _errors_of(table: Table, chosen: pd.DataFrame, choice: Choice) -> pd.DataFrame | None:
+    """Return the measurement errors of the chosen columns, in a file of their own or the table."""
+    import pandas as pd
+
+    if choice.errors and choice.errors_pattern:
+        raise UserError("--errors and --errors-pattern both name measurement errors; give one.")
+    if choice.errors_pattern:
+        names = _error_columns(table, list(chosen.columns), choice)
+        if not names:
+            raise UserError(
+                f"--errors-pattern {choice.errors_pattern} matches no column of {table.path}, "
+                f"which has {listed(table.names, 12)}."
+            )
+        source, index = table, chosen.index
+    elif choice.errors:
+        path = Path(choice.errors)
+        source = read_table(path, dataclasses.replace(choice, exclude=()))
+        named = choice.id_column if choice.id_column in source.names else None
+        index = chosen.index
+        if named is not None:
+            index = pd.Index(column_names(source.column(named), named, str(path)), dtype=object)
+        if unknown := [n for n in source.names if n not in chosen.columns and n != named]:
+            raise UserError(
+                f"{path} has {listed(unknown)}, but the columns to cluster by are "
+                f"{listed(list(chosen.columns), 12)}; name columns of errors as in the table."
+            )
+        if source.rows != len(chosen):
+            raise UserError(
+                f"{path} has {source.rows:,} rows, and {table.path} has {len(chosen):,}; give one "
+                "row of errors for each row."
+            )
+        names = {name: name for name in source.names if name != named}
+    else:
+        return None
+    for name in names:
+        if name in choice.log:
+            raise UserError(
+                f"{name!r} has errors, so it cannot be in --log; leave out one of them."
+            )
+    values = numbers_of(source, list(names.values()), choice, index)
+    out = pd.DataFrame({name: values[own] for name, own in names.items()}, index=index)
+    out.index.name = chosen.index.name
+    return out
+
+
+def _error_columns(table: Table, columns: list[str], choice: Choice) -> dict[str, str]:
+    """Return the column of errors of each column that has one."""
+    pattern = choice.errors_pattern or ""
+    if pattern.count("{}") != 1 or pattern == "{}":
+        raise UserError(
+            f"--errors-pattern must have {{}} in place of a column's name, as in {{}}_err, not "
+            f"{pattern!r}."
+        )
+    named = {name: pattern.replace("{}", name) for name in columns}
+    return {name: own for name, own in named.items() if own in table.names}
 
 
 def _with_logs(chosen: pd.DataFrame, choice: Choice, path: Path) -> pd.DataFrame:
@@ -205,6 +266,9 @@ def _columns_and_names(table: Table, choice: Choice) -> tuple[list[str], str | N
     if id_column in choice.columns:
         raise UserError(f"{id_column!r} cannot be both the id column and one to cluster by.")
     columns = list(dict.fromkeys(choice.columns)) or [c for c in table.names if c != id_column]
+    if choice.errors_pattern and not choice.columns:
+        taken = _error_columns(table, columns, choice).values()
+        columns = [name for name in columns if name not in taken]
     if not columns:
         raise UserError(
             f"{table.path} has no column besides {id_column!r}; nothing is left to cluster."
@@ -283,11 +347,11 @@ def select_table(table: Table, choice: Choice) -> Selection:
             _refuse_infinite(pd.DataFrame({name: numbers.values}, index), path)
             out[name] = numbers.values
     chosen = pd.DataFrame(out, index=index)
-    n_dropped = 0
+    n_dropped, errors = 0, _errors_of(table, chosen, choice)
     if choice.drop_missing:
-        chosen, n_dropped = _whole_rows(chosen, choice, path)
+        chosen, errors, n_dropped = _whole_rows(chosen, errors, choice, path)
     chosen = _with_logs(chosen, choice, path)
-    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns))
+    return Selection(chosen, str(index.name), id_column, n_dropped, tuple(columns), errors=errors)
 
 
 def _is_text_column(column: Any, numbers: Any) -> bool:
@@ -347,25 +411,28 @@ def numbers_of(
     )
 
 
-def _whole_rows(chosen: pd.DataFrame, choice: Choice, path: Path) -> tuple[pd.DataFrame, int]:
+def _whole_rows(
+    chosen: pd.DataFrame, errors: pd.DataFrame | None, choice: Choice, path: Path
+) -> tuple[pd.DataFrame, pd.DataFrame | None, int]:
     """The rows without gaps, if the others are to be left out; else all, with a note."""
     bad = chosen.isna().to_numpy()
     if not bad.any():
-        return chosen, 0
+        return chosen, errors, 0
     rows: np.ndarray = np.any(bad, axis=1)
     if not choice.drop_missing:
         note(
             f"{int(bad.sum())} values in {int(rows.sum())} of {len(chosen)} rows are missing; rows "
             "are clustered by the others. --drop-missing leaves such rows out."
         )
-        return chosen, 0
+        return chosen, errors, 0
     if rows.all():
         raise UserError(
             f"Every row of {path} has a missing value; choose fuller columns with --columns."
         )
     n_dropped = int(rows.sum())
     note(f"{n_dropped} of {len(chosen)} rows have missing values and are left out.")
-    return chosen.loc[np.logical_not(rows)], n_dropped
+    kept = np.logical_not(rows)
+    return chosen.loc[kept], None if errors is None else errors.loc[kept], n_dropped
 
 
 def _refuse_infinite(chosen: pd.DataFrame, path: Path) -> None:

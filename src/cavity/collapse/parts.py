@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cavity.interface import log_weight, show, step
+from cavity.likelihoods.latent_cells import CellsOfFirst, LatentCellStep
 from cavity.updates import Chain, Update
 
 Path = tuple[str, ...]
@@ -117,11 +118,16 @@ class ComponentUpdate(Update):
 
     def draw(self, chain: Chain, rng: np.random.Generator) -> None:
         """Draw the variables of the part."""
-        self.update.draw(self._of(chain), rng)
+        if isinstance(self.kernel(chain), CellsOfFirst):
+            super().draw(chain, rng)
+        else:
+            self.update.draw(self._of(chain), rng)
 
     def kernel(self, chain: Chain) -> Any:
         """Return the part's update for kernels that have the whole chain."""
         found = self.update.kernel(self._of(chain))
+        if isinstance(found, LatentCellStep) and self.path == ("first",):
+            return CellsOfFirst(found)
         if found is not None:
             for name in reversed(self.path):
                 found = _OF[name](found)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.validation import check_names
-from cavity.posterior.record import DATA, KNOWN, KNOWN_NAMES, WEIGHTS
+from cavity.posterior.record import DATA, ERRORS, KNOWN, KNOWN_NAMES, WEIGHTS
 from cavity.predict.packing import STEPS
 from cavity.predict.predictor import NOISE_BOX
 from cavity.priors.rows import RowPlaces
@@ -91,8 +91,10 @@ def warn_of_heavy_rows(weight: np.ndarray | None, measured: bool) -> None:
     )
 
 
-def refuse_weighted_gaps(measured: np.ndarray, weight: np.ndarray | None, words: str) -> None:
-    """Refuse a weight other than the mean, one, for a row that lacks measurements."""
+def refuse_weighted_gaps(
+    measured: np.ndarray, errors: np.ndarray | None, weight: np.ndarray | None, words: str
+) -> None:
+    """Refuse a weight other than the mean, one, for a row with missing values or errors."""
     if weight is None:
         return
     bad = np.flatnonzero(np.isnan(measured).any(axis=1) & (weight != 1.0))
@@ -101,6 +103,15 @@ def refuse_weighted_gaps(measured: np.ndarray, weight: np.ndarray | None, words:
             f"Row {bad[0]} of X has {words} and {weight[bad[0]]:.3g} times the mean of "
             "sample_weight. A row with missing measurements must have the mean weight, since its "
             "likelihood to another power has no exact draw. Impute it first or leave it out."
+        )
+    if errors is None:
+        return
+    bad = np.flatnonzero(errors.any(axis=1) & (weight != 1.0))
+    if bad.size:
+        raise ValueError(
+            f"Row {bad[0]} of X has errors and {weight[bad[0]]:.3g} times the mean of "
+            "sample_weight. A row with errors must have the mean weight, since its likelihood to "
+            "another power has no exact draw."
         )
 
 
@@ -212,6 +223,7 @@ def kept_of_rows(
     weight: np.ndarray | None,
     box: np.ndarray | None,
     steps: np.ndarray | None,
+    errors: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """Return the data about rows that a fit stores."""
     out = {DATA: np.array([digest])}
@@ -221,6 +233,8 @@ def kept_of_rows(
         out[NOISE_BOX] = box
     if weight is not None:
         out[WEIGHTS] = weight
+    if errors is not None:
+        out[ERRORS] = errors
     if known is not None:
         out |= {KNOWN: known.home, KNOWN_NAMES: known.names}
     return out

@@ -13,7 +13,7 @@ from cavity.collapse.structures import DIAGONAL, FACTOR, TIED, StructuredProblem
 from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.estimators.gaps import filled
 from cavity.estimators.validation import check_choice, check_count
-from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
+from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Cells, Column
 from cavity.likelihoods.latent_cells import LatentCells
 from cavity.likelihoods.missing import CellTraits, RowTraits
 from cavity.predict.covariances import FULL
@@ -168,9 +168,9 @@ def levels_of(columns: list[Column]) -> tuple[int, ...]:
 def components(columns: list[Column]) -> dict[str, list[str]]:
     """Return the names of the components of the draws' parameters."""
     of = {kind: [c for c in columns if c.kind == kind] for kind in
-          (CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED)}  # fmt: skip
+          (CATEGORICAL, COUNT, OVERDISPERSED)}  # fmt: skip
     out = {
-        "mean": [c.name for c in of[CONTINUOUS]],
+        "mean": [c.name for c in columns if c.measured],
         "share": [f"{c.name}={name}" for c in of[CATEGORICAL] for name in c.categories],
         "rate": [c.name for c in of[COUNT]],
         "mean_count": [c.name for c in of[OVERDISPERSED]],

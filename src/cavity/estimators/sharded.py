@@ -305,11 +305,12 @@ class _Chains:
 # --------------------------------------------------------------------------- estimators
 
 
-def refuse_unsupported(estimator: Any, sample_weight: Any, known_labels: Any) -> None:
+def refuse_unsupported(estimator: Any, sample_weight: Any, known_labels: Any, errors: Any) -> None:
     """Refuse rows and settings that sharded data do not support."""
     for given, word in (
         (known_labels is not None, "known_labels"),
         (sample_weight is not None, "sample_weight"),
+        (errors is not None, "errors"),
         (asks_for_noise(estimator.noise), "noise=True"),
         (
             estimator.covariance_type != FULL,

@@ -1,6 +1,7 @@
 """What each column of a table is taken for, and its cells as numbers that a model can use.
 
-The rule, from the column's own values: true and false, text and pandas' categories are categories;
+The rule, from the column's own values: true and false, text and pandas' categories are categories,
+ordinal if pandas has them ordered;
 numbers are measurements, but those of two values, which are categories too. Whole numbers are
 measurements unless the user says that they are counts or categories; a note asks about those of
 few values. Dates and columns that mix text with numbers are refused.
@@ -23,8 +24,9 @@ from cavity.io.words import ReadingError, listed, quoted, shell_word
 if TYPE_CHECKING:
     import pandas as pd
 
-CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED = KINDS = (
+CONTINUOUS, ORDINAL, CATEGORICAL, COUNT, OVERDISPERSED = KINDS = (
     "continuous",
+    "ordinal",
     "categorical",
     "count",
     "overdispersed",
@@ -33,6 +35,7 @@ EMPTY = "empty"
 # Whole numbers of no more values than this are asked about; a category column may have so many.
 FEW_VALUES = 10
 MOST_CATEGORIES = 1000
+MOST_ORDERED = 50
 # More distinct texts than this, and than half the rows, are names of the rows.
 FEW_NAMES = 50
 LARGEST_COUNT = 1e9
@@ -52,16 +55,19 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"continuous", "categorical", "count", "overdispersed", "empty"}
+    kind : {"continuous", "ordinal", "categorical", "count", "overdispersed", "empty"}
         A column without any value is empty, and has no part in the model.
     reason : str
         Why, in words.
     categories : tuple of str
-        Of a categorical column, sorted; numbers by size.
+        Of a categorical column, sorted, numbers by size; of an ordinal one in order.
     note : str
         What the user may want to look at; empty if nothing.
     proposed : str
         What a column that is asked about may be better taken for; empty if nothing.
+    thresholds : tuple of float
+        Of an ordinal column, between the intervals of its categories: normal quantiles of their
+        cumulative shares.
     """
 
     name: str
@@ -70,16 +76,30 @@ class Column:
     categories: tuple[str, ...] = ()
     note: str = ""
     proposed: str = ""
+    thresholds: tuple[float, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is in the continuous block: a measurement, or an ordinal column's latent."""
+        return self.kind in (CONTINUOUS, ORDINAL)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Ends of the intervals of an ordinal column's categories."""
+        return np.array([-np.inf, *self.thresholds, np.inf])
 
     def to_plain(self) -> dict[str, Any]:
         """As plain values, for a file."""
-        return {**asdict(self), "categories": list(self.categories)}
+        lists = {"categories": list(self.categories), "thresholds": list(self.thresholds)}
+        return asdict(self) | lists
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Column:
         """The column that `to_plain` wrote; ValueError if it is none."""
         try:
-            found = cls(**{**plain, "categories": tuple(map(str, plain["categories"]))})
+            categories = tuple(map(str, plain["categories"]))
+            thresholds = tuple(map(float, plain["thresholds"]))
+            found = cls(**{**plain, "categories": categories, "thresholds": thresholds})
         except (TypeError, KeyError) as error:
             raise ValueError(f"a column of the file is damaged: {error}") from error
         if found.kind not in (*KINDS, EMPTY):
@@ -94,9 +114,15 @@ class Cells:
     Attributes
     ----------
     continuous, counts, overdispersed : arrays of float, shape (n, columns)
+        Ordinal columns are among the continuous ones: the mean of a standard normal variable within
+        the interval of the category.
     codes : array of int, shape (n, columns)
     unseen : dict of str to int
         Of categorical columns: cells with a category that was not in the fit, taken as missing.
+    errors : array of float, shape (n, columns), or None
+        Standard errors of the continuous cells, zero where they are exact; None without any.
+    low, high : array of float, shape (n, columns), or None
+        Intervals of the latent values of ordinal cells, infinite elsewhere; None without any.
     """
 
     continuous: np.ndarray
@@ -104,9 +130,16 @@ class Cells:
     counts: np.ndarray
     overdispersed: np.ndarray
     unseen: dict[str, int] = field(default_factory=dict)
+    errors: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.continuous)
+
+    def scaled_errors(self, scale: np.ndarray) -> np.ndarray | None:
+        """Return standard errors in units of `scale`; None without any."""
+        return None if self.errors is None else self.errors / scale
 
 
 def number_text(value: float) -> str:
@@ -288,8 +321,15 @@ def take_column(
     >>> take_column(pd.Series([1.5, 2.5, 4.0]), "size").kind
     'continuous'
     """
-    form, values = plain_values(column, name, rows, wanted == CATEGORICAL)
+    import pandas as pd
+
     whole_column = n is None
+    ordered = isinstance(column.dtype, pd.CategoricalDtype) and bool(column.dtype.ordered)
+    if wanted == ORDINAL or (wanted is None and ordered and whole_column):
+        found = _ordinal(column, name, rows, wanted, ordered, whole_column)
+        if found is not None:
+            return found
+    form, values = plain_values(column, name, rows, wanted == CATEGORICAL)
     n = len(values) if n is None else n
     if form == "text":
         if wanted not in (None, CATEGORICAL):
@@ -339,6 +379,53 @@ def take_column(
     return Column(name, CONTINUOUS, reason, note=note, proposed=proposed)
 
 
+def _ordinal(
+    column: pd.Series, name: str, rows: Any, wanted: str | None, ordered: bool, whole: bool
+) -> Column | None:
+    """Return an ordinal column; None where nobody asked and there is one category."""
+    from scipy.special import ndtri
+
+    if not whole:
+        raise ReadingError(
+            f"Column {name!r} cannot be ordinal in sharded data. Take it as categorical."
+        )
+    _, values = plain_values(column, name, rows, True)
+    seen = {value for value in values if value is not None}
+    if ordered:
+        names = list(_texts(np.array(column.cat.categories, object), name))
+        names = [text for text in names if text in seen]
+    elif all(_NUMBER.fullmatch(text) for text in seen) or seen <= {"False", "True"}:
+        names = in_order(seen)
+    else:
+        row = int(np.argmax([v is not None and not _NUMBER.fullmatch(v) for v in values]))
+        raise ReadingError(
+            f"Column {name!r} cannot be ordinal: it holds text ({_place(row, name, rows)} is "
+            f"{quoted(values[row])}), whose order is unknown. Write the categories as numbers, or "
+            "make it an ordered pandas categorical."
+        )
+    if len(names) < 2:
+        if wanted is None or not names:
+            return None
+        raise ReadingError(
+            f"Column {name!r} has the category {quoted(names[0])} alone: an ordinal column needs "
+            "two. Leave it out."
+        )
+    if len(names) > MOST_ORDERED:
+        raise ReadingError(
+            f"Column {name!r} has {len(names):,} ordered categories; at most {MOST_ORDERED} can be "
+            "told apart. Take it as continuous, or group its categories."
+        )
+    counts = np.array([np.sum(values == text) for text in names], dtype=float)
+    thresholds = ndtri(np.cumsum(counts)[:-1] / counts.sum())
+    return Column(
+        name,
+        ORDINAL,
+        "ordered categories" if wanted is None else "as told",
+        tuple(names),
+        thresholds=tuple(thresholds.tolist()),
+    )
+
+
 def _categorical(name: str, names: tuple[str, ...], n: int, reason: str) -> Column:
     if len(names) > MOST_CATEGORIES:
         raise ReadingError(
@@ -386,18 +473,33 @@ def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Ce
 
     parts: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     unseen: dict[str, int] = {}
+    n = len(frame)
+    infinite = np.full(n, np.inf)
+    ends: list[tuple[np.ndarray, np.ndarray]] = []
     for j, column in enumerate(columns):
-        form, values = plain_values(frame.iloc[:, j], column.name, rows, column.kind == CATEGORICAL)
+        named = column.kind in (CATEGORICAL, ORDINAL)
+        form, values = plain_values(frame.iloc[:, j], column.name, rows, named)
         if column.kind == EMPTY:
             continue
-        if column.kind == CATEGORICAL:
+        if named:
             codes = pd.Index(column.categories, dtype=object).get_indexer(
                 pd.Index(values, dtype=object)
             )
             lost = int(np.sum((codes < 0) & np.array([v is not None for v in values], dtype=bool)))
             if lost:
                 unseen[column.name] = lost
-            parts[CATEGORICAL].append(np.asarray(codes, dtype=np.int64))
+            codes = np.asarray(codes, dtype=np.int64)
+            if column.kind == CATEGORICAL:
+                parts[CATEGORICAL].append(codes)
+                continue
+            known = codes >= 0
+            parts[CONTINUOUS].append(np.where(known, _scores(column)[codes], np.nan))
+            ends.append(
+                (
+                    np.where(known, column.ends[codes], -np.inf),
+                    np.where(known, column.ends[codes + 1], np.inf),
+                )
+            )
             continue
         if form == "text":
             there = [value is not None for value in values]
@@ -412,14 +514,30 @@ def cells_of(frame: pd.DataFrame, columns: list[Column], rows: Any = None) -> Ce
         if column.kind in (COUNT, OVERDISPERSED):
             _check_counts(values, column.name, rows)
         parts[column.kind].append(values)
-    n = len(frame)
+        if column.kind == CONTINUOUS:
+            ends.append((-infinite, infinite))
     whole = {
         kind: np.column_stack(parts[kind])
         if parts[kind]
         else np.empty((n, 0), dtype=np.int64 if kind == CATEGORICAL else float)
         for kind in KINDS
     }
-    return Cells(whole[CONTINUOUS], whole[CATEGORICAL], whole[COUNT], whole[OVERDISPERSED], unseen)
+    low = high = None
+    if any(column.kind == ORDINAL for column in columns):
+        low, high = (np.column_stack(side) for side in zip(*ends, strict=True))
+    return Cells(
+        whole[CONTINUOUS], whole[CATEGORICAL], whole[COUNT], whole[OVERDISPERSED], unseen,
+        low=low, high=high,
+    )  # fmt: skip
+
+
+def _scores(column: Column) -> np.ndarray:
+    """Return the mean of a standard normal variable within each interval."""
+    from scipy.special import ndtr
+
+    density = np.exp(-0.5 * column.ends**2) / np.sqrt(2.0 * np.pi)
+    scores: np.ndarray = -np.diff(density) / np.diff(ndtr(column.ends))
+    return scores
 
 
 def check_types(feature_types: Any, names: list[str]) -> dict[str, str]:

@@ -37,6 +37,8 @@ ESTIMATE, CONVERGED = "estimate", "converged"
 # Of the rows: digest of the data, weights, known labels (the slot of each row, and what slots stand
 # for), and in a fit over shards which rows are followed and their values.
 DATA, WEIGHTS, KNOWN, KNOWN_NAMES = "data", "sample_weight", "known", "known_names"
+# Standard errors of the continuous cells.
+ERRORS = "errors"
 FOLLOWED, VALUES = "followed_rows", "followed_values"
 
 

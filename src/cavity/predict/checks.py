@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity.mcmc.runner import seed_entropy
 from cavity.posterior.units import ColumnUnits
-from cavity.predict.draws import MixtureDraws, replicate
+from cavity.predict.draws import MixtureDraws, Rows, replicate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +33,16 @@ def _statistics(X: np.ndarray) -> np.ndarray:
     return out
 
 
-def _replicated(draws: MixtureDraws, s: int, n: int, rng: np.random.Generator) -> np.ndarray:
-    return replicate(draws, s, n, rng)[0].continuous
+def _replicated(draws: MixtureDraws, s: int, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+    made = replicate(draws, s, len(rows.codes), rng)[0].continuous
+    if rows.errors is not None:
+        made = made + rows.errors * rng.standard_normal(made.shape)
+    return np.where(np.isnan(rows.continuous), np.nan, made)
 
 
 def predictive_check(
     draws: MixtureDraws,
-    X: np.ndarray,
+    rows: Rows,
     units: ColumnUnits,
     columns: list[str],
     n_replicates: int,
@@ -50,8 +53,8 @@ def predictive_check(
     Parameters
     ----------
     draws : MixtureDraws
-    X : array of shape (n, d)
-        The data, in the units of the draws.
+    rows : Rows
+        The data, in the units of the draws; replicates get the errors that they have.
     units : ColumnUnits
         Turns these into the data's: the table is in them.
     columns : list of str
@@ -66,17 +69,15 @@ def predictive_check(
     """
     import pandas as pd
 
+    X = rows.continuous
     if np.isnan(X).all():
         raise ValueError("X has no value in a continuous column, so there is nothing to compare.")
     rng = np.random.default_rng(seed_entropy(random_state))
     n_draws = draws.start.size - 1
-    missing, n = np.isnan(X), len(X)
     observed = _statistics(X)
     copies = np.stack(
         [
-            _statistics(
-                np.where(missing, np.nan, _replicated(draws, int(rng.integers(n_draws)), n, rng))
-            )
+            _statistics(_replicated(draws, int(rng.integers(n_draws)), rows, rng))
             for _ in range(n_replicates)
         ]
     )

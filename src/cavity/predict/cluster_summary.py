@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from cavity.io.columns import (
     CATEGORICAL,
     CONTINUOUS,
     COUNT,
+    ORDINAL,
     OVERDISPERSED,
     Cells,
     Column,
 )
 from cavity.posterior.posterior import Posterior
+from cavity.posterior.relabel import relabel, relabelled_parameter
 from cavity.posterior.units import ColumnUnits
+from cavity.predict.covariances import flat, matrices
+from cavity.predict.draws import MAX_DRAWS, spread_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +57,7 @@ def overall_of(
     """Mean of each column over the rows that have a value, or the shares of its categories."""
     of_kind = {
         CONTINUOUS: cells.continuous,
+        ORDINAL: cells.continuous,
         CATEGORICAL: cells.codes,
         COUNT: cells.counts,
         OVERDISPERSED: cells.overdispersed,
@@ -61,16 +67,43 @@ def overall_of(
     for column in columns:
         if column.kind not in of_kind:
             continue
-        values = of_kind[column.kind][:, at[column.kind]]
-        at[column.kind] += 1
+        kind = CONTINUOUS if column.measured else column.kind
+        values = of_kind[kind][:, at[kind]]
+        at[kind] += 1
         there = values >= 0 if column.kind == CATEGORICAL else np.isfinite(values)
         parts = np.ones(int(there.sum())) if weight is None else weight[there]
-        if column.kind == CATEGORICAL:
+        if column.kind == ORDINAL:
+            values = np.searchsorted(column.thresholds, values)
+        if column.kind in (CATEGORICAL, ORDINAL):
             sums = np.bincount(values[there], parts, minlength=len(column.categories))
         else:
             sums = np.atleast_1d(parts @ values[there])
         found[column.name] = (sums / parts.sum()).tolist()
     return found
+
+
+def ordinal_shares(
+    posterior: Posterior, c: int, ends: np.ndarray, chosen: np.ndarray
+) -> np.ndarray:
+    """Return the probability of each category in every slot of some draws, (draw, slot, category).
+
+    Parameters
+    ----------
+    posterior : Posterior
+    c : int
+        Place of the ordinal column among the continuous ones.
+    ends : array
+        Ends of the intervals of its categories.
+    chosen : array of int
+    """
+    mean = flat(posterior, "mean")[chosen][..., c]
+    sd = np.sqrt(matrices(posterior, chosen)[..., c, c])
+    z = (ends - mean[..., None]) / sd[..., None]
+    if "df" in posterior.drawn:
+        below = special.stdtr(flat(posterior, "df")[chosen][..., None], z)
+    else:
+        below = special.ndtr(z)
+    return np.diff(below, axis=2)
 
 
 @dataclass(frozen=True)
@@ -104,7 +137,7 @@ class Described:
         here, all_of = self.estimate, self.overall
         if self.column.kind == CONTINUOUS:
             return np.abs(here[:, 0] - self.center) / self.spread
-        if self.column.kind == CATEGORICAL:
+        if self.column.kind in (CATEGORICAL, ORDINAL):
             ratio = np.log(np.maximum(here, 1e-12) / np.maximum(all_of, 1e-12))
             return np.sqrt(2.0 * np.maximum((here * ratio).sum(axis=1), 0.0))
         ratio = np.log(np.maximum(here, 1e-12) / max(float(all_of[0]), 1e-12))
@@ -119,7 +152,7 @@ class Described:
             if not self.with_value:
                 return f"{name} {away}"
             return f"{name} {_figure(self.estimate[k, 0])} ({away})"
-        if self.column.kind == CATEGORICAL:
+        if self.column.kind in (CATEGORICAL, ORDINAL):
             place = int(np.argmax(np.abs(self.estimate[k] - self.overall)))
             here, all_of = self.estimate[k, place], self.overall[place]
             return f"{name} {self.column.categories[place]} {here:.0%} (all: {all_of:.0%})"
@@ -152,20 +185,28 @@ class ClusterSummary:
             if name in posterior.cluster_parameters
         }
         at = dict.fromkeys(_PARAMETER, 0)
+        if any(column.kind == ORDINAL for column in columns):
+            chosen = spread_draws(posterior.n_chains * posterior.n_draws, MAX_DRAWS)
+            own = relabel(posterior.flat_labels[chosen], np.unique(labels, return_inverse=True)[1])
         mixed = any(column.kind != CONTINUOUS for column in columns)
         out = []
         for column in columns:
-            if column.kind not in _PARAMETER:
+            kind = CONTINUOUS if column.measured else column.kind
+            if kind not in _PARAMETER:
                 continue
             width = len(column.categories) if column.kind == CATEGORICAL else 1
-            place = slice(at[column.kind], at[column.kind] + width)
+            place = slice(at[kind], at[kind] + width)
             center, spread = 0.0, 1.0
             if column.kind == CONTINUOUS:
                 center, spread = (float(v[place.start]) for v in (units.centre, units.scale))
-            at[column.kind] += width
+            at[kind] += width
+            values = found[_PARAMETER[kind]]
+            if column.kind == ORDINAL:
+                shares = ordinal_shares(posterior, place.start, column.ends, chosen)
+                values = relabelled_parameter(shares, own, level)
+                place = slice(None)
             mean, lower, upper = (
-                np.array(found[_PARAMETER[column.kind]][key][: len(weights), place])
-                for key in ("mean", "lower", "upper")
+                np.array(values[key][: len(weights), place]) for key in ("mean", "lower", "upper")
             )
             # A row that could be anywhere may be a cluster of its own that no draw has: it could
             # be like any other.
@@ -185,7 +226,7 @@ class ClusterSummary:
         rows = []
         for k in range(self.n_clusters):
             for one in self.described:
-                names = one.column.categories if one.column.kind == CATEGORICAL else ("",)
+                names = one.column.categories or ("",)
                 for c, name in enumerate(names):
                     rows.append(
                         (

@@ -16,6 +16,7 @@ from cavity._numba.jit import jit
 from cavity.conjugate.marginal import Reduction, reduce_slot, reduction_room
 from cavity.likelihoods.gaussian import log_student_t
 from cavity.predict.draws import MixtureDraws, Rows
+from cavity.predict.latent_rows import add_latent_rows, entries_of, latent_rows, room_for
 
 # Entries times rows that are in memory at a time.
 _CELLS = 2_000_000
@@ -115,16 +116,22 @@ def add_partial_rows(draws, partial, rows, out):
             out[k, rows[i]] += partial_density(draws, partial, i, k)[0]
 
 
-def _add_continuous(draws: MixtureDraws, X: np.ndarray, out: np.ndarray) -> None:
+def _add_continuous(draws: MixtureDraws, own: Rows, out: np.ndarray) -> None:
+    X = own.continuous
     if not X.shape[1]:
         return
-    missing = np.isnan(X).any(axis=1)
-    whole = np.flatnonzero(~missing)
+    latent = own.latent
+    missing = np.isnan(X).any(axis=1) & ~latent
+    whole = np.flatnonzero(~missing & ~latent)
     if whole.size:
         add_whole_rows(draws, np.ascontiguousarray(X[whole]), whole, out)
     rest = np.flatnonzero(missing)
     if rest.size:
         add_partial_rows(slots_last(draws), partial_rows(X[rest]), rest, out)
+    at = np.flatnonzero(latent)
+    if at.size:
+        rows, room = latent_rows(own.take(at)), room_for(X.shape[1])
+        add_latent_rows(entries_of(draws), rows, at, out, room)
 
 
 def _add_categories(draws: MixtureDraws, codes: np.ndarray, out: np.ndarray) -> None:
@@ -170,7 +177,7 @@ def cell_densities(draws: MixtureDraws, rows: Rows) -> np.ndarray:
 def entry_densities(draws: MixtureDraws, rows: Rows) -> np.ndarray:
     """Return the log weight plus the log density of each row under every entry, (entry, n)."""
     out = cell_densities(draws, rows)
-    _add_continuous(draws, rows.continuous, out)
+    _add_continuous(draws, rows, out)
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,10 +47,33 @@ class Rows(NamedTuple):
     continuous: np.ndarray  # (n, d), NaN where missing
     codes: np.ndarray  # (n, columns), -1 where missing
     counts: np.ndarray  # (n, counts), NaN where missing
+    errors: np.ndarray | None = None  # (n, d), standard errors of measurements
+    low: np.ndarray | None = None  # (n, d), ends of the intervals of ordinal cells
+    high: np.ndarray | None = None  # (n, d)
 
     def take(self, rows: np.ndarray | slice) -> Rows:
         """Return some of the rows."""
-        return Rows(*(part[rows] for part in self))
+        own: Any = (None if part is None else part[rows] for part in self)
+        return Rows(*own)
+
+    @property
+    def uncertain(self) -> np.ndarray:
+        """Which continuous cells have errors, (n, d)."""
+        if self.errors is None:
+            return np.zeros(self.continuous.shape, dtype=bool)
+        return (self.errors > 0.0) & ~np.isnan(self.continuous)
+
+    @property
+    def bounded(self) -> np.ndarray:
+        """Which continuous cells are known up to an interval, (n, d); their value is NaN."""
+        if self.low is None or self.high is None:
+            return np.zeros(self.continuous.shape, dtype=bool)
+        return np.isfinite(self.low) | np.isfinite(self.high)
+
+    @property
+    def latent(self) -> np.ndarray:
+        """Which rows have cells with errors or intervals, (n,)."""
+        return (self.uncertain | self.bounded).any(axis=1)
 
 
 class FreshClusters(NamedTuple):

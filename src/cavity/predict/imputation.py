@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cavity._numba.jit import jit
 from cavity.conjugate.marginal import fill_gaps
-from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
+from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, ORDINAL, OVERDISPERSED, Cells, Column
 from cavity.io.frames import is_frame
 from cavity.posterior.units import ColumnUnits
 from cavity.predict.densities import cell_densities, partial_density, partial_rows, slots_last
 from cavity.predict.draws import MixtureDraws, Rows, draw_counts
+from cavity.predict.latent_rows import draw_latent_rows, entries_of, latent_rows, room_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +34,11 @@ class Imputed(NamedTuple):
     lower, upper : array or DataFrame
         Ends of the intervals of numbers; categories as in ``mean``.
     probability : array or DataFrame
-        Of the category in ``mean``; 1 for an observed cell, NaN for a missing number.
+        Of the category in ``mean``; 1 for an observed cell, NaN for a missing number and one with
+        an error.
     cells : DataFrame
-        The missing cells alone, by ``row`` and ``column``: ``value``, ``lower``, ``upper``,
-        ``probability``.
+        The missing cells and those with errors alone, by ``row`` and ``column``: ``value``,
+        ``lower``, ``upper``, ``probability``.
     """
 
     mean: Any
@@ -122,6 +125,7 @@ class Filled(NamedTuple):
     continuous: np.ndarray  # (3, n, d): mean, lower and upper end
     counts: np.ndarray  # (3, n, counts)
     share: np.ndarray  # (n, P), probability of every category given the row
+    ordinal: dict[int, np.ndarray]  # by continuous column, (n, categories), the same
 
 
 def fill_rows(
@@ -131,6 +135,7 @@ def fill_rows(
     level: float,
     random_state: int | np.random.Generator | None = 0,
     n_values: int = N_VALUES,
+    thresholds: Mapping[int, np.ndarray] | None = None,
 ) -> Filled:
     """Impute the missing values of rows given their observed ones.
 
@@ -145,43 +150,92 @@ def fill_rows(
     random_state : int or Generator
     n_values : int
         Draws of each value that the intervals are quantiles of, about.
+    thresholds : mapping of int to array, optional
+        Those of ordinal columns, by place among the continuous ones.
     """
+    thresholds = {} if thresholds is None else thresholds
     n, d = rows.continuous.shape
     n_draws, n_counts = draws.start.size - 1, rows.counts.shape[1]
     n_each = max(-(-n_values // n_draws), 1)
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    rng, packed = np.random.default_rng(random_state), slots_last(draws)
+    rng = np.random.default_rng(random_state)
     out = Filled(
         np.full((3, n, d), np.nan),
         np.full((3, n, n_counts), np.nan),
         np.empty((n, draws.share.shape[1])),
+        {c: np.empty((n, ends.size + 1)) for c, ends in thresholds.items()},
     )
     # About fifty megabytes of draws at a time.
     step = max(1, 6_000_000 // max(n_draws * n_each * max(d, 1), draws.alpha.size))
-    for first in range(0, n, step):
-        piece = slice(first, first + step)
-        some = rows.take(piece)
-        partial = partial_rows(some.continuous)
-        mean = np.zeros(partial.gaps.size)
-        values = np.empty((partial.gaps.size, n_draws * n_each))
-        probability = np.zeros((len(some.codes), draws.alpha.size))
-        entry = np.empty((len(some.codes), n_draws * n_each), dtype=np.int64)
-        impute_rows(
-            packed, partial, cell_densities(draws, some), own[piece], n_each, mean, values,
-            probability, entry, np.empty(draws.alpha.size), rng,
-        )  # fmt: skip
-        at = np.isnan(some.continuous)
-        if at.any():
-            out.continuous[:, piece][:, at] = [mean, *np.quantile(values, tails, axis=1)]
-        out.share[piece] = probability @ draws.share
-        rate = probability @ draws.rate
-        for j in range(n_counts):
-            gap = np.flatnonzero(np.isnan(some.counts[:, j]))
-            if gap.size:
-                drawn = draw_counts(draws.rate[entry[gap], j], draws.size[entry[gap], j], rng)
-                ends = np.quantile(drawn, tails, axis=1)
-                out.counts[:, first + gap, j] = [rate[gap, j], *ends]
+    latent = rows.latent | bool(thresholds)
+    for fill, members in ((_fill_missing, ~latent), (_fill_latent, latent)):
+        places = np.flatnonzero(members)
+        for first in range(0, places.size, step):
+            piece = places[first : first + step]
+            some = rows.take(piece)
+            numbers, probability, entry, values = fill(draws, some, own[piece], n_each, tails, rng)
+            out.continuous[:, piece] = numbers
+            for c, ends in thresholds.items():
+                codes = np.searchsorted(ends, values[:, :, c])
+                out.ordinal[c][piece] = (codes[..., None] == np.arange(ends.size + 1)).mean(axis=1)
+            out.share[piece] = probability @ draws.share
+            rate = probability @ draws.rate
+            for j in range(n_counts):
+                gap = np.flatnonzero(np.isnan(some.counts[:, j]))
+                if gap.size:
+                    drawn = draw_counts(draws.rate[entry[gap], j], draws.size[entry[gap], j], rng)
+                    ends = np.quantile(drawn, tails, axis=1)
+                    out.counts[:, piece[gap], j] = [rate[gap, j], *ends]
     return out
+
+
+def _fill_missing(
+    draws: MixtureDraws,
+    rows: Rows,
+    own: np.ndarray,
+    n_each: int,
+    tails: list[float],
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return means and interval ends of missing values, (3, n, d), and the draws' entries."""
+    n, n_values = len(rows.codes), (draws.start.size - 1) * n_each
+    partial = partial_rows(rows.continuous)
+    mean = np.zeros(partial.gaps.size)
+    values = np.empty((partial.gaps.size, n_values))
+    probability = np.zeros((n, draws.alpha.size))
+    entry = np.empty((n, n_values), dtype=np.int64)
+    impute_rows(
+        slots_last(draws), partial, cell_densities(draws, rows), own, n_each, mean, values,
+        probability, entry, np.empty(draws.alpha.size), rng,
+    )  # fmt: skip
+    out = np.full((3, *rows.continuous.shape), np.nan)
+    at = np.isnan(rows.continuous)
+    if at.any():
+        out[:, at] = [mean, *np.quantile(values, tails, axis=1)]
+    return out, probability, entry, values
+
+
+def _fill_latent(
+    draws: MixtureDraws,
+    rows: Rows,
+    own: np.ndarray,
+    n_each: int,
+    tails: list[float],
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the same of rows with errors or ordinal cells, for all cells that are not exact."""
+    n, n_values = len(rows.codes), (draws.start.size - 1) * n_each
+    values = np.empty((n, n_values, rows.continuous.shape[1]))
+    probability = np.zeros((n, draws.alpha.size))
+    entry = np.empty((n, n_values), dtype=np.int64)
+    draw_latent_rows(
+        entries_of(draws), draws.start, latent_rows(rows), cell_densities(draws, rows), own, n_each,
+        values, probability, entry, np.empty(draws.alpha.size), room_for(values.shape[2]), rng,
+    )  # fmt: skip
+    out = np.array([values.mean(axis=1), *np.quantile(values, tails, axis=1)])
+    known = ~(np.isnan(rows.continuous) | rows.uncertain)
+    out[:, known] = np.nan
+    return out, probability, entry, values
 
 
 def imputed_table(
@@ -220,17 +274,22 @@ def imputed_table(
     for j, column in enumerate(columns):
         chance = np.ones(n)
         probability.append(chance)
-        if column.kind not in position:
+        kind = CONTINUOUS if column.measured else column.kind
+        if kind not in position:
             for table in values:
                 table.append(np.full(n, np.nan))
             continue
-        c = position[column.kind]
-        position[column.kind] += 1
-        if column.kind == CATEGORICAL:
+        c = position[kind]
+        position[kind] += 1
+        if column.kind in (CATEGORICAL, ORDINAL):
             if frame is None:
                 raise ValueError("an array of numbers has no categories")
-            gaps = np.flatnonzero(cells.codes[:, c] < 0)
-            share = filled.share[gaps, levels[c] : levels[c + 1]]
+            if column.kind == ORDINAL:
+                gaps = np.flatnonzero(np.isnan(cells.continuous[:, c]))
+                share = filled.ordinal[c][gaps]
+            else:
+                gaps = np.flatnonzero(cells.codes[:, c] < 0)
+                share = filled.share[gaps, levels[c] : levels[c + 1]]
             best = share.argmax(axis=1) if gaps.size else np.zeros(0, dtype=int)
             names = np.array(column.categories, dtype=object)[best]
             chance[gaps] = share[np.arange(gaps.size), best]
@@ -241,7 +300,10 @@ def imputed_table(
             ends = [names, np.full(gaps.size, np.nan), np.full(gaps.size, np.nan)]
         else:
             seen = cells.continuous[:, c] if column.kind == CONTINUOUS else counts[:, c]
-            gaps = np.flatnonzero(np.isnan(seen))
+            wanted = np.isnan(seen)
+            if column.kind == CONTINUOUS and cells.errors is not None:
+                wanted |= cells.errors[:, c] > 0.0
+            gaps = np.flatnonzero(wanted)
             if column.kind == CONTINUOUS:
                 ends = [*(filled.continuous[:, gaps, c] * units.scale[c] + units.centre[c])]
             else:

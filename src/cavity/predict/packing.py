@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Column
+from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Column
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.predict.covariances import (
@@ -51,7 +51,7 @@ def pack_draws(
     targets = matched.targets(weight.shape[1])[chosen]
     # The estimate's clusters beyond these are noise.
     targets = np.where(targets < n_clusters, targets, -1)
-    d = sum(column.kind == CONTINUOUS for column in columns)
+    d = sum(column.measured for column in columns)
     heavy = "df" in posterior.drawn
     rounding = np.diag(posterior.summaries.get(STEPS, np.zeros(d)) ** 2 / 12.0)
     packed = continuous_entries(
@@ -64,7 +64,7 @@ def pack_draws(
         df_of_all_slots(posterior, chosen)[:, -1] if heavy else None,
         flat(posterior, NOISE_WEIGHT)[chosen] if posterior.record.noise else 0.0,
     )
-    if all(column.kind == CONTINUOUS for column in columns):
+    if all(column.measured for column in columns):
         return packed
     prior = flat(posterior, CLUSTER_PRIOR)[chosen]
     width = prior_width(structure_of(posterior), d)

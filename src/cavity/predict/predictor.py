@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, OVERDISPERSED, Cells, Column
+from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, ORDINAL, OVERDISPERSED, Cells, Column
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import NOISE_WEIGHT
@@ -110,7 +110,7 @@ class Predictor:
         """Distribution of rows outside every cluster; None if there can be none."""
         if not self.posterior.record.noise:
             return None
-        d = sum(column.kind == CONTINUOUS for column in self.columns)
+        d = sum(column.measured for column in self.columns)
         levels = [len(one.categories) for one in self.columns if one.kind == CATEGORICAL]
         return Noise.from_kept(self.posterior.summaries.get(NOISE_BOX), d, levels)
 
@@ -119,7 +119,18 @@ class Predictor:
         with np.errstate(over="ignore"):
             standard = self.units.standardise(cells.continuous)
         standard = np.clip(standard, -FARTHEST_NEW, FARTHEST_NEW)
-        return Rows(standard, cells.codes, np.hstack([cells.counts, cells.overdispersed]))
+        counts = np.hstack([cells.counts, cells.overdispersed])
+        errors = cells.scaled_errors(self.units.scale)
+        if cells.low is not None and cells.high is not None:
+            bounded = np.isfinite(cells.low) | np.isfinite(cells.high)
+            standard = np.where(bounded, np.nan, standard)
+        return Rows(standard, cells.codes, counts, errors, cells.low, cells.high)
+
+    @property
+    def thresholds(self) -> dict[int, np.ndarray]:
+        """Thresholds of the ordinal columns, by place among the continuous ones."""
+        measured = [column for column in self.columns if column.measured]
+        return {c: np.array(one.thresholds) for c, one in enumerate(measured) if one.thresholds}
 
     # ------------------------------------------------------------------ where rows belong
 
@@ -169,17 +180,25 @@ class Predictor:
 
     def tails(self, cells: Cells) -> np.ndarray:
         """Return each row's tail probability under the nearest cluster."""
-        standard = self.rows(cells).continuous
+        own = self.rows(cells)
+        standard = own.continuous
+        variance = None if own.errors is None else np.square(own.errors)
         out = np.zeros(len(standard))
         patterns, at = np.unique(~np.isnan(standard), axis=0, return_inverse=True)
         at = at.reshape(-1)
         for number, there in enumerate(patterns):
             rows = at == number
-            out[rows] = self._tails_of(standard[rows][:, there], there)
+            more = None if variance is None else variance[rows][:, there]
+            out[rows] = self._tails_of(standard[rows][:, there], there, more)
         return out
 
-    def _tails_of(self, standard: np.ndarray, there: np.ndarray) -> np.ndarray:
-        """Return tail probabilities of rows that have the same columns observed."""
+    def _tails_of(
+        self, standard: np.ndarray, there: np.ndarray, variance: np.ndarray | None
+    ) -> np.ndarray:
+        """Return tail probabilities of rows that have the same columns observed.
+
+        `variance` has squared errors.
+        """
         from scipy import stats
 
         d = standard.shape[1]
@@ -189,9 +208,14 @@ class Predictor:
             return out + 1.0
         for k in range(self.n_clusters):
             away = standard - found.means[k, there]
-            root = cholesky(found.covariances[k][np.ix_(there, there)])
+            covariance = found.covariances[k][np.ix_(there, there)]
             with np.errstate(over="ignore", invalid="ignore"):
-                distance = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
+                if variance is None:
+                    white = np.linalg.solve(cholesky(covariance), away.T).T
+                else:
+                    each = cholesky(covariance + variance[:, :, None] * np.eye(d))
+                    white = np.linalg.solve(each, away[:, :, None])[:, :, 0]
+                distance = (white**2).sum(axis=1)
             if found.df is not None:
                 tail = stats.f.sf(distance / d, d, found.df[k])
             else:
@@ -211,7 +235,7 @@ class Predictor:
                 its = labels == k
                 far[its] = (standard[its] - means[k]) / np.sqrt(np.diagonal(covariances[k]))
         far = np.where(np.isnan(far), 0.0, far)
-        names = [column.name for column in self.columns if column.kind == CONTINUOUS]
+        names = [column.name for column in self.columns if column.measured]
         worst = np.abs(far).argmax(axis=1)
         return [f"{names[j]} {row[j]:+.1f}" for j, row in zip(worst, far, strict=True)]
 
@@ -241,8 +265,9 @@ class Predictor:
         seen = np.isfinite(tails)
         worst = np.where(seen, tails, 2.0).argmin(axis=1)
         least = np.where(seen, tails, 1.0).min(axis=1)
-        kinds = (CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED)
-        ordered = [column for kind in kinds for column in self.columns if column.kind == kind]
+        ordered = [column for column in self.columns if column.measured]
+        for kind in (CATEGORICAL, COUNT, OVERDISPERSED):
+            ordered += [column for column in self.columns if column.kind == kind]
         d, c = cells.continuous.shape[1], cells.codes.shape[1]
         counts = np.hstack([cells.counts, cells.overdispersed])
         values: list[Any] = []
@@ -279,12 +304,13 @@ class Predictor:
         for s in np.unique(which):
             here = which == s
             made, labels[here] = replicate(draws, int(s), int(here.sum()), rng)
-            for whole, part in zip(rows, made, strict=True):
+            for whole, part in zip(rows[:3], made[:3], strict=True):
                 whole[here] = part
         if self.noise is not None:
             share = flat(self.posterior, NOISE_WEIGHT)[self.chosen][which]
             outside = rng.random(n) < share
-            for whole, part in zip(rows, self.noise.draw(int(outside.sum()), rng), strict=True):
+            drawn = self.noise.draw(int(outside.sum()), rng)
+            for whole, part in zip(rows[:3], drawn[:3], strict=True):
                 whole[outside] = part
             labels[outside] = NOISE_LABEL
         return rows._replace(continuous=self.units.convert("mean", rows.continuous)), labels
@@ -297,10 +323,15 @@ class Predictor:
         at = {CONTINUOUS: 0, CATEGORICAL: 0, COUNT: 0}
         at[OVERDISPERSED] = sum(column.kind == COUNT for column in self.columns)
         for column in self.columns:
-            c = at.get(column.kind, 0)
-            at[column.kind] = c + 1
+            kind = CONTINUOUS if column.measured else column.kind
+            c = at.get(kind, 0)
+            at[kind] = c + 1
             if column.kind == CONTINUOUS:
                 out[column.name] = rows.continuous[:, c]
+            elif column.kind == ORDINAL:
+                codes = np.searchsorted(column.thresholds, rows.continuous[:, c])
+                names = np.array(column.categories, dtype=object)
+                out[column.name] = pd.Categorical(names[codes], list(names), ordered=True)
             elif column.kind == CATEGORICAL:
                 out[column.name] = np.array(column.categories, dtype=object)[rows.codes[:, c]]
             elif column.kind in (COUNT, OVERDISPERSED):
