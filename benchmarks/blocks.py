@@ -32,26 +32,35 @@ NAMES = ("sweep_ms", "moves", "per_100_sweeps", "per_second", "entropy_per_secon
 
 
 def table(name, folder):
-    """Rows of a table, by name; ``made`` is generated, others are measurements of a CSV file."""
+    """Rows of a table, by name; some are generated, others are measurements of a CSV file."""
     import pandas as pd
     from sklearn.datasets import load_iris, load_wine
 
-    from cavity.datasets import make_student_t
+    from cavity.datasets import make_student_t, make_table
 
     if name == "made":
         return make_student_t(340, 4, 4, 5.0, "medium", random_state=11)[0]
+    if name == "mixed":
+        return make_table(600, 4, n_continuous=4, missing=0.05, random_state=11)[0]
+    if name == "diag":
+        return make_student_t(600, 4, 6, 5.0, "medium", random_state=11)[0]
+    if name == "gaps":
+        X = load_iris().data
+        return np.where(np.random.default_rng(11).random(X.shape) < 0.2, np.nan, X)
     if name in ("iris", "wine"):
         return {"iris": load_iris, "wine": load_wine}[name]().data
     frame = pd.read_csv(Path(folder) / f"{name}.csv").select_dtypes("number")
     return frame.drop(columns=["year", "index"], errors="ignore").dropna().to_numpy(dtype=float)
 
 
-def started(X, seed):
+def started(name, X, seed):
     """A chain at the defaults that has warmed up, and its generator."""
-    from cavity import StudentTMixture
+    from cavity import StudentTMixture, TableMixture
     from cavity.estimators.fitting import moves_for
 
-    plan = StudentTMixture(N_CLUSTERS).check(X).plan
+    kind = TableMixture if name == "mixed" else StudentTMixture
+    form = "diag" if name == "diag" else "full"
+    plan = kind(N_CLUSTERS, covariance_type=form).check(X).plan
     rng = np.random.default_rng(seed)
     parts = plan.assemble(plan.n_slots)
     parts.collapse.warm_up(N_WARMUP)
@@ -91,7 +100,7 @@ def measure(name, seed, folder, n_kept):
     from cavity.posterior.effective import ess
 
     X = table(name, folder)
-    chains = [started(X, c + 10 * seed) for c in range(N_CHAINS)]
+    chains = [started(name, X, c + 10 * seed) for c in range(N_CHAINS)]
     before = sum(s.events().get("move_seconds", 0.0) for s, _ in chains)
     numbers, seconds, wall = [], 0.0, 0.0
     for sampler, rng in chains:
