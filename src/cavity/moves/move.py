@@ -18,11 +18,11 @@ from cavity.moves.anchors import Anchors
 # Sweeps before the first try, if the warm-up is long enough.
 WAITING = 50
 # Every kind has at least this part of the evidences.
-FLOOR = 0.1
+FLOOR = 0.05
 # Half as many evidences are computed where one proposal is accepted for those of so many scans.
 _IN_VAIN = 1000.0
 # What a try takes in any case, in evidences.
-_LEAST_WORK = 20
+_LEAST_WORK = 10
 
 
 class Pace(NamedTuple):
@@ -101,7 +101,7 @@ class Move:
 
     How often each kind is tried is set while the chain warms up and then frozen: a number that
     went on following the state would bias the draws. All kinds together compute so many evidences
-    in a sweep, fewer where hardly anything is accepted. Each kind has a tenth of them, and the rest
+    in a sweep, fewer where hardly anything is accepted. Each kind has a twentieth of them, and the rest
     is divided by acceptances per evidence. A number of tries need not be whole: half a try is one
     after every second sweep.
 
