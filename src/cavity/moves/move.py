@@ -18,9 +18,11 @@ from cavity.moves.anchors import Anchors
 # Sweeps before the first try, if the warm-up is long enough.
 WAITING = 50
 # Every kind has at least this part of the evidences.
-FLOOR = 0.05
+FLOOR = 0.1
 # Half as many evidences are computed where one proposal is accepted for those of so many scans.
 _IN_VAIN = 1000.0
+# Acceptances per evidence are shrunk towards two for those of so many scans.
+_SHRUNK = 100.0
 # What a try takes in any case, in evidences.
 _LEAST_WORK = 10
 
@@ -87,8 +89,8 @@ def _work(pace, kind):
 
 @jit(internal=True)
 def _gain(pace, kind, n):
-    """Acceptances per evidence, at first as if a scan's had led to one."""
-    return (pace.tally[kind, ACCEPTED] + 1.0) / (_work(pace, kind) + n)
+    """Acceptances per evidence, shrunk: a kind that had bad luck early on is not given up."""
+    return (pace.tally[kind, ACCEPTED] + 2.0) / (_work(pace, kind) + _SHRUNK * n)
 
 
 def attempt_alone(move, state, prior, z, counts, rng):
@@ -101,7 +103,7 @@ class Move:
 
     How often each kind is tried is set while the chain warms up and then frozen: a number that
     went on following the state would bias the draws. All kinds together compute so many evidences
-    in a sweep, fewer where hardly anything is accepted. Each kind has a twentieth of them, and the rest
+    in a sweep, fewer where hardly anything is accepted. Each kind has a tenth of them, and the rest
     is divided by acceptances per evidence. A number of tries need not be whole: half a try is one
     after every second sweep.
 
