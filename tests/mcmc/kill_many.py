@@ -75,6 +75,7 @@ def _forked(name: str, checkpoint: Path, result: Path) -> int:
         return child
     code = 1
     try:
+        os.environ["CAVITY_CHECKPOINT_EVERY"] = "0"
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,7 +105,6 @@ def _ended(child: int) -> int:
 
 def run_many(n_kills: int, n_interrupts: int, folder: Path, models=MODELS, seed=0) -> Counter:
     """Send so many signals in all, model after model; AssertionError where a fit is not whole."""
-    os.environ["CAVITY_CHECKPOINT_EVERY"] = "0"
     rng = np.random.default_rng(seed)
     found: Counter = Counter()
     whole, seconds = {}, {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from builders import gaussian_collapse, series_chain, student_t_collapse
 from kill_harness import resumes_bit_for_bit
+from kill_many import run_many
 
 from cavity import SeriesMixture
 from cavity.datasets import make_student_t
@@ -36,9 +38,12 @@ def test_every_collapse_resumes_bit_for_bit(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_many_kills(tmp_path, seed):
-    resumes_bit_for_bit(f"{TARGET}:all_collapses", tmp_path, seed=seed, n_kills=8, longest=5.0)
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_many_kills_and_interrupts(tmp_path):
+    found = run_many(30, 30, tmp_path)
+    assert found["SIGKILL -9"] >= 15
+    assert found["compared"] >= 10
 
 
 @pytest.mark.parametrize(
