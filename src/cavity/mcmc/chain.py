@@ -258,21 +258,24 @@ class PartitionSampler:
 
     def _drawn(self, room: block.Block) -> Drawn:
         """The draws of a block, as `log_joint` and `record` have them."""
-        out = split_numbers(room.numbers[:, block.SHOWN :], self._shapes_shown())
+        # A block that pauses has kept fewer than there is room for.
+        n_kept = int(room.at[block.KEPT])
+        numbers, sizes = room.numbers[:n_kept], room.sizes[:n_kept]
+        out = split_numbers(numbers[:, block.SHOWN :], self._shapes_shown())
         used = self.n_allowed
         if self.prior.is_open:
-            used = int(np.flatnonzero((room.sizes > 0).any(axis=0)).max(initial=0)) + 1
-        empty = room.sizes[:, :used] == 0
+            used = int(np.flatnonzero((sizes > 0).any(axis=0)).max(initial=0)) + 1
+        empty = sizes[:, :used] == 0
         for name in self.cluster_parameters:
             values = out[name][:, :used].copy()
             values[empty] = np.nan
             out[name] = values
-        out["log_likelihood"] = room.numbers[:, block.LOG_LIKELIHOOD]
+        out["log_likelihood"] = numbers[:, block.LOG_LIKELIHOOD]
         if self._has_marginal:
-            out["log_marginal"] = room.numbers[:, block.LOG_MARGINAL]
+            out["log_marginal"] = numbers[:, block.LOG_MARGINAL]
         if self.prior.has_concentration:
-            out["concentration"] = room.numbers[:, block.CONCENTRATION]
-        return Drawn(room.labels, room.numbers[:, block.LOG_JOINT], out)
+            out["concentration"] = numbers[:, block.CONCENTRATION]
+        return Drawn(room.labels[:n_kept], numbers[:, block.LOG_JOINT], out)
 
     def _check_score(self, position: int) -> None:
         if position < 0:

@@ -406,8 +406,8 @@ def moves_table(p: Posterior) -> pd.DataFrame:
     -------
     DataFrame
         ``tries`` that found a proposal, ``accepted``, ``acceptance``, and ``time_share``: the
-        share of the sweeps' time, divided among the kinds by the evidences that each computed
-        (NaN where no time was kept). Empty where no moves were tried.
+        share of the sweeps' time, divided among the kinds by the evidences that each computed, at
+        least one for each try (NaN where no time was kept). Empty where no moves were tried.
 
     Examples
     --------
@@ -432,7 +432,7 @@ def moves_table(p: Posterior) -> pd.DataFrame:
             "tries": tries,
             "accepted": accepted,
             "acceptance": accepted / np.maximum(tries, 1.0),
-            "time_share": seconds * work / max(work.sum(), 1.0),
+            "time_share": seconds * (work + tries) / max((work + tries).sum(), 1.0),
         },
         index=pd.Index([kind.replace("_", " and ") for kind in kinds], name="move"),
     )
