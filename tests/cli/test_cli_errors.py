@@ -43,7 +43,7 @@ def write(path, text):
         ),
         (
             "a,b\n1,2\n3,none\n4,5\n5,6\n",
-            "Row 2, column 'b' of bad.csv is 'none', not a number; correct it (empty is a gap), or "
+            "Row 2, column 'b' of bad.csv is 'none', not a number; correct it (empty is missing), or "
             "leave the column out with --exclude b.",
         ),
         (

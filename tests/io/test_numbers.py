@@ -133,7 +133,7 @@ def test_refusals_name_column_row_and_remedy():
         "Row 2, column 'c' of a.csv is '3,14', not a number as it stands; if ',' is the decimal "
         "mark, add --decimal ','."
     )
-    assert "correct it (empty is a gap), or leave the column out with --exclude c" in sentence(
+    assert "correct it (empty is missing), or leave the column out with --exclude c" in sentence(
         "1", "2", "3", "x"
     )
     assert sentence("x", "y", "1") == (
