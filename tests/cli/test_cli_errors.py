@@ -43,8 +43,8 @@ def write(path, text):
         ),
         (
             "a,b\n1,2\n3,none\n4,5\n5,6\n",
-            "Row 2, column 'b' of bad.csv is 'none', not a number; correct it (empty is missing), or "
-            "leave the column out with --exclude b.",
+            "Row 2, column 'b' of bad.csv is 'none', not a number; correct it (empty is missing), "
+            "or leave the column out with --exclude b.",
         ),
         (
             "shop,town,a\nx,u,2\ny,v,1\n",

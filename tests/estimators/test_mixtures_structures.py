@@ -180,7 +180,7 @@ def test_settings_that_are_refused(settings, sentence):
 
 def test_combinations_that_are_refused():
     _, whole, _ = rows()
-    with pytest.raises(ValueError, match="each of the rows that a row stands for"):
+    with pytest.raises(ValueError, match="Repeat the rows"):
         GaussianMixture(2, covariance_type="factor").fit(whole, sample_weight=np.arange(N) + 1.0)
     table = pd.DataFrame(whole, columns=list("abcd")).assign(visits=np.arange(N) % 5)
     types = {"visits": "overdispersed"}
