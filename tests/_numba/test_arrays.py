@@ -46,6 +46,12 @@ def test_growth_along_the_slots_only():
     assert big.inner.data.shape == (3,)
 
 
+def test_an_array_without_slots_stays_without():
+    value = example()
+    value = value._replace(inner=value.inner._replace(per_slot=np.zeros(0)))
+    assert grown(value, 4).inner.per_slot.size == 0
+
+
 def test_a_round_trip_keeps_everything_that_changes():
     value = example()
     arrays = flatten(value, "x.")

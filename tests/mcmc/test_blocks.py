@@ -104,5 +104,16 @@ def test_blocks_are_the_sweeps_that_they_hold(name):
         if not key.endswith("seconds"):
             np.testing.assert_allclose(mine[key], values, rtol=1e-7, atol=1e-12, err_msg=key)
     assert rng.random() == rng_of_one.random()
+    # A chain that continues from a checkpoint goes on as if nothing had happened.
+    again, rng_of_again = chain(CASES[name], X, in_blocks=True)
+    again.restore(block.state())
+    rng_of_again.bit_generator.state = rng.bit_generator.state
+    for mine, its in zip(
+        again.advance(np.ones(10, dtype=bool), rng_of_again),
+        block.advance(np.ones(10, dtype=bool), rng),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine.labels, its.labels)
+        np.testing.assert_array_equal(mine.log_joint, its.log_joint)
     one.in_blocks = True
     assert one.log_joint() == pytest.approx(expected[-1].log_joint[0], rel=1e-9)

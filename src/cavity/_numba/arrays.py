@@ -53,6 +53,8 @@ def grown(value: Any, n_slots: int) -> Any:
     """The same state with room for `n_slots` clusters; a new slot repeats the last one."""
 
     def pad(item: np.ndarray, axis: int) -> np.ndarray:
+        if item.shape[axis] == 0:  # not in use
+            return item
         room = [(0, 0)] * item.ndim
         room[axis] = (0, n_slots - item.shape[axis])
         return np.pad(item, room, mode="edge")
