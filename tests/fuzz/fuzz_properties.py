@@ -47,7 +47,11 @@ _OURS = (
     NotConvergedWarning,
     WeightsWarning,
 )
-_OWN = ("series without any observation", "Estimated shape parameter of Pareto distribution")
+_OWN = (
+    "series without any observation",
+    "Most series trend",
+    "Estimated shape parameter of Pareto distribution",
+)
 
 
 class Surprise(AssertionError):

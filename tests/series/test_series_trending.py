@@ -8,9 +8,11 @@ import cavity
 from cavity import SeriesMixture
 from cavity.datasets import make_series
 from cavity.series.data import differences, from_wide, with_terms
+from cavity.series.predictions import TRENDING, SeriesForecaster
 
 SHORT = {"n_chains": 1, "n_warmup": 150, "n_draws": 150, "random_state": 0, "progress": False}
 AHEAD = 6
+RAMPS = np.cumsum(np.ones((30, 9)), axis=1)
 
 
 def trending(seed, n=40, n_times=48, n_clusters=3, missing=0.12):
@@ -119,3 +121,11 @@ def test_differences_that_are_refused():
 def test_forecasts_have_a_limit(fits):
     with pytest.raises(ValueError, match="ten times as far"):
         fits[2].forecast(10**6)
+
+
+def test_series_of_few_values_are_not_said_to_trend():
+    """Three values of noise are correlated with time by .7 in the median."""
+    noise = np.random.default_rng(0).standard_normal((30, 3))
+    for Y, trend in ((noise, False), (RAMPS[:, :3], False), (RAMPS, True)):
+        forecaster = SeriesForecaster(None, from_wide(Y), None, None)
+        assert (forecaster.trending() > TRENDING) is trend

@@ -30,6 +30,8 @@ OBSERVATION, TREND = "observation", "trend"
 _LEAST_PATHS, _LONGEST = 4000, 10
 # Median correlation with time beyond which forecasts need a trend; of random walks it is about .7.
 TRENDING = 0.8
+# Values of a series below which its correlation with time is mostly chance.
+_LEAST_SEEN = 6
 
 
 class Known(NamedTuple):
@@ -166,8 +168,8 @@ class SeriesForecaster(NamedTuple):
             return 0.0
         seen = data.count > 0
         time = np.where(seen, np.arange(data.axis.size), np.nan)
-        y = np.where(seen, data.y, np.nan)[seen.sum(1) > 2]
-        time = time[seen.sum(1) > 2]
+        y = np.where(seen, data.y, np.nan)[seen.sum(1) >= _LEAST_SEEN]
+        time = time[seen.sum(1) >= _LEAST_SEEN]
         if not len(y):
             return 0.0
         y = y - np.nanmean(y, axis=1, keepdims=True)
