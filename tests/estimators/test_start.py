@@ -137,10 +137,9 @@ def symmetric(n=24):
 
 def test_two_modes_that_were_seen_are_not_one_that_converged():
     settings = {"n_warmup": 120, "max_sweeps": 360, "noise": False, "progress": False}
-    for seed in (1, 2):
-        with pytest.warns(NotConvergedWarning, match="sit in 2 modes"):
-            model = StudentTMixture(2, random_state=seed, **settings).fit(symmetric())
-        assert not model.converged_
+    with pytest.warns(NotConvergedWarning, match="sit in 2 modes"):
+        model = StudentTMixture(2, random_state=1, **settings).fit(symmetric())
+    assert not model.converged_
     with pytest.warns(NotConvergedWarning, match="no chain visits it: 2 clusters"):
         model = StudentTMixture(2, n_chains=1, random_state=0, **settings).fit(symmetric())
     assert len(model.posterior_.record.unvisited) == 1

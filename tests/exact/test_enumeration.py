@@ -66,6 +66,7 @@ def test_the_student_t_marginals_in_two_dimensions():
     assert max(abs(coarse[mask] - fine[mask]) for mask in fine) < 5e-5
 
 
+@pytest.mark.variants("exact", "*-naive", "student-t-blocked")
 @pytest.mark.parametrize("name", small.EXACT_SAMPLERS)
 def test_two_dimensions(name):
     rng = np.random.default_rng(3)

@@ -266,15 +266,10 @@ def joint_scores(updates, n_sweeps=20_000, seed=0, tail=0.0):
     return np.abs(t).max(), stats.t.isf(0.5 * LEVEL / t.size, 49)
 
 
-@pytest.mark.variants("exact", "False-0.5")
-@pytest.mark.parametrize(
-    ("apart", "tail"),
-    [
-        (True, TAIL),
-        (False, TAIL),
-        *(pytest.param(apart, 0.0, marks=pytest.mark.exact) for apart in (False, True)),
-    ],
-)
+# In the default run they are part of the joint distributions of tests/geweke.
+@pytest.mark.exact
+@pytest.mark.parametrize("tail", [TAIL, 0.0])
+@pytest.mark.parametrize("apart", [True, False])
 def test_the_hyperparameters_keep_their_priors(apart, tail):
     together = ClusterHyperpriors(
         D, scale_prior(FULL, 6.0, SCALES, tail), 4.0, SpreadPrior(3.0, 2.0, 0.7)
@@ -300,6 +295,7 @@ def _wider(chain):
     )
 
 
+@pytest.mark.exact
 def test_a_width_that_stays_as_it_was_fails():
     """Negative control: the mean of the mean covariance is taken for known."""
     worst, bound = joint_scores(learners(), tail=TAIL)

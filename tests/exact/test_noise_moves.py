@@ -76,7 +76,7 @@ def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior)
     assert result.p_value > LEVEL
 
 
-@pytest.mark.variants("exact", "foundings*", "gather_around*")
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

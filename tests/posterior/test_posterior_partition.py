@@ -317,6 +317,7 @@ def test_a_limit_of_clusters_holds_where_all_draws_are_the_same():
     assert found.labels.tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.variants("slow", "omari")
 @pytest.mark.parametrize("loss", ["omari", "vi"])
 def test_a_few_hundred_draws_find_the_estimate_of_all(monkeypatch, loss):
     """Two groups are one in a third of the draws, and some observations have no certain place."""

@@ -21,7 +21,7 @@ from cavity.priors.mean_spread import spread_log_density
 from cavity.priors.partition import log_prior
 
 PAGE = Path(__file__).parents[2] / "docs" / "maths.md"
-N_DRAWS = 1000
+N_DRAWS = 600
 LEVEL = 1e-3
 
 
