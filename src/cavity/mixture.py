@@ -1564,7 +1564,7 @@ concentration, n_factors, thin, options
     >>> kind = np.repeat([0, 1], 40)
     >>> table = pd.DataFrame({
     ...     "size": rng.normal(4.0 * kind),
-    ...     "colour": np.where(rng.random(80) < 0.1 + 0.8 * kind, "red", "green"),
+    ...     "color": np.where(rng.random(80) < 0.1 + 0.8 * kind, "red", "green"),
     ...     "visits": rng.poisson(2 + 8 * kind),
     ... })
     >>> table.loc[3] = None
@@ -1572,8 +1572,8 @@ concentration, n_factors, thin, options
     >>> m = TableMixture(2, feature_types={"visits": "count"}, **run).fit(table)
     >>> m.columns_["kind"].tolist()
     ['continuous', 'categorical', 'count']
-    >>> m.predict(pd.DataFrame({"size": [4.0, None], "colour": [None, "green"], "visits": [9, 2]}))
-    array([1, 0])
+    >>> m.predict(pd.DataFrame({"size": [4.0, None], "color": [None, "green"], "visits": [9, 2]}))
+    array([0, 1])
     """
 
     _model: ClassVar[str] = "table"

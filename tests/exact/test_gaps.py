@@ -5,12 +5,16 @@ The chi-square tests are at level 1e-4 each, with fixed seeds, as in `test_enume
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import enumeration
 import numpy as np
 import pytest
 import small
 import uneven
 
+from cavity.interface import step
+from cavity.likelihoods.missing import GapUpdate
 from cavity.moves.standard import StandardMoves
 
 pytestmark = pytest.mark.first(8)
@@ -81,13 +85,21 @@ def test_gaps_do_matter():
     assert enumeration.compare(exact, enumeration.visits(chain, exact, 4000, rng)).p_value < 1e-8
 
 
+class _Stay(NamedTuple):
+    """Draws nothing."""
+
+    nothing: int = 0
+
+
+@step.register(_Stay)
+def _(update, model, family, parameters, prior, z, counts, rng):
+    return 0
+
+
+@pytest.mark.exact
 def test_gaps_that_stay_where_they_start_fail(monkeypatch):
     """Negative control: labels are right only if what fills the gaps is drawn along."""
-
-    def stay(rows, parameters, z, rng):
-        return None
-
-    monkeypatch.setattr("cavity.likelihoods.missing.fill_all_gaps", stay)
+    monkeypatch.setattr(GapUpdate, "kernel", lambda update, chain: _Stay())
     rng = np.random.default_rng(13)
     exact = uneven.exact(marginals("gaussian-naive"), LOG_PRIOR)
     chain = uneven.chain("gaussian-naive", uneven.traits(), small.partition_prior("dp"), rng)

@@ -1,4 +1,4 @@
-"""Counts whose log rate is a cluster's own: y_i ~ Poisson(exp(x_k)), x_k approximately normal."""
+"""Counts with a log rate per cluster: y_i ~ Poisson(exp(x_k)), x_k approximately normal."""
 
 import math
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Counts(NamedTuple):
 @jit
 def tilted(y, m, v, fraction):
     """Log integral, mean and variance of N(x; m, v) times the likelihood to a power."""
-    # Newton's method finds the top of the log-concave integrand ...
+    # Newton's method finds the maximum of the log-concave integrand.
     x = m
     for _ in range(100):
         rate = fraction * math.exp(x)
@@ -23,7 +23,7 @@ def tilted(y, m, v, fraction):
         x += min(max(step, -2.0), 2.0)
         if abs(step) < 1e-9:
             break
-    # ... and the trapezoid rule runs outwards until nothing is left.
+    # The trapezoid rule runs outwards from there until the terms vanish.
     h = 0.3 * min(1.0 / math.sqrt(fraction * math.exp(x) + 1.0 / v), 1.0)
     top = fraction * (y * x - math.exp(x)) - 0.5 * (x - m) ** 2 / v
     total = first = second = 0.0

@@ -13,7 +13,7 @@ from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.normal import set_factors, set_tied
 from cavity.interface import complete, evidence, evidences, integrated_evidence, load, observe
 from cavity.likelihoods.missing import RowTraits
-from cavity.likelihoods.scale_mixture_rows import distance_of_row, log_scale
+from cavity.likelihoods.scale_mixture_rows import distance_of_row, log_scale_of_row
 from cavity.priors.structured import StructuredPrior
 
 N, D, SLOTS = 6, 3, 8
@@ -35,7 +35,7 @@ def _integrated(model, q, k, i):
 
 
 def _log_scale(rows, i, a):
-    return log_scale(rows, i, a)
+    return log_scale_of_row(rows, i, a)
 
 
 def _observe(model, q, k, i, sign):
