@@ -66,9 +66,9 @@ def warn_of_coarse_columns(X: np.ndarray, names: Sequence[str]) -> None:
     kinds = ", with columns of few values as categories" if few else ""
     warnings.warn(
         f"{listed[0].upper()}{listed[1:]}. Such columns tend to dominate the clustering, because a "
-        "cluster with a single value in them has no spread, and chains seldom agree. Leave them out "
-        "(--exclude on the command line) and compare them between the clusters afterwards, or use "
-        f"TableMixture{kinds} ({table}). "
+        "cluster with a single value in them has no spread, and chains seldom agree. Leave them "
+        "out (--exclude on the command line) and compare them between the clusters afterwards, or "
+        f"use TableMixture{kinds} ({table}). "
         "Filter cavity.CoarseColumnsWarning to silence this.",
         CoarseColumnsWarning,
         stacklevel=5,
