@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -852,6 +852,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         count_from: int = 0,
         tail: Any = None,
         furthest: Sequence[str] | None = None,
+        sections: Iterable[Any] = (),
     ) -> Path:
         """Write an HTML page: summary in words, tables, pictures.
 
@@ -868,10 +869,13 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             Number of the first row, where rows have no names.
         tail, furthest : optional
             `unusual_rows` of `X`, if they are known already.
+        sections : iterable, optional
+            Further sections: what `posterior_.regress` and `posterior_.outcome` return, or
+            (title, figure or axes, caption).
         """
         import pandas as pd
 
-        from cavity.predict.cluster_summary import sections
+        from cavity.predict.cluster_summary import sections as sections_of
         from cavity.report.html import write_report
 
         check_is_fitted(self, "posterior_")
@@ -896,7 +900,10 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             features=self.distinguishing_features(),
             tail=tail,
             furthest=furthest,
-            extra_sections=() if only else sections(self._summary(), self._columns),
+            extra_sections=[
+                *(() if only else sections_of(self._summary(), self._columns)),
+                *sections,
+            ],
             count_from=count_from,
         )
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from cli_runs import QUICK, make_table, start
 
+from cavity.cli import folder as files
 from cavity.cli import models, options, runs
 from cavity.cli.errors import UserError
 from cavity.cli.regress import regress
@@ -35,7 +36,10 @@ def run(finished, tmp_path):
     return tmp_path / "run"
 
 
-def test_regress_matches_rows_by_identifier(run, tmp_path, monkeypatch, capsys, caplog):
+def test_regress_matches_rows_and_adds_to_the_report(
+    run, tmp_path, monkeypatch, capsys, caplog, without_pictures
+):
+    monkeypatch.setattr("cavity.report.html.write_report", write_report)
     caplog.set_level("INFO", "cavity")
     monkeypatch.chdir(tmp_path)
     table = make_table()
@@ -54,8 +58,24 @@ def test_regress_matches_rows_by_identifier(run, tmp_path, monkeypatch, capsys, 
     assert terms == ["intercept", "age", "grade=b"]
     assert (run / "regression.png").stat().st_size > 1000
     assert regress(run, Path("c.csv"), {}, "gain", 0, 0.9) == 0
-    means = sorted(pd.read_csv(run / "regression.csv")["mean"])
-    np.testing.assert_allclose(means, [1.0, 3.0], atol=0.2)
+    means = pd.read_csv(run / "outcomes.csv", index_col="outcome")["mean"]
+    np.testing.assert_allclose(sorted(means.loc["gain"]), [1.0, 3.0], atol=0.2)
+    (run / "report.html").unlink()
+    assert runs.report(run, None) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Outcome: gain</h2>" in page
+    assert "39 rows (1 left out: a value is missing)" in page
+    # Without the rows the page would lose their pictures.
+    (run / "report.html").write_text("page")
+    monkeypatch.setattr(runs, "_where", lambda out, run: None)
+    assert regress(run, Path("c.csv"), {}, "grade", 0, 0.9) == 0
+    assert "the report stays as it is" in caplog.text
+    assert (run / "report.html").read_text() == "page"
+    outcomes = [found.outcome for found in files.read_regressions(run)]
+    assert outcomes == [None, "gain", "grade"]
+    (run / "regressions.json").write_text('[{"draws": [1.0]}]')
+    with pytest.raises(UserError, match="is damaged"):
+        files.read_regressions(run)
     with pytest.raises(UserError, match="has no column 'weight'"):
         regress(run, Path("c.csv"), {}, "weight", 0, 0.9)
     covariates.assign(name="none").to_csv("c.csv", index=False)
@@ -152,6 +172,7 @@ def test_a_draft_goes_on_to_a_report(cavity, table, tmp_path):
     assert "'cavity fit --out run --resume --precision report' continues" in ran.out
     folder = tmp_path / "run"
     assert status(folder) == "limited"
+    (folder / "regressions.json").write_text("of other draws")
     ran = cavity("fit", "--out", "run", "--resume", "--precision", "report")
     assert ran.code == 0, ran.err
     assert "Converged: the chains agree" in ran.out

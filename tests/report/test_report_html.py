@@ -268,6 +268,30 @@ def test_extra_sections_take_figures_axes_and_markup(full, tmp_path):
         write_report(tmp_path / "s.html", full[1], extra_sections=[("Bad", 3, "")])
 
 
+def test_covariates_and_outcomes_have_sections(full, tmp_path):
+    p = full[1]
+    rng = np.random.default_rng(0)
+    covariates = pd.DataFrame({NASTY: rng.standard_normal(60), "town": ["a", "b"] * 30})
+    found = [
+        p.regress(covariates, n_draws=20),
+        p.outcome(pd.Series(100.0 + rng.standard_normal(60), name=NASTY), n_draws=20),
+        p.outcome(covariates["town"], n_draws=20),
+    ]
+    page = Page(write_report(tmp_path / "r.html", p, extra_sections=found).read_text())
+    assert page.problems == []
+    assert [row[:2] for row in page.tables["regression-0"]] == [
+        ["covariate", "cluster"], *([term, k] for term in (NASTY, "town=b", "intercept")
+        for k in ("1", "2")),
+    ]  # fmt: skip
+    head, *means = page.tables["regression-1"]
+    assert head == ["cluster", "mean", "lower", "upper"]
+    mean = found[1].table["mean"]
+    np.testing.assert_allclose([float(row[1]) for row in means], mean, atol=0.01)
+    assert [len(row[2].partition(".")[2]) for row in means] == [2, 2, 2]
+    assert len(page.tables["regression-1-differences"]) == 1 + 3
+    assert page.tables["regression-2"][1][:2] == ["town=a", "0"]
+
+
 def test_no_figure_is_left_open_and_no_setting_changed(full, tmp_path):
     import matplotlib as mpl
 

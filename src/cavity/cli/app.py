@@ -335,7 +335,8 @@ def regress(
     """Say which covariates predict the cluster of a row, or how an outcome differs by cluster.
 
     Rows are matched by the run's identifiers if the table has them (--id-column), otherwise by
-    their order. Writes regression.csv and regression.png to the folder of the run.
+    their order. Writes regression.csv (or outcomes.csv) and a picture to the folder of the run,
+    and adds a section to its report. A second call with the same outcome replaces the first.
     """
     from cavity.cli.regress import regress as run_regression
 

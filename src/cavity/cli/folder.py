@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cavity.posterior import Posterior
+    from cavity.posterior.regression import Regression
 
 POSTERIOR = "posterior.nc"
 LABELS = "labels.csv"
@@ -28,15 +31,18 @@ CLUSTERS = "clusters.csv"
 COLUMNS = "columns.csv"
 IMPUTED = "imputed.csv"
 PICTURE = "clusters.png"
-REGRESSION = "regression.csv"
-FOREST = "regression.png"
+# Made by `regress` from the draws, kept in JSON for the report.
+REGRESSIONS = "regressions.json"
+REGRESSION, OUTCOMES = "regression.csv", "outcomes.csv"
+REGRESSION_PICTURE, OUTCOME_PICTURE = "regression.png", "outcome.png"
+OF_REGRESSIONS = (REGRESSIONS, REGRESSION, OUTCOMES, REGRESSION_PICTURE, OUTCOME_PICTURE)
 REPORT = "report.html"
 CHECKPOINT = "checkpoint.cavity"
 LOCK = ".cavity-lock"
 # Of any model: a run that replaces another leaves nothing of it.
 RESULTS = (
     POSTERIOR, LABELS, TRENDS, FACTORS, FORECAST, SEASONS, PARAMETERS, CLUSTERS, COLUMNS, IMPUTED,
-    PICTURE, REGRESSION, FOREST, REPORT,
+    PICTURE, *OF_REGRESSIONS, REPORT,
 )  # fmt: skip
 _PROBE = ".write-test-"
 
@@ -67,7 +73,12 @@ def tidy(out: Path) -> None:
 
 def empty(out: Path) -> None:
     """Remove all that an earlier run of any model left, but its ``run.json``."""
-    for name in (*RESULTS, CHECKPOINT):
+    remove(out, (*RESULTS, CHECKPOINT))
+
+
+def remove(out: Path, names: Iterable[str]) -> None:
+    """Remove files that may be there."""
+    for name in names:
         (out / name).unlink(missing_ok=True)
 
 
@@ -127,6 +138,53 @@ def as_csv(table: pd.DataFrame) -> str:
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write a table as CSV, whole or not at all."""
     write_text(path, as_csv(table))
+
+
+def read_regressions(out: Path) -> list[Regression]:
+    """Read the regressions of a run, covariates first."""
+    import numpy as np
+
+    from cavity.posterior.regression import Regression
+
+    path = out / REGRESSIONS
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return [Regression(**{**one, "draws": np.array(one["draws"])}) for one in found]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is damaged. Delete it and repeat 'cavity regress'.") from error
+
+
+def add_regression(out: Path, found: Regression) -> None:
+    """Write a regression to the folder of a run, in place of an earlier one of the same name.
+
+    Covariates have a table and a picture, outcomes a table of all and a picture of the latest.
+    """
+    import pandas as pd
+
+    every = [one for one in read_regressions(out) if one.outcome != found.outcome]
+    every.insert(0 if found.outcome is None else len(every), found)
+    # Six digits: the file would be three times as large.
+    stored = [
+        {**dataclasses.asdict(one), "draws": _six_digits(one.draws.tolist())} for one in every
+    ]
+    write_text(out / REGRESSIONS, json.dumps(stored) + "\n")
+    if found.outcome is None:
+        write_table(out / REGRESSION, found.table.reset_index())
+    else:
+        tables = {one.outcome: one.table.reset_index() for one in every if one.outcome is not None}
+        whole = pd.concat(tables, names=["outcome"]).reset_index(level="outcome")
+        first = [name for name in ("outcome", "cluster", "term") if name in whole]
+        write_table(out / OUTCOMES, whole[[*first, "mean", "sd", "lower", "upper"]])
+    picture = REGRESSION_PICTURE if found.outcome is None else OUTCOME_PICTURE
+    save_picture(out / picture, found.plot())
+
+
+def _six_digits(draws: Any) -> Any:
+    if isinstance(draws, list):
+        return [_six_digits(value) for value in draws]
+    return float(f"{draws:.6g}")
 
 
 def labels_table(

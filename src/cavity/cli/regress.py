@@ -11,7 +11,7 @@ from cavity.cli import folder as files
 from cavity.cli.errors import UserError, note, say
 from cavity.cli.models import MODELS
 from cavity.cli.options import Choice
-from cavity.cli.runs import load_run
+from cavity.cli.runs import load_run, refresh_report
 from cavity.cli.selection import read_table
 from cavity.io.words import listed
 from cavity.utils.text import count
@@ -40,18 +40,21 @@ def regress(
         frame = _in_order(frame, posterior.names, str(data))
     if outcome is not None and outcome not in frame.columns:
         raise UserError(f"{data} has no column {outcome!r}; it has {listed(list(frame), 12)}.")
+    partition = estimator.partition_
     try:
         if outcome is not None:
-            found = posterior.outcome(frame[outcome], level=level)
+            found = posterior.outcome(frame[outcome], partition, level=level)
         else:
-            found = posterior.regress(frame, reference=reference, level=level)
+            found = posterior.regress(frame, partition, reference=reference, level=level)
     except ValueError as error:
         raise UserError(str(error)) from error
     say(str(found))
-    files.write_table(out / files.REGRESSION, found.table.reset_index())
-    axes = found.plot()
-    axes.figure.savefig(out / files.FOREST, dpi=150, bbox_inches="tight")
-    say(f"Wrote {out / files.REGRESSION} and {out / files.FOREST}.")
+    files.add_regression(out, found)
+    path = out / (files.REGRESSION if outcome is None else files.OUTCOMES)
+    if refresh_report(out, run, estimator):
+        say(f"\nWrote {path} and a section of {out / files.REPORT}.")
+    else:
+        say(f"\nWrote {path}.")
     return 0
 
 

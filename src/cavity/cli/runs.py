@@ -108,6 +108,8 @@ def fit(
         if stopped:  # loading the draws starts a new search
             del posterior.summaries[BEST_DRAW], posterior.summaries[ESTIMATE]
         estimator.save(out / files.POSTERIOR)
+        # Those of earlier draws, whose clusters may be others.
+        files.remove(out, files.OF_REGRESSIONS)
         run.write(out)
         if stopped:
             raise Interrupted(f"stopped in the search for the point estimate. {_safe(out)}")
@@ -284,11 +286,6 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
     estimator : object
         Fitted.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     kind = MODELS[run.model]
     posterior, labels = estimator.posterior_, estimator.partition_.labels
     unusual = kind.unusual(estimator, table)
@@ -303,6 +300,25 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
         files.write_table(out / files.LABELS, rows)
     for name, further in kind.tables(estimator, run, table).items():
         files.write_table(out / name, further)
+    _write_pictures(out, run, table, estimator, unusual)
+    text = summarise(
+        posterior, labels, noun=kind.noun, features=kind.features(estimator),
+        number_known=run.demo, **unusual,
+    )  # fmt: skip
+    heading = kind.heading(estimator)
+    return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
+
+
+def _write_pictures(
+    out: Path, run: RunFile, table: Any, estimator: Any, unusual: Mapping[str, Any]
+) -> None:
+    """Write the picture and the report, regressions included."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    kind = MODELS[run.model]
     source = Path(run.data.path).name
     settings = {
         "data file": source,
@@ -313,16 +329,11 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
         kind.draw(out / files.PICTURE, estimator, table)
         kind.report(
             out / files.REPORT, estimator, table,
-            title=kind.title(source), settings=settings, **unusual,
+            title=kind.title(source), settings=settings,
+            sections=files.read_regressions(out), **unusual,
         )  # fmt: skip
     finally:
         plt.close("all")
-    text = summarise(
-        posterior, labels, noun=kind.noun, features=kind.features(estimator),
-        number_known=run.demo, **unusual,
-    )  # fmt: skip
-    heading = kind.heading(estimator)
-    return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
 
 
 def _farewell(out: Path, run: RunFile, in_shards: bool) -> str:
@@ -364,6 +375,23 @@ def report(out: Path, data: Path | None) -> int:
     say(text)
     say(f"\nWritten: {out / files.REPORT}")
     return 0
+
+
+def refresh_report(out: Path, run: RunFile, estimator: Any) -> bool:
+    """Write the picture and the report again; leave both if the rows to draw are gone."""
+    kind = MODELS[run.model]
+    table = followed_table(estimator)
+    if table is None and kind.noun != "series":
+        path = _where(out, run)
+        if path is None or file_digest(path) != run.data.digest:
+            note(
+                f"{run.data.path} is gone or has changed, so the report stays as it is. "
+                f"'cavity report {out} --data FILE' adds the regression."
+            )
+            return False
+        table = _training_table(out, run, None)
+    _write_pictures(out, run, table, estimator, kind.unusual(estimator, table))
+    return True
 
 
 def load_run(out: Path) -> tuple[RunFile, Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class Regression:
         Cluster that log odds compare with; None for an outcome.
     n_rows, n_left_out : int
         Rows used, and rows without a value in some column.
+    outcome : str or None
+        Name of the outcome; None for covariates.
     """
 
     names: list[str]
@@ -61,6 +64,24 @@ class Regression:
     reference: str | None
     n_rows: int
     n_left_out: int
+    outcome: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Heading of its section in a report."""
+        return "Covariates" if self.outcome is None else f"Outcome: {self.outcome}"
+
+    @property
+    def head(self) -> str:
+        """What the table compares, and the rows used."""
+        if self.reference is None:
+            head = f"{'Mean' if len(self.terms) == 1 else 'Shares'} of {self.outcome} by cluster"
+        else:
+            head = f"Log odds of each cluster against cluster {self.reference}"
+        head += f", {self.level:.0%} intervals, {self.n_rows} rows"
+        if self.n_left_out:
+            head += f" ({self.n_left_out} left out: a value is missing)"
+        return head
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -109,20 +130,12 @@ class Regression:
 
     def __str__(self) -> str:
         """Return the table, with what it compares and how many rows it rests on."""
-        if self.reference is None:
-            head = "Mean of the outcome by cluster"
-        else:
-            head = f"Log odds of each cluster against cluster {self.reference}"
-        head += f", {self.level:.0%} intervals, {self.n_rows} rows"
-        if self.n_left_out:
-            head += f" ({self.n_left_out} left out: a value is missing)"
-        return f"{head}\n{self.table.round(3).to_string()}"
+        return f"{self.head}\n{self.table.round(3).to_string()}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, _, _ = str(self).partition("\n")
-        return f"<p>{head}</p>{self.table.round(3).to_html()}"
+        return f"<p>{escape(self.head)}</p>{self.table.round(3).to_html()}"
 
     def plot(self, *, ax: Any = None) -> Axes:
         """Draw a forest plot: mean and interval of every cluster and term.
@@ -377,7 +390,8 @@ def outcome(
         draws = np.clip(draws, 0.0, 1.0)
         draws /= draws.sum(axis=2, keepdims=True)
     left_out = int(len(complete) - complete.sum())
-    return Regression(names, terms, draws, level, None, int(complete.sum()), left_out)
+    n_rows, name = int(complete.sum()), str(column.name)
+    return Regression(names, terms, draws, level, None, n_rows, left_out, name)
 
 
 def _check(level: float, n_draws: int) -> None:

@@ -20,10 +20,12 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cavity.posterior.groups import differ
+from cavity.posterior.regression import Regression
 from cavity.posterior.summary import unusual
 from cavity.posterior.view import THRESHOLD, View
 from cavity.report import figures, markup, tables, words
 from cavity.report.markup import Section
+from cavity.report.regression import regression_section
 from cavity.utils.files import replacing
 from cavity.utils.text import count, plural
 
@@ -42,7 +44,7 @@ def write_report(
     *,
     feature_names: Sequence[Any] | None = None,
     title: str = "Clustering report",
-    extra_sections: Iterable[tuple[str, Any, str]] = (),
+    extra_sections: Iterable[Any] = (),
     settings: Mapping[str, Any] | None = None,
     partition: Any = None,
     threshold: float = THRESHOLD,
@@ -63,9 +65,10 @@ def write_report(
     feature_names : sequence, optional
         Names of the columns; those of a DataFrame, or those kept with the run, by default.
     title : str
-    extra_sections : iterable of (title, content, caption)
+    extra_sections : iterable of (title, content, caption), or of Regression
         Pictures of a model's own, after the common ones: content is a matplotlib figure, axes of
-        one, or HTML. Titles and captions are escaped; HTML is taken as it is, so it must come from
+        one, or HTML. What `Posterior.regress` and `Posterior.outcome` return is shown after the
+        clusters. Titles and captions are escaped; HTML is taken as it is, so it must come from
         code and not from data. Scripts in it do not run.
     settings : mapping, optional
         Settings of the fit beyond those kept in ``posterior.record``.
@@ -112,7 +115,12 @@ def write_report(
         if X is not None:
             data = as_table(X, posterior.n_observations, feature_names)
         view = replace(posterior.view(partition, threshold), count_from=count_from)
-        own = _Own(list(extra_sections), settings, *_check_own(view, features, tail), furthest)
+        given = list(extra_sections)
+        own = _Own(
+            [section for section in given if not isinstance(section, Regression)],
+            [section for section in given if isinstance(section, Regression)],
+            settings, *_check_own(view, features, tail), furthest,
+        )  # fmt: skip
         page = _page(view, data, feature_names, title, own)
         file.write(page)
     return target
@@ -122,6 +130,7 @@ class _Own(NamedTuple):
     """Content that the caller adds to the posterior."""
 
     sections: list[tuple[str, Any, str]]
+    regressions: list[Regression]
     settings: Mapping[str, Any] | None
     features: Sequence[str] | None
     tail: np.ndarray | None
@@ -187,6 +196,7 @@ def _page(
         Section("pictures", "Pictures", [_pictures(view, data)]),
         *_extra(own.sections),
         Section("cluster-section", "Clusters", _clusters(view, data, names, own.features)),
+        *(regression_section(found, at) for at, found in enumerate(own.regressions)),
         Section("doubt-section", f"Doubtful {plural(view.noun)}", [_doubtful(view)]),
     ]
     if own.tail is not None:

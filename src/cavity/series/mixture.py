@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -716,6 +716,7 @@ random_state, progress, checkpoint, warm_start
         *,
         title: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        sections: Iterable[Any] = (),
     ) -> Path:
         """Write an HTML report: summary in words, tables, pictures.
 
@@ -726,5 +727,8 @@ random_state, progress, checkpoint, warm_start
         title : str, optional
         settings : mapping, optional
             Further lines of the list of settings, such as the data's file.
+        sections : iterable, optional
+            Further sections: what `posterior_.regress` and `posterior_.outcome` return, or
+            (title, figure or axes, caption).
         """
-        return self._fitted().report(path, title, settings)
+        return self._fitted().report(path, title, settings, sections)

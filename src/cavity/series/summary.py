@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,7 +204,11 @@ class SeriesSummary:
         return moved
 
     def report(
-        self, path: str | os.PathLike[str], title: str | None, settings: Mapping[str, Any] | None
+        self,
+        path: str | os.PathLike[str],
+        title: str | None,
+        settings: Mapping[str, Any] | None,
+        further: Iterable[Any] = (),
     ) -> Path:
         """Write the HTML report."""
         from cavity.report.html import write_report
@@ -222,7 +226,7 @@ class SeriesSummary:
             path,
             posterior,
             title=f"Clusters of {len(names)} series" if title is None else title,
-            extra_sections=sections,
+            extra_sections=[*sections, *further],
             features=self.distinguishing_features(picture, typical),
             settings=settings,
             partition=self.partition,
