@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from sklearn.metrics import adjusted_rand_score
 
 from cavity.base import Estimator
 from cavity.posterior.record import DATA
+from cavity.utils.text import count
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Rounds in which stacking weights are found; each raises the score.
 _ROUNDS = 2000
 
 
-def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
+class ModelComparison(pd.DataFrame):
+    """Fits of the same rows, one per row: a DataFrame with a picture and a page."""
+
+    def __repr__(self) -> str:
+        """Return the table, rounded."""
+        return self._rounded().to_string()
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from cavity.report.comparison import EXPLAINED
+
+        notes = [
+            f"<b>{escape(name)}</b>: {escape(text)}"
+            for name, text in EXPLAINED.items()
+            if name.split(",")[0] in self
+        ]
+        return f"{self._rounded().to_html()}<p><small>{'; '.join(notes)}.</small></p>"
+
+    def _rounded(self) -> pd.DataFrame:
+        one = ["elpd", "se", "difference", "difference_se", "bic", "seconds"]
+        return self.round({name: 1 if name in one else 3 for name in self})
+
+    def plot_differences(self, *, ax: Any = None) -> Axes:
+        """Draw the difference of each fit to the best, with one and two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        """
+        from cavity.plotting.comparison import draw_differences
+
+        if "elpd" not in self:
+            raise ValueError("These fits have no leave-one-out densities that can be compared.")
+        return draw_differences(self, ax)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Model comparison") -> Path:
+        """Write an HTML page: conclusion in words, table, picture, settings of the fits.
+
+        Parameters
+        ----------
+        path : path
+            File to write; an existing one is replaced.
+        title : str
+        """
+        from cavity.report.comparison import write_comparison
+
+        return write_comparison(
+            path, self, rows=self.attrs["rows"], fits=self.attrs["fits"], title=title
+        )
+
+
+def compare_models(models: Mapping[str, Any], X: Any = None) -> ModelComparison:
     """Compare fits of the same rows.
 
     Parameters
@@ -30,13 +88,15 @@ def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
-        One row per fit, the best first. ``elpd`` is the expected log predictive density by
+    ModelComparison
+        A DataFrame with one row per fit, the best first, with ``plot_differences()`` and
+        ``report(path)``. ``elpd`` is the expected log predictive density by
         leave-one-out (PSIS-LOO), with standard error ``se``, the ``difference`` to the best and
         its standard error ``difference_se``; ``stacking`` is the weight of the fit in the best
         average of their predictions. All are missing where fits have other columns or no
         leave-one-out densities. ``n_clusters`` is the most probable number, with a 90% interval
-        from ``n_lower`` to ``n_upper``. ``entropy_r2`` is one minus the entropy of the
+        from ``n_lower`` to ``n_upper``. ``ari`` is the adjusted Rand index of the clusters with
+        those of the first line. ``entropy_r2`` is one minus the entropy of the
         assignment probabilities over its maximum, ``assignment`` the mean probability of the
         assigned cluster, ``smallest`` the share of the smallest cluster. ``bic`` is that of the
         point estimate, for complete numbers without noise. ``converged`` and ``seconds`` are of
@@ -52,8 +112,6 @@ def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
     >>> compare_models(fits).index.tolist()
     ['2', '1']
     """
-    import pandas as pd
-
     if not models:
         raise ValueError("models is empty. Pass fitted estimators by name.")
     for name, m in models.items():
@@ -63,24 +121,36 @@ def compare_models(models: Mapping[str, Any], X: Any = None) -> pd.DataFrame:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name!r} has {n}" for name, n in sizes.items())
         raise ValueError(f"Only fits of the same rows can be compared: {listed} rows.")
+    digests = {np.asarray(m.posterior_.summaries[DATA]).tobytes() for m in models.values()}
+    # Fits of other columns have no data in common, whatever X is.
+    X = X if len(digests) == 1 else None
     table = pd.DataFrame({name: _row(m, X) for name, m in models.items()}).T.convert_dtypes()
-    pointwise = _pointwise(models, X)
-    if pointwise is None:
-        return table
-    best = int(pointwise.sum(axis=0).argmax())
-    apart = pointwise - pointwise[:, [best]]
-    scale = np.sqrt(len(pointwise))
-    predictive = pd.DataFrame(
-        {
-            "elpd": pointwise.sum(axis=0),
-            "se": scale * pointwise.std(axis=0, ddof=1),
-            "difference": apart.sum(axis=0),
-            "difference_se": scale * apart.std(axis=0, ddof=1),
-            "stacking": stacking_weights(pointwise),
-        },
-        index=list(models),
-    )
-    return predictive.join(table).sort_values("elpd", ascending=False)
+    pointwise = _pointwise(models, X) if len(digests) == 1 else None
+    if pointwise is not None:
+        best = int(pointwise.sum(axis=0).argmax())
+        apart = pointwise - pointwise[:, [best]]
+        scale = np.sqrt(len(pointwise))
+        predictive = pd.DataFrame(
+            {
+                "elpd": pointwise.sum(axis=0),
+                "se": scale * pointwise.std(axis=0, ddof=1),
+                "difference": apart.sum(axis=0),
+                "difference_se": scale * apart.std(axis=0, ddof=1),
+                "stacking": stacking_weights(pointwise),
+            },
+            index=list(models),
+        )
+        table = predictive.join(table).sort_values("elpd", ascending=False, kind="stable")
+    first = models[table.index[0]].partition_.labels
+    agreement = [adjusted_rand_score(first, models[name].partition_.labels) for name in table.index]
+    table.insert(list(table).index("entropy_r2"), "ari", agreement)
+    found = ModelComparison(table)
+    p = next(iter(models.values())).posterior_
+    found.attrs = {
+        "rows": count(p.n_observations, p.record.noun),
+        "fits": {str(name): repr(models[name]) for name in table.index},
+    }
+    return found
 
 
 def stacking_weights(pointwise: np.ndarray) -> np.ndarray:
@@ -107,9 +177,6 @@ def stacking_weights(pointwise: np.ndarray) -> np.ndarray:
 def _pointwise(models: Mapping[str, Any], X: Any) -> np.ndarray | None:
     """Return leave-one-out log densities, (n, models); None if they do not compare."""
     if not all(getattr(m, "_has_loo", False) for m in models.values()):
-        return None
-    digests = {np.asarray(m.posterior_.summaries[DATA]).tobytes() for m in models.values()}
-    if len(digests) != 1:
         return None
     columns = []
     for m in models.values():

@@ -440,8 +440,9 @@ def test_two_runs_are_compared(run, tmp_path, cavity):
     """The same rows under another seed and model; a run with itself or other rows is refused."""
     other = [*FIT[:-1], "other", "--model", "gaussian", "--seed", 5, *QUICK]
     assert cavity(*other).code == 0
-    ran = cavity("compare", "run", "other")
+    ran = cavity("compare", "run", "other", "--out", "page.html")
     assert ran.code == 0
+    assert "Leave-one-out log density minus" in (tmp_path / "page.html").read_text()
     assert "adjusted Rand 1.00" in ran.out
     assert "Rows in each cluster of the first run (down)" in ran.out
     assert "run  " in ran.out.split("elpd", 1)[1]

@@ -302,6 +302,7 @@ def report(
 def compare(
     first: Run,
     others: Annotated[list[Path], typer.Argument(help="Folders of other runs.", metavar="OTHER")],
+    out: Annotated[Path | None, typer.Option(help="HTML page to write.", metavar="FILE")] = None,
 ) -> None:
     """Compare runs over the same rows: other columns, another model, another seed.
 
@@ -312,7 +313,7 @@ def compare(
     from cavity.cli import runs
 
     _show_messages(False)
-    raise typer.Exit(runs.compare([first, *others]))
+    raise typer.Exit(runs.compare([first, *others], out))
 
 
 @app.command(cls=GroupedCommand)

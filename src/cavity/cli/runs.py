@@ -523,14 +523,23 @@ def _check_output_file(out: Path) -> None:
         raise UserError(f"The folder {out.parent} does not exist; make it or give another --out.")
 
 
-def compare(folders: Sequence[Path]) -> int:
-    """Print a table of runs over the same rows, and for two how far their answers agree."""
+def compare(folders: Sequence[Path], to: Path | None = None) -> int:
+    """Print a table of runs over the same rows, and for two how far their answers agree.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+    to : Path, optional
+        HTML page to write.
+    """
     from cavity.compare import compare_models
 
     places = [folder.resolve() for folder in folders]
     if len(set(places)) < len(places):
         twice = next(f for f, place in zip(folders, places, strict=True) if places.count(place) > 1)
         raise UserError(f"{twice} is given twice. Name different runs.")
+    if to is not None:
+        _check_output_file(to)
     loaded = {str(folder): load_run(folder) for folder in folders}
     models = {name: estimator for name, (_, estimator) in loaded.items()}
     run = next(iter(loaded.values()))[0]
@@ -542,7 +551,10 @@ def compare(folders: Sequence[Path]) -> int:
         table = compare_models(models, _training_table(folders[0], run, None))
     except ValueError as error:
         raise UserError(f"{listed_names} cannot be compared: {error}") from error
-    say(table.round(2).to_string())
+    say(str(table))
     if "elpd" not in table:
         note("The runs have other columns or no leave-one-out densities, which are left out.")
+    if to is not None:
+        table.report(to)
+        say(f"\nWrote {to}.")
     return 0

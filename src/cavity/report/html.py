@@ -106,7 +106,7 @@ def write_report(
     from cavity.plotting.frame import as_table
 
     target = Path(path)
-    with _replacing(target) as file, warnings.catch_warnings():
+    with replacing_page(target) as file, warnings.catch_warnings():
         # Letters of a name that the font of pictures lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         data = None
@@ -165,7 +165,7 @@ def _kept_names(posterior: Posterior, X: Any) -> list[str] | None:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[TextIO]:
+def replacing_page(target: Path) -> Iterator[TextIO]:
     """Write to a temporary file, and replace the target on success."""
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; name a file for the report")
@@ -206,13 +206,18 @@ def _page(
         Section("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
         Section("run", "How it was run", _run(view, own.settings)),
     ]
+    return render(title, _subtitle(view), sections)
+
+
+def render(title: str, subtitle: str, sections: Sequence[Section]) -> str:
+    """Return a page as HTML that loads nothing."""
     script = _asset("report.js")
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             title=title,
-            subtitle=_subtitle(view),
+            subtitle=subtitle,
             sections=sections,
             style=_asset("report.css"),
             script=script,
@@ -245,8 +250,13 @@ def _subtitle(view: View) -> str:
     p = view.posterior
     parts = [p.record.model, count(p.n_observations, view.noun)]
     parts.append(f"{count(p.n_chains, 'chain')} of {count(p.n_draws, 'draw')}")
-    parts.append(datetime.now().astimezone().strftime("written %d %B %Y, %H:%M"))
+    parts.append(written_now())
     return " · ".join(part for part in parts if part)
+
+
+def written_now() -> str:
+    """Return the date and time for a page's subtitle."""
+    return datetime.now().astimezone().strftime("written %d %B %Y, %H:%M")
 
 
 def _summary(view: View, diagnostics: Diagnostics, tail: np.ndarray | None) -> markup.Sentences:
