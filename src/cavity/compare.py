@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Rounds in which stacking weights are found; each raises the score.
 _ROUNDS = 2000
+# Characters in a printed line.
+PRINTED = 100
 
 
 class ModelComparison(pd.DataFrame):
@@ -29,7 +31,7 @@ class ModelComparison(pd.DataFrame):
 
     def __repr__(self) -> str:
         """Return the table, rounded."""
-        return self._rounded().to_string()
+        return self._rounded().to_string(line_width=PRINTED)
 
     __str__ = __repr__
 

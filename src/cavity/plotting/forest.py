@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
 
 
 LEGEND_COLUMNS = 4
+WRAP = 24
+
+
+def _wrapped(term: str) -> str:
+    """Wrap a long name: covariates often differ at their ends."""
+    return style.literal(textwrap.fill(style.shorten(term, 3 * WRAP), WRAP))
 
 
 def forest_height(regression: Any) -> float:
@@ -35,7 +42,7 @@ def draw_forest(regression: Any, ax: Any = None) -> Axes:
     low, high = np.quantile(regression.draws, [tail, 1.0 - tail], axis=0)
     mean = regression.draws.mean(axis=0)
     shown = [t for t, term in enumerate(regression.terms) if term != "intercept"]
-    texts = [style.literal(style.shorten(regression.terms[t])) for t in shown]
+    texts = [_wrapped(regression.terms[t]) for t in shown]
     n_clusters = len(regression.names)
     ax = style.one_axes(ax, 5.4, forest_height(regression))
     for k, name in enumerate(regression.names):
@@ -49,10 +56,11 @@ def draw_forest(regression: Any, ax: Any = None) -> Axes:
     ax.set_ylim(len(shown) * (n_clusters + 1.0) - 1.2, -0.8)
     style.dress(ax)
     ax.tick_params(left=False)
+    ax.locator_params(axis="x", nbins=6)
     if len(shown) == 1:
         ax.set_yticks(np.arange(n_clusters))
         ax.set_yticklabels([f"cluster {name}" for name in regression.names])
-        what = f" of {texts[0]}"
+        what = f" of {style.literal(style.shorten(regression.terms[shown[0]]))}"
     else:
         ax.set_yticks(np.arange(len(shown)) * (n_clusters + 1.0) + 0.5 * (n_clusters - 1))
         ax.set_yticklabels(texts)

@@ -122,5 +122,5 @@ class _Decimals:
     def column(self, name: str, head: str) -> Column:
         """Return a column of numbers."""
         values = self._frame[name].tolist()
-        texts = [f"{v:,.{n}f}" for v, n in zip(values, self._decimals, strict=True)]
+        texts = [f"{round(v, n) + 0.0:,.{n}f}" for v, n in zip(values, self._decimals, strict=True)]
         return Column(head, [text.replace("-", "−") for text in texts], values)
