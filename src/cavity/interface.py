@@ -60,6 +60,11 @@ def prior_density(q, parameters, k):
     """Log prior density of slot k's parameters, up to the prior's log normalizer."""
 
 
+@verb
+def common_density(q):
+    """Log density of parameters that all slots share: in the prior, and given all members."""
+
+
 # --------------------------------------------------------------------------- models
 
 
@@ -260,6 +265,11 @@ def _(q, k, room):
 @log_mass.register(None)
 def _(q, k):
     return log_partition(q, k)
+
+
+@common_density.register(None)
+def _(q):
+    return 0.0, 0.0
 
 
 @weigh.register(None)

@@ -46,6 +46,7 @@ from cavity.estimators.model import (
 )
 from cavity.estimators.noise import check_noise, is_noisy, tell_of_noise, with_noise_last
 from cavity.estimators.reading import read_frame, read_numbers, take_columns, warn_of_columns
+from cavity.estimators.selection import check_selected, check_selection
 from cavity.estimators.sharding import check_client, is_in_shards
 from cavity.estimators.start import STARTS, initial_labels, runs_of
 from cavity.estimators.validation import (
@@ -72,7 +73,13 @@ from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import DATA, ERRORS, FOLLOWED, KNOWN, VALUES, WEIGHTS
 from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
-from cavity.predict.cluster_summary import OVERALL, ClusterSummary, overall_of
+from cavity.predict.cluster_summary import (
+    OVERALL,
+    ClusterSummary,
+    overall_of,
+    relevance_section,
+)
+from cavity.predict.column_relevance import column_relevance
 from cavity.predict.covariances import FULL, factors_of
 from cavity.predict.groups import GroupPredictor, overlaps_of_fit
 from cavity.predict.noise import AUTO, Noise, asks_for_noise
@@ -150,6 +157,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
     cluster_prior: ClusterPrior | None = None
     noise: bool | str = AUTO
     n_factors: int | None = None
+    select_columns: bool = False
 
     _starts: ClassVar[tuple[str, ...]] = STARTS
     # Whether columns may be categories and counts.
@@ -187,6 +195,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         super()._check_settings()
         check_noise(self.noise)
         check_covariance(self.covariance_type, self.n_factors, self.collapse)
+        check_selection(self)
         if not (self.cluster_prior is None or isinstance(self.cluster_prior, ClusterPrior)):
             raise ValueError(
                 "cluster_prior must be a cavity.priors.ClusterPrior or None, not "
@@ -475,6 +484,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         errors = cells.scaled_errors(units.scale)
         rows = self._model_rows(standard, cells, weight, noise, errors=errors)
         parts = self.build_model(rows)
+        if self.select_columns:
+            check_selected(parts, self._columns, weight, self.covariance_type)
         collapse = self._collapse_for(parts)
         few = tuple(first_rows(part, FEW) for part in parts)
         points = features_of(standard, cells)
@@ -539,6 +550,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             self._n_held,
             n_factors,
             uncertain_cells(standard, values, errors, *intervals) if standard.shape[1] else None,
+            self.select_columns,
         )
 
     def _check_uneven(self, weight: np.ndarray | None, errors: np.ndarray | None) -> None:
@@ -579,6 +591,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         if self.noise == AUTO and (
             uncertain
+            or self.select_columns
             or not standard.shape[1]
             or self.collapse == "ep"
             or any(column.kind == OVERDISPERSED for column in self._columns)
@@ -732,9 +745,58 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         DataFrame
             One row per cluster and column, and per category of a categorical column:
             ``estimate`` (a mean, a probability, or a mean count), ``lower`` and ``upper``,
-            ``overall`` (the same over all rows), and ``kind``.
+            ``overall`` (the same over all rows), and ``kind``; with ``select_columns=True`` also
+            ``p_matters``, see `column_relevance`.
         """
-        return self._summary(check_number("level", level, 0.0, 0.999999)).table()
+        table = self._summary(check_number("level", level, 0.0, 0.999999)).table()
+        if self.select_columns:
+            found = column_relevance(self.posterior_, self._columns, None)["probability"]
+            table["p_matters"] = found.reindex(table.index.get_level_values("column")).to_numpy()
+        return table
+
+    def column_relevance(self, X: Any = None) -> pd.DataFrame:
+        """Return the probability that each column matters, the most relevant first.
+
+        A column matters if its distribution differs between clusters. With ``select_columns=True``
+        this is decided in the fit: a column that does not matter has no influence on the clusters.
+        Other columns have marginal odds, computed after the fit: given the labels of each draw, a
+        distribution per cluster against one for all, column by column. These overstate: clusters
+        were chosen to differ in these columns, and a column that only follows another one matters
+        as much.
+
+        Parameters
+        ----------
+        X : array or DataFrame, optional
+            The data of the fit, for marginal odds after `load`; a fit in memory has kept a
+            reference.
+
+        Returns
+        -------
+        DataFrame
+            By column: ``probability``, its ``basis`` (``"indicator"`` or ``"marginal"``) and
+            ``kind``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cavity import GaussianMixture
+        >>> X = np.random.default_rng(0).standard_normal((80, 3))
+        >>> X[:40, 1] += 6.0
+        >>> run = {"n_chains": 2, "n_warmup": 40, "n_draws": 40, "random_state": 0}
+        >>> m = GaussianMixture(2, covariance_type="diag", select_columns=True, **run).fit(X)
+        >>> m.column_relevance()["probability"].idxmax()
+        'x1'
+        """
+        check_is_fitted(self, "posterior_")
+        if X is None:
+            X = self.followed_ if self._data is None else self._data
+        cells = None if X is None else self._cells_of_fit(X)
+        if cells is None and not self.select_columns:
+            raise ValueError(
+                "This estimator was loaded without its data. Pass X to column_relevance."
+            )
+        table: pd.DataFrame = column_relevance(self.posterior_, self._columns, cells)
+        return table
 
     def distinguishing_features(self, most: int = 3, *, as_frame: bool = False) -> Any:
         """Return the columns in which each cluster differs most from all rows.
@@ -883,7 +945,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         X = self.followed_ if X is None else X
         names = [column.name for column in self._columns if column.kind == CONTINUOUS]
         only = len(names) == len(self._columns)
-        drawn = None
+        drawn = cells = None
         if X is not None:
             cells = self._cells_of_fit(X)
             measured = [column.name for column in self._columns if column.measured]
@@ -902,6 +964,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             furthest=furthest,
             extra_sections=[
                 *(() if only else sections_of(self._summary(), self._columns)),
+                *relevance_section(column_relevance(self.posterior_, self._columns, cells)),
                 *sections,
             ],
             count_from=count_from,
@@ -1230,7 +1293,11 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """Whether rows have densities with cluster parameters integrated out in closed form."""
         kept = self.posterior_.summaries
         kinds = {column.kind for column in self._columns}
-        return not ({ERRORS, FOLLOWED} & set(kept) or {ORDINAL, OVERDISPERSED} & kinds)
+        return not (
+            {ERRORS, FOLLOWED} & set(kept)
+            or {ORDINAL, OVERDISPERSED} & kinds
+            or self.select_columns
+        )
 
     def _leave_one_out(self, X: Any = None) -> Any:
         from cavity.predict.leave_one_out import LeaveOneOut
@@ -1257,6 +1324,11 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 "Leave-one-out is not available for a fit with errors: the density of a value with "
                 "an error has no closed form once cluster parameters are integrated out. Use "
                 "score_samples on rows that were left out."
+            )
+        if self.select_columns:
+            raise ValueError(
+                "Leave-one-out is not available with select_columns=True. Use score_samples on "
+                "rows that were left out."
             )
         if cells.low is not None:
             raise ValueError(
@@ -1402,6 +1474,11 @@ class StudentTMixture(Mixture):
     n_factors : int, optional
         Factors of every cluster with ``covariance_type="factor"``. By default as many as stand out
         within clusters of k-means, at most ten.
+    select_columns : bool
+        Learn which columns matter: each has a distribution in every cluster or one that all
+        clusters share, and `column_relevance` returns the probability that it matters. For columns
+        that are independent within clusters: measurements with ``covariance_type="diag"``, and
+        categories and counts in a table. Not with weights or noise.
     n_warmup : int
         Sweeps before the first draw, at the least; half as many of more than 20,000 rows, with
         ``n_draws="auto"``.
@@ -1486,7 +1563,7 @@ class GaussianMixture(Mixture):
         drawn side by side, with splits and merges.
     covariance_type, prior, cluster_prior, noise, loss, n_chains, n_warmup, n_draws, max_sweeps, \
 max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
-concentration, n_factors, thin, options
+concentration, n_factors, select_columns, thin, options
         As for `StudentTMixture`.
 
     Attributes
@@ -1547,7 +1624,7 @@ class TableMixture(Mixture):
         shared by `n_jobs` threads or a cluster.
     covariance_type, prior, cluster_prior, loss, n_chains, n_warmup, n_draws, max_sweeps, \
 max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
-concentration, n_factors, thin, options
+concentration, n_factors, select_columns, thin, options
         As for `StudentTMixture`.
     noise : bool or "auto"
         Whether rows may be outside every cluster. Each cell of such a row is uniform over its

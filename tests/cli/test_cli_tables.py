@@ -38,9 +38,12 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     np.testing.assert_allclose(shares, 1.0, atol=1e-4)
     gaps = customers.drop(columns="name").isna().to_numpy().sum()
     assert len(pd.read_csv("run/imputed.csv")) == gaps
-    assert pd.read_csv("run/columns.csv")["kind"].tolist() == [
+    columns = pd.read_csv("run/columns.csv")
+    assert columns["kind"].tolist() == [
         "continuous", "continuous", "categorical", "count",
     ]  # fmt: skip
+    assert columns["p_matters"].between(0.0, 1.0).all()
+    assert columns["basis"].eq("marginal").all()
     customers.head(5).assign(town=["elsewhere", *customers["town"][1:5]]).to_csv(
         "new.csv", index=False
     )
@@ -53,7 +56,24 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     assert placed["name"].tolist() == [f"c {i}" for i in range(5)]
     assert placed["probability"].between(0, 1).all()
     assert cavity("report", "run").code == 0
-    assert "What sets clusters apart" in (tmp_path / "run" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "What sets clusters apart" in page
+    assert "Which columns matter" in page
+
+
+def test_columns_that_matter_are_named(cavity):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((60, 3)).round(4), columns=["a", "b", "c"])
+    table.loc[:29, "b"] += 8.0
+    table.to_csv("rows.csv", index=False)
+    ran = cavity("fit", "rows.csv", "--model", "gaussian", "--covariance", "diag", "--clusters",
+                 "2", "--select-columns", "--out", "run", *QUICK)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "of 3 columns matter" in ran.out
+    assert "for the clusters: b (" in ran.out
+    columns = pd.read_csv("run/columns.csv")
+    assert columns["column"][0] == "b"
+    assert columns["basis"].eq("indicator").all()
 
 
 @pytest.mark.parametrize(

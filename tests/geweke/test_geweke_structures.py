@@ -18,6 +18,7 @@ from scipy import stats
 from cavity.collapse.registry import assemble
 from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.nig import unpack_diagonal
+from cavity.likelihoods.column_selection import ColumnSelection
 from cavity.likelihoods.degrees_of_freedom import TailUpdate
 from cavity.likelihoods.factor_loadings import STRENGTH_PRIOR, FactorUpdate
 from cavity.likelihoods.missing import RowTraits
@@ -30,6 +31,7 @@ from cavity.priors.covariance_scale import DIAGONAL, scale_prior
 from cavity.priors.hyperpriors import DiagonalHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet_process
+from cavity.priors.selected_columns import SelectedDiagonalHyperpriors
 from cavity.priors.structured import StructuredPrior
 
 N, D = 5, 2
@@ -51,6 +53,7 @@ class Case(NamedTuple):
     heavy: bool = True
     gaps: bool = True
     moves: bool = True
+    select: bool = False  # whether columns have indicators
 
 
 class Common(NamedTuple):
@@ -74,6 +77,8 @@ class State(NamedTuple):
     sigma: np.ndarray  # (n, d, d)
     scale: np.ndarray
     y: np.ndarray
+    active: np.ndarray  # (d,), whether clusters differ in a column
+    share: float  # of columns in which they do
 
 
 def problem_prior(structure):
@@ -132,6 +137,19 @@ def functions(s: State, case: Case) -> list[float]:
             np.log(s.scale[0]) * np.log(c.df),
             np.log(s.scale[0]) * np.tanh(form[0]),
         ]
+    if case.select:
+        values += [
+            *s.active,
+            s.active[0] * s.active[1],
+            s.share,
+            s.share * s.active.sum(),
+            s.active[0] * np.tanh(s.y[0, 0] * s.y[1, 0]),
+            s.active[0] * pairs,
+            s.active[0] * variance[0, 0],
+            s.active[1] * np.log(c.scale[1]),
+            s.active[0] * np.log(c.kappa),
+            s.active.sum() * np.log(c.nu - 2.0),
+        ]
     return [float(v) for v in values]
 
 
@@ -169,7 +187,13 @@ def from_priors(case: Case, rng) -> State:
     mean = common.centre + np.einsum("nij,nj->ni", root, rng.standard_normal((N, D)))
     u = rng.gamma(0.5 * common.df, size=N) / (0.5 * common.df) if case.heavy else np.ones(N)
     mean, sigma = mean[z], sigma[z]
-    return State(common, z, mean, sigma, u, rows_given(mean, sigma, u, rng))
+    active, share = np.ones(D, dtype=np.uint8), 0.5
+    if case.select:
+        share = rng.random()
+        active = (rng.random(D) < share).astype(np.uint8)
+        for j in np.flatnonzero(active == 0):
+            mean[:, j], sigma[:, j, j] = mean[0, j], sigma[0, j, j]
+    return State(common, z, mean, sigma, u, rows_given(mean, sigma, u, rng), active, share)
 
 
 def rows_given(mean, sigma, scale, rng):
@@ -195,7 +219,11 @@ def state_of(sampler, case: Case) -> State:
     df = 2.0 * rows.alpha[0]
     common = Common(centre, float(kappa), float(nu), scale.copy(), float(strength), df, shared)
     mean = parameters.mean.T[z].copy()
-    return State(common, z, mean, sigma.copy(), rows.scale.copy(), rows.y.copy())
+    active, share = np.ones(D, dtype=np.uint8), 0.5
+    if case.select:
+        (update,) = (u for u in sampler.updates if isinstance(u, ColumnSelection))
+        active, share = family.active.copy(), float(update.share[0])
+    return State(common, z, mean, sigma.copy(), rows.scale.copy(), rows.y.copy(), active, share)
 
 
 def new_data(sampler, case: Case, rng) -> None:
@@ -217,6 +245,7 @@ def make_sampler(case: Case, rng) -> PartitionSampler:
         DF,
         rows,
         n_factors=1 if case.structure == "factor" else 0,
+        select=case.select,
     )
     moves = [StandardMoves(all_anchors(N), 0)] if case.moves else []
     parts = assemble(made, "collapsed", SLOTS)
@@ -246,6 +275,8 @@ def z_scores(case: Case, n_sweeps: int, seed: int) -> np.ndarray:
         (Case("tied", False, False, False), 12000),
         (Case("factor", False, False, False), 12000),
         (Case("factor"), 20000),
+        (Case("diag", select=True), 8000),
+        (Case("diag", False, False, False, True), 12000),
     ],
     ids=str,
 )
@@ -278,11 +309,23 @@ def wide(chain):
     return {"parameters": wider}
 
 
+def all_active(chain):
+    """No column is shared."""
+    return {"family": chain.family._replace(active=np.ones_like(chain.family.active))}
+
+
 def forgotten(chain):
     """All clusters but the first say nothing of what they have in common."""
     counts = chain.counts.copy()
     counts[np.flatnonzero(counts)[1:]] = 0
     return {"counts": counts}
+
+
+@pytest.mark.exact
+def test_shared_columns_that_count_as_one_per_cluster_are_found_out(monkeypatch):
+    spoiled(SelectedDiagonalHyperpriors, all_active)(monkeypatch)
+    scores = z_scores(Case("diag", False, False, False, True), 20000, seed=2)
+    assert np.abs(scores).max() > 1.2 * threshold_of(scores.size)
 
 
 @pytest.mark.exact

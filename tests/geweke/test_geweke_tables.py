@@ -27,8 +27,8 @@ CENTRE = np.array([2.0])
 THERE = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]], dtype=bool)
 
 
-def from_priors(rng):
-    """Labels, concentrations, (shape, mean), shares and rates of each row's cluster, and cells."""
+def from_priors(rng, select=False):
+    """Labels, concentrations, (shape, mean), shares and rates of each row's cluster, indicators."""
     z, sizes = np.zeros(N, dtype=int), []
     for i in range(N):
         weight = np.array([*sizes, CONCENTRATION])
@@ -41,7 +41,14 @@ def from_priors(rng):
     mean = CENTRE[0] * np.exp(count_rates.MEAN_SPREAD * rng.standard_normal())
     share = np.array([one_share(concentration, rng) for _ in range(N)])
     rate = rng.gamma(shape, mean / shape, N)
-    return z, concentration, shape, mean, share[z], rate[z]
+    share, rate = share[z], rate[z]
+    active = np.ones(3)
+    if select:
+        active = (rng.random(3) < rng.random(2)[[0, 0, 1]]).astype(float)
+        for j, (a, b) in enumerate(itertools.pairwise(START)):
+            share[:, a:b] = share[:, a:b] if active[j] else share[0, a:b]
+        rate = rate if active[2] else np.full(N, rate[0])
+    return z, concentration, shape, mean, share, rate, active
 
 
 def one_share(concentration, rng):
@@ -75,12 +82,21 @@ def cells(share, rate, rng):
     return codes, y.astype(float)
 
 
-def functions(z, concentration, shape, mean, share, rate, codes, y):
+def functions(z, concentration, shape, mean, share, rate, active, codes, y):
     pairs = np.mean([z[i] == z[j] for i in range(N) for j in range(i)])
     s = [np.log(concentration[a:b].sum()) for a, b in itertools.pairwise(START)]
     g = concentration[0] / concentration[:2].sum()
     filled = np.nan_to_num(y[:, 0], nan=-1.0)
+    # Without indicators the last ones are constant, or among the others.
+    of_indicators = [
+        *active,
+        active[0] * active[1],
+        active[0] * s[0],
+        active[2] * np.log(shape),
+        active[2] * np.log1p(filled[0]) * np.log1p(filled[2]),
+    ]
     return [
+        *of_indicators,
         pairs,
         len(set(z.tolist())),
         s[0],
@@ -113,11 +129,14 @@ def state_of(sampler):
     codes = np.where(model.first.cell < 0, -1, model.first.cell - START[:-1])
     y = np.where(model.rest.y < 0.0, np.nan, model.rest.y)
     share, rate = parameters.first.share[:, z].T, parameters.rest.rate[0, z]
-    return z, family.first.prior.copy(), a, a / b, share.copy(), rate.copy(), codes, y
+    active = np.concatenate(
+        [getattr(q, "active", np.ones(n)) for q, n in ((family.first, 2), (family.rest, 1))]
+    )
+    return z, family.first.prior.copy(), a, a / b, share.copy(), rate.copy(), active, codes, y
 
 
 def new_data(sampler, rng):
-    *_, share, rate, _, _ = state_of(sampler)
+    *_, share, rate, _, _, _ = state_of(sampler)
     codes, y = cells(share, rate, rng)
     sampler.model.first.cell[:] = np.where(codes < 0, -1, codes + START[:-1])
     sampler.model.rest.y[:] = np.where(np.isnan(y), -1.0, y)
@@ -126,18 +145,21 @@ def new_data(sampler, rng):
         sampler.collapse.renew(sampler.z, sampler.counts, frozenset(), rng)
 
 
-def z_scores(collapse, n_sweeps, seed, moves=False, spoil=lambda sampler: None):
+def z_scores(collapse, n_sweeps, seed, moves=False, spoil=lambda sampler: None, select=False):
     rng = np.random.default_rng(seed)
     prior = []
     for _ in range(3000):
-        drawn = from_priors(rng)
+        drawn = from_priors(rng, select)
         prior.append(functions(*drawn, *cells(drawn[4], drawn[5], rng)))
     prior = np.array(prior)
-    z, concentration, shape, mean, share, rate = from_priors(rng)
+    z, concentration, shape, mean, share, rate, _ = from_priors(rng, select)
     codes, y = cells(share, rate, rng)
     gamma = (np.array([shape]), np.array([shape / mean]))
     problem = TableProblem(
-        (CategoricalProblem(codes, LEVELS, concentration), CountsProblem(y, gamma))
+        (
+            CategoricalProblem(codes, LEVELS, concentration, select=select),
+            CountsProblem(y, gamma, select=select),
+        )
     )
     parts = assemble(problem, collapse, SLOTS)
     for update in parts.updates:
@@ -154,7 +176,7 @@ def z_scores(collapse, n_sweeps, seed, moves=False, spoil=lambda sampler: None):
             chain[row] = functions(*state_of(sampler))
     means = chain.reshape(50, -1, chain.shape[1]).mean(axis=1)
     variance = means.var(axis=0, ddof=1) / 50 + prior.var(axis=0) / len(prior)
-    scores = (chain.mean(axis=0) - prior.mean(axis=0)) / np.sqrt(variance)
+    scores = (chain.mean(axis=0) - prior.mean(axis=0)) / np.sqrt(np.maximum(variance, 1e-300))
     return np.sign(scores) * stats.norm.isf(np.clip(stats.t.sf(np.abs(scores), 49), 1e-300, 0.5))
 
 
@@ -164,11 +186,18 @@ def threshold(n_functions):
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("collapse", "moves"), [("collapsed", True), ("collapsed", False), ("naive", False)]
+    ("collapse", "moves", "select"),
+    [
+        ("collapsed", True, False),
+        ("collapsed", False, False),
+        ("naive", False, False),
+        ("collapsed", True, True),
+        ("collapsed", False, True),
+    ],
 )
-def test_joint_distribution(collapse, moves):
-    scores = z_scores(collapse, 6000, seed=1, moves=moves)
-    print(f"{collapse}: {scores.round(1)} of {threshold(scores.size):.1f}")
+def test_joint_distribution(collapse, moves, select):
+    scores = z_scores(collapse, 6000, seed=1, moves=moves, select=select)
+    print(f"{collapse}, indicators {select}: {scores.round(1)} of {threshold(scores.size):.1f}")
     assert np.abs(scores).max() < threshold(scores.size)
 
 

@@ -151,6 +151,7 @@ class RowsModel:
     results: ClassVar[tuple[tuple[str, str], ...]] = (
         (files.LABELS, "each row's cluster, probabilities and certainty"),
         (files.PICTURE, "the rows coloured by cluster"),
+        (files.COLUMNS, "the probability that each column matters"),
         (files.IMPUTED, "true values of cells with errors, with 90% intervals"),
     )
 
@@ -254,10 +255,21 @@ class RowsModel:
         return estimator.distinguishing_features()
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
-        """Return further tables by file name: true values of cells with errors."""
-        if table is None or ERRORS not in estimator.posterior_.summaries:
-            return {}
-        return {files.IMPUTED: estimator.impute(table).cells.reset_index()}
+        """Return further tables by file name: columns that matter, true values of cells."""
+        out = {}
+        if estimator.select_columns:
+            out[files.COLUMNS] = estimator.column_relevance(table).reset_index()
+        if table is not None and ERRORS in estimator.posterior_.summaries:
+            out[files.IMPUTED] = estimator.impute(table).cells.reset_index()
+        return out
+
+    def relevance(self, estimator: Any, table: Any) -> str:
+        """Return which columns matter, in words."""
+        from cavity.predict.column_relevance import relevance_words
+
+        if table is None and not estimator.select_columns:
+            return ""
+        return printable(relevance_words(estimator.column_relevance(table)))
 
     def report(self, path: Path, estimator: Any, table: Any, **options: Any) -> None:
         """Write the page."""
@@ -301,7 +313,7 @@ class TableModel(RowsModel):
     results: ClassVar[tuple[tuple[str, str], ...]] = (
         RowsModel.results[0],
         (files.CLUSTERS, "each cluster's means, shares and rates with 95% intervals"),
-        (files.COLUMNS, "what each column was taken for"),
+        (files.COLUMNS, "what each column was taken for, and whether it matters"),
         (files.IMPUTED, "missing values and true values of cells with errors, 90% intervals"),
     )
 
@@ -324,9 +336,13 @@ class TableModel(RowsModel):
 
     def tables(self, estimator: Any, run: RunFile, table: Any) -> dict[str, pd.DataFrame]:
         """Return clusters and columns, and imputed values if the rows are available."""
+        columns = estimator.columns_
+        if table is not None or estimator.select_columns:
+            found = estimator.column_relevance(table)
+            columns = columns.assign(p_matters=found["probability"], basis=found["basis"])
         out = {
             files.CLUSTERS: estimator.summary().reset_index(),
-            files.COLUMNS: estimator.columns_.reset_index(),
+            files.COLUMNS: columns.reset_index(),
         }
         uncertain = ERRORS in estimator.posterior_.summaries
         if table is not None and (uncertain or table.isna().to_numpy().any()):
@@ -420,6 +436,10 @@ class SeriesModel(RowsModel):
             "offset": None,
             "freq": freq,
         }
+
+    def relevance(self, estimator: Any, table: Any) -> str:
+        """Return nothing: series have one kind of value."""
+        return ""
 
     def heading(self, estimator: Any) -> str:
         """Return what was taken out before clustering."""

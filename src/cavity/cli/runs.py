@@ -305,8 +305,9 @@ def _write_results(out: Path, run: RunFile, table: Any, estimator: Any) -> str:
         posterior, labels, noun=kind.noun, features=kind.features(estimator),
         number_known=run.demo, **unusual,
     )  # fmt: skip
-    heading = kind.heading(estimator)
-    return f"{wrap(heading, '  ', '')}\n\n{text}" if heading else text
+    parts = (kind.heading(estimator), kind.relevance(estimator, table))
+    heading = "\n\n".join(wrap(part, "  ", "") for part in parts if part)
+    return f"{heading}\n\n{text}" if heading else text
 
 
 def _write_pictures(

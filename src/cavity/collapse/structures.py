@@ -19,6 +19,8 @@ from cavity.collapse.mixtures import latent_update
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
+from cavity.conjugate.selected import selected
+from cavity.likelihoods.column_selection import MEASUREMENTS, ColumnSelection
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
 from cavity.likelihoods.factor_loadings import FactorUpdate
 from cavity.likelihoods.latent_cells import LatentCells
@@ -27,6 +29,7 @@ from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mix
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.collapsed_df import CollapsedSpareUpdate
 from cavity.priors.hyperpriors import DiagonalHyperpriors, MeanSpreadUpdate
+from cavity.priors.selected_columns import SelectedDiagonalHyperpriors, SelectedSpareUpdate
 from cavity.priors.structured import StructuredPrior
 from cavity.updates import Update
 
@@ -53,6 +56,8 @@ class StructuredProblem:
         Number of factors of factor covariances.
     latent : LatentCells, optional
         Cells known up to an interval or an error.
+    select : bool
+        Whether columns may have one distribution that all clusters share; for ``"diag"``.
     """
 
     y: np.ndarray
@@ -64,6 +69,7 @@ class StructuredProblem:
     rows: RowTraits | None = None
     n_factors: int = 0
     latent: LatentCells | None = None
+    select: bool = False
 
     model: ClassVar[str] = "structured"
 
@@ -82,13 +88,24 @@ class StructuredProblem:
 def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:
     prior = problem.prior
     psi = (prior.nu - 2.0) * prior.scale
-    family = normal_inverse_gammas(prior.mean, prior.kappa, prior.nu, psi, n_slots)
+    family: Any = normal_inverse_gammas(prior.mean, prior.kappa, prior.nu, psi, n_slots)
+    parameters = diagonal_parameters(prior.mean.size, n_slots)
+    learned = not (prior.variance is None and prior.typical is None and prior.spread is None)
     updates: tuple[Update, ...] = ()
+    if problem.select:
+        family = selected(family, parameters)
+        updates += (ColumnSelection(MEASUREMENTS, prior.mean.size, prior.n_held),)
+        if learned:
+            hyperpriors = SelectedDiagonalHyperpriors(*prior.learned)
+            updates += (hyperpriors,)
+            if prior.typical is not None:
+                updates = (SelectedSpareUpdate(hyperpriors), *updates)
+        return family, parameters, updates
     if prior.typical is not None:
         updates += (CollapsedSpareUpdate(*prior.learned),)
-    if not (prior.variance is None and prior.typical is None and prior.spread is None):
+    if learned:
         updates += (DiagonalHyperpriors(*prior.learned),)
-    return family, diagonal_parameters(prior.mean.size, n_slots), updates
+    return family, parameters, updates
 
 
 def _mean_spread(prior: StructuredPrior) -> tuple[Update, ...]:

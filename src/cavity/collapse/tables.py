@@ -20,8 +20,15 @@ from cavity.collapse.registry import assemble, collapses_of, supports
 from cavity.conjugate.dirichlet import dirichlets, shares
 from cavity.conjugate.gamma import gammas, rates
 from cavity.conjugate.product import ProductParameters, product_family
+from cavity.conjugate.selected import selected
 from cavity.likelihoods.categorical import Categorical, places_of
 from cavity.likelihoods.category_shares import ShareHyperpriors
+from cavity.likelihoods.column_selection import (
+    CATEGORIES,
+    COUNTS,
+    ColumnSelection,
+    selected_cells,
+)
 from cavity.likelihoods.count_rates import (
     TYPICAL_DISPERSION,
     TYPICAL_SHAPE,
@@ -64,6 +71,8 @@ class CategoricalProblem:
         Sweeps until they are learned.
     rows : CellTraits, optional
         Weights and noise, where not all rows are plain.
+    select : bool
+        Whether columns may have one distribution that all clusters share; not with `rows`.
     """
 
     codes: np.ndarray
@@ -72,6 +81,7 @@ class CategoricalProblem:
     learn: bool = True
     n_held: int = 0
     rows: CellTraits | None = None
+    select: bool = False
 
     model: ClassVar[str] = "categorical"
 
@@ -111,6 +121,8 @@ class CountsProblem:
         Sweeps until the prior is learned.
     rows : CellTraits, optional
         Weights and noise, where not all rows are plain.
+    select : bool
+        Whether columns may have one distribution that all clusters share; not with `rows`.
     """
 
     y: np.ndarray
@@ -120,6 +132,7 @@ class CountsProblem:
     overdispersed: bool = False
     n_held: int = 0
     rows: CellTraits | None = None
+    select: bool = False
 
     @property
     def model(self) -> str:
@@ -240,10 +253,25 @@ def _share_updates(problem: CategoricalProblem) -> tuple[Update, ...]:
     return (ShareHyperpriors(problem.n_held),) if problem.learn else ()
 
 
+def _conjugate(
+    problem: CategoricalProblem | CountsProblem,
+    parts: tuple[Any, Any, Any],
+    updates: tuple[Update, ...],
+    name: str,
+) -> AssembledModel:
+    """Return categories or counts under the exact collapse, with indicators where asked for."""
+    model, family, parameters = parts
+    if problem.select:
+        family = selected(family, parameters)
+        model = selected_cells(model, len(family.natural))
+        updates = (*updates, ColumnSelection(name, family.active.size, problem.n_held))
+    return AssembledModel(ConjugateCollapse(model, family, parameters), updates, movable="exactly")
+
+
 @supports("categorical", "collapsed")
 def _(problem: CategoricalProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
-    driver = ConjugateCollapse(*_dirichlet_parts(problem, whole_vectors(n_slots)))
-    return AssembledModel(driver, _share_updates(problem), movable="exactly")
+    parts = _dirichlet_parts(problem, whole_vectors(n_slots))
+    return _conjugate(problem, parts, _share_updates(problem), CATEGORIES)
 
 
 @supports("categorical", "naive")
@@ -268,9 +296,8 @@ def _rate_updates(problem: CountsProblem) -> tuple[Update, ...]:
 @supports("poisson", "collapsed")
 def _(problem: CountsProblem, n_slots: int, options: Mapping[str, Any]) -> AssembledModel:
     n_slots = whole_vectors(n_slots)
-    model = _cells(problem.likelihood, problem.rows)
-    driver = ConjugateCollapse(model, *_gamma_parts(problem, n_slots))
-    return AssembledModel(driver, _rate_updates(problem), movable="exactly")
+    parts = (_cells(problem.likelihood, problem.rows), *_gamma_parts(problem, n_slots))
+    return _conjugate(problem, parts, _rate_updates(problem), COUNTS)
 
 
 @supports("poisson", "naive")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cavity._numba.jit import jit
-from cavity.interface import draw, load, log_partition, prior_density
+from cavity.interface import common_density, draw, load, log_partition, prior_density
 
 
 @jit(internal=True)
@@ -35,12 +35,11 @@ def log_densities_of_parameters(q, parameters, counts, kept):
     for p in range(natural.shape[0]):
         natural[p] = kept[p]
     load_slot(q, 0)
-    before = 0.0
+    before, after = common_density(q)
     for k in range(counts.shape[0]):
         if counts[k] > 0:
             before += prior_density(q, parameters, k) - normaliser
     # The same with each slot instead of the prior.
-    after = 0.0
     for p in range(natural.shape[0]):
         kept[p] = q.prior[p]
     for k in range(counts.shape[0]):

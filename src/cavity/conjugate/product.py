@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity._numba.arrays import declare
 from cavity.interface import (
+    common_density,
     divergence,
     draw,
     hold,
@@ -113,3 +114,10 @@ def _(q, k, parameters, rng):
 def _(q, parameters, k):
     first = prior_density(q.first, parameters.first, k)
     return first + prior_density(q.rest, parameters.rest, k)
+
+
+@common_density.register(ProductFamily)
+def _(q):
+    first_before, first_after = common_density(q.first)
+    rest_before, rest_after = common_density(q.rest)
+    return first_before + rest_before, first_after + rest_after

@@ -47,6 +47,8 @@ class ModelRows:
         Factors of each cluster, where a fit has settled it.
     latent : LatentCells or None
         Continuous cells that are known up to an interval or an error.
+    select : bool
+        Whether independent columns have indicators that clusters differ in them.
     """
 
     continuous: np.ndarray
@@ -57,6 +59,7 @@ class ModelRows:
     n_held: int = 0
     n_factors: int | None = None
     latent: LatentCells | None = None
+    select: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -126,6 +129,7 @@ def continuous_part(
         rows=traits,
         n_factors=count,
         latent=rows.latent,
+        select=rows.select and covariance_type == DIAGONAL,
     )
 
 
@@ -141,10 +145,11 @@ def cell_parts(rows: ModelRows) -> tuple[Any, ...]:
     parts: list[Any] = []
     if rows.levels:
         own = traits(lambda noise: noise.of_cells(cells.codes))
-        parts.append(CategoricalProblem(cells.codes, rows.levels, n_held=n_held, rows=own))
+        given = cells.codes, rows.levels
+        parts.append(CategoricalProblem(*given, n_held=n_held, rows=own, select=rows.select))
     if cells.counts.shape[1]:
         own = traits(lambda noise: noise.of_counts(cells.counts))
-        parts.append(CountsProblem(cells.counts, n_held=n_held, rows=own))
+        parts.append(CountsProblem(cells.counts, n_held=n_held, rows=own, select=rows.select))
     if cells.overdispersed.shape[1]:
         parts.append(CountsProblem(cells.overdispersed, overdispersed=True, n_held=n_held))
     return tuple(parts)

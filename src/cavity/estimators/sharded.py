@@ -312,6 +312,7 @@ def refuse_unsupported(estimator: Any, sample_weight: Any, known_labels: Any, er
         (sample_weight is not None, "sample_weight"),
         (errors is not None, "errors"),
         (asks_for_noise(estimator.noise), "noise=True"),
+        (estimator.select_columns, "select_columns=True"),
         (
             estimator.covariance_type != FULL,
             f"covariance_type={estimator.covariance_type!r}",

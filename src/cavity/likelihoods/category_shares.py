@@ -28,6 +28,7 @@ from cavity._numba.numerics import log_gamma
 from cavity._numba.simd import WIDTH, load8, splat8, sum8, whole_vectors
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
+from cavity.conjugate.selected import pool_categories
 from cavity.interface import log_weight, show, step
 from cavity.likelihoods.missing import rows_of, weight_of
 from cavity.updates import CLUSTER_PRIOR, Chain, Update
@@ -153,6 +154,7 @@ def _(update, model, family, parameters, prior, z, counts, rng):
         before[p] = concentration[p]
     begin = update.n_drawn[0] % TURNS
     count_members(model, start, z, begin, TURNS, update.members)
+    pool_categories(family, update.members)
     draw_concentrations(concentration, start, update.members, update.totals, begin, rng)
     shift_slots(family, before)
     return 0

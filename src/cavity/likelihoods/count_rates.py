@@ -25,6 +25,7 @@ from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import jit, verb
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import shift_slots
+from cavity.conjugate.selected import pool_counts
 from cavity.interface import log_weight, show, step
 from cavity.likelihoods.missing import rows_of, weight_of
 from cavity.likelihoods.negative_binomial import set_base
@@ -137,6 +138,7 @@ def _(update, model, family, parameters, prior, z, counts, rng):
                 totals[j, 1, k] = parameters.log_rate[j, k]
     else:
         total_members(model, z, totals)
+        pool_counts(family, totals, counts)
     draw_gammas(natural, update.centre, totals, counts, update.given, rng)
     if not update.given:
         shift_slots(family, before)

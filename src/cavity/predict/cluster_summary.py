@@ -297,3 +297,23 @@ def sections(summary: ClusterSummary, columns: list[Column]) -> list[tuple[str, 
         ("Columns", taken, "From the types and values of the columns, or as told."),
         ("What sets clusters apart", apart, "Click on a heading to sort."),
     ]
+
+
+def relevance_section(table: pd.DataFrame) -> list[tuple[str, Any, str]]:
+    """Return the section of a page that says which of several columns matter."""
+    from cavity.report import markup
+
+    if len(table) < 2:
+        return []
+    shown = markup.Table(
+        "relevance",
+        "Probability that the distribution of a column differs between clusters. By an indicator "
+        "in the fit, or by marginal odds of the column alone given the clusters.",
+        [
+            markup.Column("column", table.index.tolist()),
+            markup.numeric("matters", table["probability"], form=markup.probability),
+            markup.Column("by", table["basis"].tolist()),
+            markup.Column("kind", table["kind"].tolist()),
+        ],
+    )
+    return [("Which columns matter", shown, "Click on a heading to sort.")]

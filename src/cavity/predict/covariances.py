@@ -14,6 +14,7 @@ from cavity._numba.arrays import copied
 from cavity.collapse.structures import DIAGONAL, FACTOR, TIED
 from cavity.conjugate.nig import unpack_diagonal
 from cavity.conjugate.normal import factors, set_factors, set_tied
+from cavity.likelihoods.column_selection import MEASUREMENTS, indicators_of
 from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, draw_df
 from cavity.likelihoods.factor_loadings import draw_from_prior
 from cavity.posterior.posterior import Posterior
@@ -95,10 +96,17 @@ def mean_matrices(posterior: Posterior, matched: Any, k: int) -> np.ndarray:
     return out
 
 
+def shared_columns(posterior: Posterior, kind: str) -> np.ndarray | None:
+    """Return which columns of a kind clusters share in each draw; None without indicators."""
+    name = indicators_of(kind)
+    return flat(posterior, name) == 0.0 if name in posterior.drawn else None
+
+
 def fresh_clusters(posterior: Posterior, chosen: np.ndarray, d: int) -> FreshClusters:
     """Return the distribution of a new cluster in some draws.
 
-    The covariance of one with a structure is drawn from its prior, once for each draw.
+    The covariance of one with a structure is drawn from its prior, once for each draw. Columns that
+    all clusters share have the same distribution in a new one, up to the tails of Student-t rows.
     """
     if d == 0:
         n = len(chosen)
@@ -108,11 +116,20 @@ def fresh_clusters(posterior: Posterior, chosen: np.ndarray, d: int) -> FreshClu
     if structure == FULL:
         return fresh_niw(prior, d)
     rng = np.random.default_rng(0)
+    shared = shared_columns(posterior, MEASUREMENTS)
     centre, kappa, sigma = [], [], []
     for place, row in zip(chosen, prior, strict=True):
         if structure == DIAGONAL:
             mean, strength, nu, psi = unpack_diagonal(row)
-            made = np.diag(0.5 * psi / rng.standard_gamma(0.5 * nu, d))
+            variance = 0.5 * psi / rng.standard_gamma(0.5 * nu, d)
+            if shared is not None:
+                # The spread of a new cluster's mean will be added to the variance.
+                own = shared[place]
+                slot = int(np.argmax(np.isfinite(flat(posterior, "mean")[place][:, 0])))
+                mean = np.where(own, flat(posterior, "mean")[place][slot], mean)
+                known = flat(posterior, "variance")[place][slot] * strength / (1.0 + strength)
+                variance = np.where(own, known, variance)
+            made = np.diag(variance)
         else:
             mean, strength = row[1 : 1 + d] / row[0], float(row[0])
             if structure == TIED:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Column
+from cavity.likelihoods.column_selection import CATEGORIES, COUNTS
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
 from cavity.predict.covariances import (
@@ -15,6 +16,7 @@ from cavity.predict.covariances import (
     fresh_clusters,
     matrices,
     prior_width,
+    shared_columns,
     structure_of,
 )
 from cavity.predict.draws import MixtureDraws, continuous_entries
@@ -75,6 +77,11 @@ def pack_draws(
     return packed._replace(share=share, levels=levels, rate=rate, size=size)
 
 
+def first_slots(drawn: np.ndarray) -> np.ndarray:
+    """Return the first slot that is no empty cluster's in each draw, (draw, slot, ...)."""
+    return np.argmax(np.isfinite(drawn[:, :, 0]), axis=1)
+
+
 def _shares_of(
     posterior: Posterior,
     chosen: np.ndarray,
@@ -94,6 +101,10 @@ def _shares_of(
     expected = concentration / np.repeat(total, sizes, axis=1)
     drawn = flat(posterior, "share")[chosen]
     out = drawn[draw, np.maximum(slot, 0)]
+    shared = shared_columns(posterior, CATEGORIES)
+    if shared is not None:
+        first = drawn[np.arange(len(drawn)), first_slots(drawn)]
+        expected = np.where(np.repeat(shared[chosen], sizes, axis=1), first, expected)
     out[slot < 0] = expected[draw[slot < 0]]
     return out, levels
 
@@ -121,12 +132,19 @@ def _rates_of(
     a, b = gammas[:, 0::2], gammas[:, 1::2]
     new = slot < 0
     if n_plain:
-        rate[:, :n_plain] = flat(posterior, "rate")[chosen][draw, np.maximum(slot, 0)]
-        rate[new, :n_plain] = (a / b)[draw[new], :n_plain]
-        size[new, :n_plain] = a[draw[new], :n_plain]
+        drawn = flat(posterior, "rate")[chosen]
+        rate[:, :n_plain] = drawn[draw, np.maximum(slot, 0)]
+        expected, spread = (a / b)[:, :n_plain], a[:, :n_plain]
+        shared = shared_columns(posterior, COUNTS)
+        if shared is not None:
+            first = drawn[np.arange(len(drawn)), first_slots(drawn)]
+            expected = np.where(shared[chosen], first, expected)
+            spread = np.where(shared[chosen], np.inf, spread)
+        rate[new, :n_plain] = expected[draw[new]]
+        size[new, :n_plain] = spread[draw[new]]
     if n_over:
         rate[:, n_plain:] = flat(posterior, "mean_count")[chosen][draw, np.maximum(slot, 0)]
-        drawn = rng.gamma(a[:, n_plain:]) / b[:, n_plain:]
-        rate[new, n_plain:] = np.maximum(drawn[draw[new]], 1e-300)
+        fresh = rng.gamma(a[:, n_plain:]) / b[:, n_plain:]
+        rate[new, n_plain:] = np.maximum(fresh[draw[new]], 1e-300)
         size[:, n_plain:] = flat(posterior, "dispersion")[chosen][draw]
     return rate, size
