@@ -617,7 +617,7 @@ def test_predictions_of_rounded_rows_agree_with_their_draws(tmp_path):
     X = np.vstack([rng.normal(0.0, narrow, (60, 3)), rng.normal(0.9, 2.5, (60, 3))])
     X[:, :2] = np.round(X[:, :2])
     settings = {"n_chains": 2, "n_warmup": 200, "n_draws": 600, "progress": False}
-    model = GaussianMixture(2, noise=False, random_state=0, **settings).fit(X)
+    model = StudentTMixture(2, df=50.0, noise=False, random_state=0, **settings).fit(X)
     drawn = model.posterior_.allocation_probabilities()
 
     def apart(model):

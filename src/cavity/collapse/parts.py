@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cavity.interface import log_weight, show, step
+from cavity.interface import End, log_weight, show, step
 from cavity.likelihoods.latent_cells import CellsOfFirst, LatentCellStep
 from cavity.updates import Chain, Update
 
@@ -128,7 +128,7 @@ class ComponentUpdate(Update):
         found = self.update.kernel(self._of(chain))
         if isinstance(found, LatentCellStep) and self.path == ("first",):
             return CellsOfFirst(found)
-        if found is not None:
+        if found is not None and not isinstance(found, End):
             for name in reversed(self.path):
                 found = _OF[name](found)
         return found

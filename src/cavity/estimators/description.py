@@ -35,6 +35,25 @@ def _(update, model, family, parameters, prior, counts, out):
     return at
 
 
+class SlotStep(NamedTuple):
+    """Shows an array whose last axis is the slots, one slot after another, for kernels.
+
+    Its transpose as an `ArrayStep` would be of another type, with a kernel of its own, where there
+    is a single column.
+    """
+
+    values: np.ndarray  # (columns, slots)
+
+
+@show.register(SlotStep)
+def _(update, model, family, parameters, prior, counts, out):
+    n, n_slots = update.values.shape
+    for k in range(n_slots):
+        for j in range(n):
+            out[k * n + j] = update.values[j, k]
+    return n * n_slots
+
+
 class CovarianceStep(NamedTuple):
     """Shows the covariance of every slot, for kernels."""
 
@@ -100,9 +119,9 @@ def block_names(structure: str) -> tuple[str, ...]:
 
 def described_block(parameters: Any) -> dict[str, Any]:
     """Return what shows the parameters of every slot of a continuous block, by name."""
-    out: dict[str, Any] = {"mean": ArrayStep(parameters.mean.T)}
+    out: dict[str, Any] = {"mean": SlotStep(parameters.mean)}
     if hasattr(parameters, "variance"):
-        out["variance"] = ArrayStep(parameters.variance.T)
+        out["variance"] = SlotStep(parameters.variance)
     elif hasattr(parameters, "whiten"):
         d, _, n_slots = parameters.whiten.shape
         out["covariance"] = CovarianceStep(parameters.whiten, np.empty((n_slots, d, d)))
@@ -146,11 +165,11 @@ class Describer(Update):
             if kind == "own":
                 out |= {name: ArrayStep(value) for name, value in by_slot(parameters).items()}
             elif kind == "categorical":
-                out["share"] = ArrayStep(parameters.share.T)
+                out["share"] = SlotStep(parameters.share)
             elif kind == "poisson":
-                out["rate"] = ArrayStep(parameters.rate.T)
+                out["rate"] = SlotStep(parameters.rate)
             elif kind == "negative-binomial":
-                out["mean_count"] = ArrayStep(parameters.rate.T)
+                out["mean_count"] = SlotStep(parameters.rate)
             else:
                 out |= described_block(parameters)
         return out
@@ -173,7 +192,9 @@ class Describer(Update):
         out: dict[str, tuple[int, ...]] = {} if chain.prior.noise_slot < 0 else {NOISE_WEIGHT: ()}
         out["weight"] = chain.counts.shape
         out[CLUSTER_PRIOR] = (sum(prior.size for prior in self._priors(chain)),)
-        return out | {name: step[-1].shape for name, step in self._shown(chain).items()}
+        for name, step in self._shown(chain).items():
+            out[name] = step.values.shape[::-1] if isinstance(step, SlotStep) else step[-1].shape
+        return out
 
     def __call__(self, sampler: Any) -> dict[str, np.ndarray]:
         """Return all that is shown."""

@@ -13,7 +13,7 @@ from cavity._numba.arrays import StateError, fitting, flatten, rebuilt, saved_ar
 from cavity._numba.jit import Kernels
 from cavity.collapse.driver import AssembledModel
 from cavity.conjugate.common import log_densities_of_parameters
-from cavity.interface import PLACES, Also, listed, log_likelihood
+from cavity.interface import PLACES, Also, End, listed, log_likelihood
 from cavity.mcmc import block
 from cavity.mcmc.draws import Drawn, current_draw, mark_empty
 from cavity.mcmc.sweep import sweep
@@ -196,12 +196,18 @@ class PartitionSampler:
         """What is drawn before parameters and after, as two lists for kernels; None if not."""
         if self.marginal or not self.collapse.in_kernels:
             return None
-        kernels = [update.kernel(self) for update in self._in_order()]
-        kernels.append(getattr(self.describe, "kernel", lambda sampler: None)(self))
-        if any(kernel is None for kernel in kernels):
+        updates = self._with_kernels()
+        described = getattr(self.describe, "kernel", lambda sampler: None)(self)
+        if described is None or any(kernel is None for _, kernel in updates):
             return None
-        n_first = sum(update.first for update in self.updates)
-        return Also(listed(kernels[:n_first]), listed(kernels[n_first:]))
+        first = [kernel for update, kernel in updates if update.first]
+        rest = [kernel for update, kernel in updates if not update.first]
+        return Also(listed(first), listed([*rest, described]))
+
+    def _with_kernels(self) -> list[tuple[Update, Any]]:
+        """The updates that have something to do, in order, each with its form for kernels."""
+        both = [(update, update.kernel(self)) for update in self._in_order()]
+        return [(update, kernel) for update, kernel in both if not isinstance(kernel, End)]
 
     def _block(
         self, task: int, keeps: np.ndarray, position: int = 0, pause: int = 0
@@ -233,7 +239,8 @@ class PartitionSampler:
         failure = int(room.at[block.FAILURE])
         if failure:
             place, what = divmod(abs(failure), PLACES)
-            among = [update for update in self.updates if update.first == (failure < 0)]
+            updates = [update for update, _ in self._with_kernels()]
+            among = [update for update in updates if update.first == (failure < 0)]
             raise FloatingPointError(among[place].explain(what))
 
     def _shown(self) -> block.Block:
