@@ -304,8 +304,8 @@ def divisions(state, prior, z, counts, anchors, room, whole, n_tries, tally, rng
 def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
     """Some tries: an anchor's cluster joins that of its partner, and a third is divided instead.
 
-    The way back has the roles of the two pairs exchanged, at the same chance. It goes on after its
-    merge with a probability of its own, which is in the ratio.
+    The way back has the roles of the two pairs exchanged, at the same chance. After a bad merge the
+    move goes on with a probability only, by which its ratio is larger.
     """
     q = state.family
     for _ in range(n_tries):
@@ -335,9 +335,9 @@ def exchanges(state, prior, z, counts, anchors, room, n_tries, tally, rng):
             split = propose_split(
                 state, prior, z, counts, small, third, last, True, room, middle, stop, rng
             )
-            # The chances to go on after the merge, there and on the way back.
-            ratio = merge + split + min(SLACK - split, 0.0) - min(SLACK + merge, 0.0)
-            accepted = math.log1p(-rng.random()) < ratio
+            # The merge's ratio up to the probability to go on. That of the way back is less than
+            # one only where the exchange is certain to be accepted.
+            accepted = math.log1p(-rng.random()) < split + max(merge, -SLACK)
         tally[TRIES] += 1
         tally[ACCEPTED] += relabel(z, room, stop, accepted)
         tally[WORK] += room.work[0] - before
