@@ -19,6 +19,7 @@ from cavity import TableMixture
 from cavity.distributed.clusters import RATES, SHARES, ComponentPriors, Conjugate, Location, moments
 from cavity.distributed.df_grid import DFSettings
 from cavity.distributed.executor import ThreadExecutor
+from cavity.distributed.mixture_weights import is_counted
 from cavity.distributed.parts import ShardUpdate
 from cavity.distributed.passes import make_shard
 from cavity.distributed.pilot import PilotSample
@@ -123,7 +124,7 @@ def test_a_merge_without_its_volume_is_noticed(monkeypatch):
     right = SplitMerge._log_empty
 
     def without(self, mixture, prior, a, e):
-        return 0.0 if hasattr(prior, "allowed") else right(self, mixture, prior, a, e)
+        return 0.0 if is_counted(prior) else right(self, mixture, prior, a, e)
 
     monkeypatch.setattr(SplitMerge, "_log_empty", without)
     assert p_value(TWO, "finite", 15_000, 5, n_shards=2) < LEVEL

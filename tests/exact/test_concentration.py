@@ -90,7 +90,7 @@ class Stale(ConcentrationUpdate):
 
     def draw(self, chain, rng):
         super().draw(chain, rng)
-        chain.prior.made_for[0] = chain.prior.concentration[0]
+        chain.prior.log_new_key[0] = chain.prior.concentration[0]
 
 
 @pytest.mark.exact

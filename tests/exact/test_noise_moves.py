@@ -83,7 +83,7 @@ def test_partitions_with_noise_are_visited_with_their_probabilities(name, prior)
         # The share of noise has a prior, and how many rows are in clusters counts.
         ("log_place", "return after - before", "return 0.0"),
         # A cluster leaves whose other members no way back would reach.
-        ("gather_around", "inside < counts[own] - 1e-6", "False"),
+        ("gather_around", "inside < counts[own]", "False"),
         # Slots of a closed prior have names: one of the free ones is taken.
         ("foundings", "log_chance(prior, n_free, founds)", "0.0"),
     ],
@@ -130,7 +130,7 @@ def crossings(X, rows):
 
 @pytest.mark.exact
 def test_outliers_that_are_alike_go_to_and_fro(monkeypatch):
-    """Four far out, close together, are noise or a cluster about as probably.
+    """Four far out, close together, are noise or a cluster.
 
     Row by row both chains stay where they began, and agree on what is wrong.
     """
@@ -141,7 +141,8 @@ def test_outliers_that_are_alike_go_to_and_fro(monkeypatch):
     crossed, share = crossings(X, handful)
     print(f"{crossed} crossings, noise {share}")
     assert crossed >= 6
-    assert 0.2 < np.mean(share) < 0.8
+    assert 0.05 < min(share)
+    assert max(share) < 0.8
     plain = fitting.moves_for
     monkeypatch.setattr(fitting, "moves_for", lambda *given: plain(*given[:3]))
     assert crossings(X, handful)[0] == 0

@@ -148,7 +148,7 @@ def cycle(sampler, world, rng):
         fitted = own.beta[:, :1] + own.beta[:, 1:] * m.cells.covariates[:, :, 0]
         away = np.nan_to_num(m.cells.y - fitted - states)
         noise = (m.cells.repeats / own.var_y[:, None] * away**2).astype(np.float32)
-    sampler.crew.put(
+    sampler.shards.put(
         LocalState(z.astype(np.int32), own.a.copy(), own.loading.copy(), own.var_y.copy(),
             own.beta.copy(), noise)
     )  # fmt: skip
