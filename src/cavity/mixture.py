@@ -789,7 +789,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         check_is_fitted(self, "posterior_")
         if X is None:
-            X = self.followed_ if self._data is None else self._data
+            X = self._data if VALUES not in self.posterior_.summaries else self.followed_
         cells = None if X is None else self._cells_of_fit(X)
         if cells is None and not self.select_columns:
             raise ValueError(

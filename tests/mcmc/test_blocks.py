@@ -39,6 +39,10 @@ CASES = {
     "tied": StudentTMixture(4, covariance_type="tied", noise=False),
     "factor": StudentTMixture(4, covariance_type="factor", n_factors=1, noise=False),
     "table ep": TableMixture(4, feature_types={**COUNTS, "times": "overdispersed"}, collapse="ep"),
+    "table selected": TableMixture(
+        4, feature_types=COUNTS, covariance_type="diag", select_columns=True
+    ),
+    "open selected": GaussianMixture(prior="dp", covariance_type="diag", select_columns=True),
     "table naive": TableMixture(4, feature_types=COUNTS, collapse="naive", noise=False),
 }
 
@@ -47,12 +51,12 @@ def rows(name):
     """Rows with gaps where the case takes them, in a frame for a table."""
     data = np.random.default_rng(3)
     X = data.standard_normal((48, 2)) + 6.0 * (np.arange(48) % 2)[:, None]
-    if name == "open":
+    if name.startswith("open"):
         # More clusters than there is room for at first.
         X = 40.0 * data.permutation(48)[:, None] + data.standard_normal((48, 2))
     if "noise" in name or name == "diag":
         X[:3] = data.uniform(-30.0, 40.0, (3, 2))
-    if name in ("naive", "blocked", "tied", "table", "table ep", "table naive"):
+    if name in ("naive", "blocked", "tied", "table", "table selected", "table ep", "table naive"):
         X[data.random(X.shape) < 0.1] = np.nan
     if not name.startswith("table"):
         return X
@@ -71,7 +75,7 @@ def test_blocks_are_the_sweeps_that_they_hold(name):
     X = rows(name)
     block, rng = chain(CASES[name], X, in_blocks=True)
     one, rng_of_one = chain(CASES[name], X, in_blocks=False)
-    if name == "open":
+    if name.startswith("open"):
         for sampler, own in ((block, rng), (one, rng_of_one)):
             sampler.sweep(own)
     keeps = np.arange(70) % 2 == 1
