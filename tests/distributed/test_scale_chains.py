@@ -66,7 +66,7 @@ def test_series_and_tables(client):
     Y = rng.standard_normal((12, 20)).cumsum(axis=1)
     one, two = (SeriesMixture(2, **RUN).fit(Y, client=c) for c in (None, client))
     assert same_draws(one, two)
-    assert np.array_equal(one.trends().mean, two.trends().mean)
+    assert np.array_equal(one.trends_.mean, two.trends_.mean)
     table = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60)})
     one, two = (TableMixture(2, **RUN).fit(table, client=c) for c in (None, client))
     assert same_draws(one, two)

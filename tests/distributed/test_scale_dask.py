@@ -25,6 +25,7 @@ from dask_cases import (
 from scipy.special import logsumexp
 
 import distributed
+from cavity import load
 from cavity.distributed.sources import ShardError
 
 pytestmark = pytest.mark.first(11)
@@ -41,8 +42,12 @@ def alone(folder):
     return fit(folder, n_jobs=2)
 
 
-def test_a_cluster_draws_what_threads_draw(folder, alone, client):
-    assert same_draws(fit(folder, client), alone)
+def test_a_cluster_draws_what_threads_draw(folder, alone, client, tmp_path):
+    found = fit(folder, client)
+    assert same_draws(found, alone)
+    # A file is written in memory first: no place that a cluster knows.
+    found.save(tmp_path / "fit.nc")
+    assert same_draws(load(tmp_path / "fit.nc"), alone)
     assert same_draws(fit(str(folder / "*.parquet"), n_jobs=1), alone)
     assert not same_draws(fit(folder, n_jobs=1, random_state=1), alone)
 

@@ -74,8 +74,8 @@ def test_what_comes_out(folder, alone, tmp_path):
 @pytest.mark.slow
 def test_a_checkpoint_goes_on_with_the_same_draws(folder, alone, tmp_path):
     path = tmp_path / "run.chk"
-    with pytest.raises(ValueError, match="max_seconds"):
-        fit(folder, n_jobs=1, collapse="auto", checkpoint=path, max_seconds=1e-9)
+    short = fit(folder, n_jobs=1, collapse="auto", checkpoint=path, max_seconds=1e-9)
+    assert short.posterior_.n_draws < alone.posterior_.n_draws
     m = fit(folder, n_jobs=1, collapse="auto", checkpoint=path)
     assert same_draws(m, alone)
     longer = fit(folder, n_jobs=1, collapse="auto", n_draws=8)

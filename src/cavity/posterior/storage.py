@@ -12,6 +12,8 @@ import hashlib
 import io
 import json
 import re
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,23 +117,33 @@ def save(p: Posterior, path: str | Path) -> Path:
         "names_kind": "" if p.names is None else p.names.dtype.kind,
     }
     buffer = io.BytesIO()
-    for position, (group, dataset) in enumerate(groups.items()):
-        dataset.to_netcdf(
-            buffer,
-            mode="w" if position == 0 else "a",
-            group=group or None,
-            engine="h5netcdf",
-            encoding={
-                variable: {"zlib": True, "complevel": 1, "shuffle": True}
-                for variable in dataset.data_vars
-                if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
-            },
-        )
+    with _without_cluster():
+        for position, (group, dataset) in enumerate(groups.items()):
+            dataset.to_netcdf(
+                buffer,
+                mode="w" if position == 0 else "a",
+                group=group or None,
+                engine="h5netcdf",
+                encoding={
+                    variable: {"zlib": True, "complevel": 1, "shuffle": True}
+                    for variable in dataset.data_vars
+                    if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
+                },
+            )
     content = buffer.getvalue()
     with replacing(target) as part, open(part, "wb") as file:
         file.write(content)
         file.write(_trailer(content, FORMAT_VERSION))
     return target
+
+
+def _without_cluster() -> AbstractContextManager[Any]:
+    """Keep xarray from asking a Dask cluster for a lock on a file in memory, which fails."""
+    if "dask" not in sys.modules:
+        return nullcontext()
+    import dask
+
+    return dask.config.set(scheduler="threads")
 
 
 def _trailer(content: bytes, version: int) -> bytes:

@@ -44,7 +44,9 @@ def overlaps_of_fit(
     rows = predictor.rows(cells).take(used)
     weight = None if weight is None else weight[used]
     numbers = all(column.kind == CONTINUOUS for column in predictor.columns)
-    n_slots = int(p.labels.max()) + 1
+    # Small clusters of a fit over shards may be without any of the rows whose labels are kept.
+    occupied = np.isfinite(p.drawn["weight"]).any(axis=(0, 1))
+    n_slots = max(int(p.labels.max()), int(np.flatnonzero(occupied).max(initial=0))) + 1
     chosen = chosen_draws(p.n_chains, p.n_draws, n_slots)
     out = np.tile(np.eye(n_slots, dtype=np.float32), (len(chosen), 1, 1))
     for begin in range(0, len(chosen), _AT_A_TIME):
