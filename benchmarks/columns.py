@@ -1,13 +1,15 @@
 """Which columns matter: 45 columns of which 6 carry the groups, and what indicators cost.
 
     python benchmarks/columns.py                # all of it
-    python benchmarks/columns.py --only case    # of case, speed
+    python benchmarks/columns.py --only case    # of case, categories, speed
 
 *Case*: 300 rows of four normal groups that differ in the means of six columns of 45, drawn with a
 standard deviation of 1.3 or 1.8. Adjusted Rand index of k-means given the six columns and the
 number of groups, of k-means on all columns, of diagonal Gaussian mixtures of at most ten clusters
 without and with indicators, and how many of the six and of the others have a probability above one
-half: by indicators, and by marginal odds after the fit without them. *Speed*: time of a sweep with
+half: by indicators, and by marginal odds after the fit without them. *Categories*: 400 rows of
+three groups that differ in six columns of thirty, of three categories each; a fit to the six alone,
+and fits to all columns without and with indicators. *Speed*: time of a sweep with
 indicators over one without, and with a fifth of the cells missing over complete rows.
 """
 
@@ -18,10 +20,11 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from cavity import GaussianMixture, StudentTMixture
+from cavity import GaussianMixture, StudentTMixture, TableMixture
 
 SEEDS = tuple(range(100, 108))
 N, D, CARRIERS, GROUPS, LIMIT = 300, 45, 6, 4, 10
@@ -79,6 +82,37 @@ def case(settings):
         print(f"{spread:6.1f}  mean ", np.mean(rows, axis=0).round(3), flush=True)
 
 
+def categories(settings):
+    """Print indices and columns named in tables of categories."""
+    print("seed  six alone  without: ARI, columns  with indicators: ARI, columns")
+    rows = []
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        z = rng.integers(3, size=400)
+        carriers = np.sort(rng.choice(30, CARRIERS, replace=False))
+        shares = np.repeat(rng.dirichlet(np.full(3, 2.0), size=30)[None], 3, axis=0)
+        shares[:, carriers] = rng.dirichlet(np.ones(3), size=(3, CARRIERS))
+        above = rng.random((400, 30, 1)) > shares[z].cumsum(axis=2)
+        X = pd.DataFrame(np.array(list("abc"))[above[:, :, :2].sum(axis=2)])
+        X.columns = [f"x{j}" for j in range(30)]
+        row = []
+        for data, select in ((X.iloc[:, carriers], False), (X, False), (X, True)):
+            m = TableMixture(8, select_columns=select, random_state=seed, **settings).fit(data)
+            row.append(adjusted_rand_score(z, m.labels_))
+            if data is X:
+                found = m.column_relevance()["probability"]
+                named = found.index[found > 0.5].str[1:].astype(int)
+                right = np.isin(named, carriers).sum()
+                row += [right, named.size - right]
+        rows.append(row)
+        six, a, *of_plain, b, right, wrong = row
+        print(
+            f"{seed:4d}  {six:.3f}  {a:.3f} {of_plain[0]}+{of_plain[1]}  {b:.3f} {right}+{wrong}",
+            flush=True,
+        )
+    print("mean", np.mean(rows, axis=0).round(3))
+
+
 def speed(repeats=15):
     """Print ratios of times of sweeps, of chains that take turns."""
     for kind in (GaussianMixture, StudentTMixture):
@@ -112,7 +146,7 @@ def speed(repeats=15):
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=("case", "speed"))
+    parser.add_argument("--only", choices=("case", "categories", "speed"))
     parser.add_argument("--draws", type=int, default=600)
     given = parser.parse_args()
     settings = {"n_chains": 2, "n_warmup": 400, "n_draws": given.draws, "progress": False}
@@ -121,6 +155,8 @@ def main() -> None:
         speed()
     if given.only in (None, "case"):
         case(settings)
+    if given.only in (None, "categories"):
+        categories(settings)
 
 
 if __name__ == "__main__":
