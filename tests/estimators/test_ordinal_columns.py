@@ -156,5 +156,6 @@ def test_clusters_of_many_items_are_found(structure, continuous):
         6, feature_types={"stars": "ordinal"}, continuous=continuous, covariance_type=structure,
         **SMALL | {"n_warmup": 400, "n_draws": 400},
     ).fit(table, errors={"size": 0.3})  # fmt: skip
-    assert m.n_clusters_ == 2
-    assert max((m.labels_ == z).mean(), (m.labels_ != z).mean()) > 0.97
+    # Columns are correlated within a cluster, which independent ones need two clusters for.
+    assert m.n_clusters_ == (4 if structure == "diag" else 2)
+    assert pd.crosstab(m.labels_, z).max(axis=1).sum() > 0.97 * len(table)

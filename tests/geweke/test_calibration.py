@@ -93,9 +93,9 @@ def of_labels(z, rng):
 def ranks(kind, monkeypatch):
     """Ranks of the true values, from 0 to DRAWS, one row per data set."""
     monkeypatch.setattr(
-        mixture, "robust_standardiser", lambda X, names: (np.zeros(X.shape[1]), np.ones(D))
+        mixture, "robust_standardiser", lambda X, *given: (np.zeros(X.shape[1]), np.ones(D))
     )
-    monkeypatch.setattr(mixture, "within_steps", lambda X: X)
+    monkeypatch.setattr(mixture, "within_steps", lambda X, *given: X)
     rng = np.random.default_rng(11)
     found = []
     settings = {"n_clusters": K, "n_chains": 1, "n_warmup": 400, "n_jobs": 1, "noise": False}

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cavity._numba.arrays import StateError
-
 if TYPE_CHECKING:
     from cavity.mcmc.runner import Sampler
     from cavity.mcmc.schedule import Stage
@@ -123,8 +121,6 @@ class ParameterRows:
                 "first axis of a cluster parameter may change"
             )
         stop = self.n_written + len(rows)
-        if rows.shape[1 + self.has_clusters :] != self._inner:
-            raise StateError(f"{self.name} has draws of two shapes")
         if not self.has_clusters:
             self._buffer[self.n_written : stop] = rows
         else:
@@ -261,9 +257,15 @@ class Draws:
             arrays |= {f"block/{start}/{name}": value for name, value in block.items()}
         return arrays
 
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the draws of an earlier run; the object must be empty."""
+    def load(self, arrays: Mapping[str, np.ndarray], record: Mapping[str, np.ndarray]) -> None:
+        """Take over the draws of an earlier run, which records the same quantities.
+
+        The object must be empty.
+        """
         n_draws = len(arrays["log_joint"])
+        names = {name.partition("/")[2] for name in arrays if name.startswith("parameters/")}
+        if n_draws and names != record.keys():
+            raise ValueError(f"draws of {sorted(names ^ record.keys())} are missing or unknown")
         for name, rows in arrays.items():
             if rows.dtype.kind not in "biuf":
                 raise ValueError(f"{name} are no numbers")
@@ -275,6 +277,9 @@ class Draws:
         for name, rows in arrays.items():
             kind, _, rest = name.partition("/")
             if kind == "parameters" and len(rows):
+                begin = rest in self._cluster_parameters
+                if rows.shape[1 + begin :] != np.shape(record[rest])[begin:]:
+                    raise ValueError(f"{name} has draws of another shape")
                 self._rows(rest, rows[0]).extend(rows)
             elif kind == "block":
                 start, _, summary = rest.partition("/")
