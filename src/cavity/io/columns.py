@@ -4,8 +4,8 @@ The rule, from the column's own values: true and false, text and pandas' categor
 ordinal if pandas has them ordered;
 numbers are measurements, but those of two values, which are categories too. Whole numbers are
 measurements unless the user says that they are counts or categories; a note asks about those of
-few values. Columns of date types and columns that mix text with numbers are refused. Dates as text are
-categories here; the command line refuses those in digits, such as 31/12/2024.
+few values. Columns of date types and columns that mix text with numbers are refused. Dates as text
+are categories here; the command line refuses those in digits, such as 31/12/2024.
 """
 
 from __future__ import annotations
