@@ -389,9 +389,8 @@ def _speed_of_fits(d):
 
 
 def _speed(d):
-    from cavity.collapse.mixtures import StudentTProblem
+    from cavity.collapse.problems import CategoricalProblem, StudentTProblem, TableProblem
     from cavity.collapse.registry import assemble
-    from cavity.collapse.tables import CategoricalProblem, TableProblem
     from cavity.mcmc.chain import PartitionSampler
     from cavity.priors.cluster import NIWPrior
     from cavity.priors.partition import dirichlet

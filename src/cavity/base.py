@@ -31,7 +31,6 @@ from cavity.posterior.estimate import Partition
 from cavity.posterior.losses import DEFAULT, as_loss
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import BEST_DRAW, CONVERGED, ESTIMATE, Described
-from cavity.posterior.summary import limit_words
 from cavity.priors.specifications import PartitionSpecification, specification
 from cavity.utils.notices import ClusterLimitWarning, NotConvergedWarning
 
@@ -234,6 +233,8 @@ class Estimator(BaseEstimator):
 
     def _finish(self, posterior: Posterior) -> None:
         """Keep the draws, find the estimate, say whether the chains agree."""
+        from cavity.posterior.summary import limit_words
+
         if not self.warm_start:
             self.__dict__.pop("_chains", None)
         self.posterior_ = posterior

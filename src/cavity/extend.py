@@ -23,9 +23,9 @@ import numpy as np
 from cavity._numba.arrays import declare
 from cavity._numba.jit import compiled, jit
 from cavity.collapse.driver import AssembledModel
+from cavity.collapse.problems import OwnProblem, TableProblem
 from cavity.collapse.registry import assemble
 from cavity.collapse.scores import cluster_scores
-from cavity.collapse.tables import OwnProblem, TableProblem
 from cavity.conjugate.diagonal_normal import (
     DiagonalNormal,
     VectorParameters,

@@ -15,12 +15,11 @@ from sklearn.base import ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.base import Estimator
+from cavity.collapse.problems import FULL, TableProblem, first_rows
 from cavity.collapse.registry import collapses_of
-from cavity.collapse.tables import TableProblem, first_rows
 from cavity.estimators.coarse_columns import warn_of_coarse_columns
 from cavity.estimators.dequantize import drawn_steps, uncertain_cells, within_steps
 from cavity.estimators.description import Describer
-from cavity.estimators.errors import check_errors
 from cavity.estimators.fitting import Plan, prior_of_rows, run_plan
 from cavity.estimators.gaps import filled, refuse_empty_columns
 from cavity.estimators.known import (
@@ -64,34 +63,35 @@ from cavity.io.columns import (
     Column,
     cells_of,
 )
-from cavity.likelihoods.latent_cells import LatentCellUpdate
 from cavity.mcmc.fingerprint import data_digest
 from cavity.mcmc.runner import seed_entropy
 from cavity.moves.anchors import nearest_anchors
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import DATA, ERRORS, FOLLOWED, KNOWN, VALUES, WEIGHTS
+from cavity.posterior.record import (
+    DATA,
+    ERRORS,
+    FOLLOWED,
+    KNOWN,
+    NOISE_LABEL,
+    VALUES,
+    WEIGHTS,
+)
 from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
-from cavity.predict.cluster_summary import (
-    OVERALL,
-    ClusterSummary,
-    overall_of,
-    relevance_section,
-)
-from cavity.predict.column_relevance import column_relevance
-from cavity.predict.covariances import FULL, factors_of
-from cavity.predict.groups import GroupPredictor, overlaps_of_fit
 from cavity.predict.noise import AUTO, Noise, asks_for_noise
-from cavity.predict.predictor import NOISE_LABEL, Predictor
 from cavity.priors.cluster_prior import ClusterPrior
+from cavity.updates import LATENT_CELLS
 from cavity.utils.notices import ColumnsNote
 from cavity.utils.progress import say
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cavity.predict.cluster_summary import ClusterSummary
+    from cavity.predict.groups import GroupPredictor
     from cavity.predict.imputation import Imputed
+    from cavity.predict.predictor import Predictor
 
 # The sampler of sharded rows, and the rows from which a table in memory is sharded on a cluster.
 PARALLEL, MANY = "parallel", 100_000
@@ -223,6 +223,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         cells = self._read(X, reset)
         if errors is None:
             return cells
+        from cavity.estimators.errors import check_errors
+
         index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         return replace(cells, errors=check_errors(errors, self._columns, len(cells), index))
 
@@ -432,13 +434,15 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         self._warn_of_columns(cells)
         warn_of_heavy_rows(prepared.weight, bool(cells.continuous.shape[1]))
         tell_of_noise(self.noise, plan.noisy)
+        from cavity.predict.cluster_summary import OVERALL, overall_of
+
         n, weight, units = len(cells), prepared.weight, prepared.units
         if n >= MANY and self.collapse == "collapsed" and client is None:
             say(f"{n:,} rows: with collapse={PARALLEL!r} threads share every sweep of a chain.")
         run = run_plan(plan, self._run_settings(), client)
         noise, steps = prepared.noise, None
         sampler: Any = run.samplers[0]
-        if any(update.name == LatentCellUpdate.name for update in sampler.updates):
+        if any(update.name == LATENT_CELLS for update in sampler.updates):
             standard = units.standardise(cells.continuous)
             steps = drawn_steps(standard, cells.scaled_errors(units.scale), cells.low, cells.high)
         return plan.posterior(
@@ -650,6 +654,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     @cached_property
     def _predictor(self) -> Predictor:
+        from cavity.predict.predictor import Predictor
+
         return Predictor(self.posterior_, self.partition_, self.n_clusters_, self._columns)
 
     def _fitted(self, level: str = LEVELS[0]) -> Predictor:
@@ -659,6 +665,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         return self._predictor if level == LEVELS[0] else self._group_predictor
 
     def _overlaps(self) -> dict[str, np.ndarray]:
+        from cavity.predict.groups import overlaps_of_fit
+
         posterior = self.posterior_
         X = self._data if VALUES not in posterior.summaries else self.followed_
         if X is None:
@@ -669,6 +677,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     @cached_property
     def _group_predictor(self) -> GroupPredictor:
+        from cavity.predict.groups import GroupPredictor
+
         groups = self.posterior_.groups()
         partition = with_noise_last(groups, groups.partition())
         outside = groups.record.noise and bool((outside_probability(groups) > 0.5).any())
@@ -722,6 +732,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         return frame_from(values, self._columns, self.posterior_.names)
 
     def _summary(self, level: float = 0.95) -> ClusterSummary:
+        from cavity.predict.cluster_summary import ClusterSummary
+
         check_is_fitted(self, "posterior_")
         return ClusterSummary.of(
             self.posterior_,
@@ -750,6 +762,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         table = self._summary(check_number("level", level, 0.0, 0.999999)).table()
         if self.select_columns:
+            from cavity.predict.column_relevance import column_relevance
+
             found = column_relevance(self.posterior_, self._columns, None)["probability"]
             table["p_matters"] = found.reindex(table.index.get_level_values("column")).to_numpy()
         return table
@@ -787,6 +801,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         >>> m.column_relevance()["probability"].idxmax()
         'x1'
         """
+        from cavity.predict.column_relevance import column_relevance
+
         check_is_fitted(self, "posterior_")
         if X is None:
             X = self._data if VALUES not in self.posterior_.summaries else self.followed_
@@ -937,7 +953,9 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         """
         import pandas as pd
 
+        from cavity.predict.cluster_summary import relevance_section
         from cavity.predict.cluster_summary import sections as sections_of
+        from cavity.predict.column_relevance import column_relevance
         from cavity.report.html import write_report
 
         check_is_fitted(self, "posterior_")
@@ -1336,6 +1354,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
                 "categories has no closed form once cluster parameters are integrated out. Use "
                 "score_samples on rows that were left out."
             )
+        from cavity.predict.covariances import factors_of
+
         weight = kept.get(WEIGHTS)
         predictor = self._predictor
         standard = predictor.rows(cells).continuous

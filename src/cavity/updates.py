@@ -21,6 +21,19 @@ from cavity.interface import log_weight, show, step
 # What an update may change, which the collapse then brings up to date.
 LIKELIHOOD = "likelihood"
 CLUSTER_PRIOR = "prior of cluster parameters"
+# Name of the update that draws cells known up to an interval or an error.
+LATENT_CELLS = "latent_cells"
+# Names of the probabilities that columns matter in draws, by kind.
+MEASUREMENTS, CATEGORIES, COUNTS = (
+    "measurement_matters",
+    "category_matters",
+    "count_matters",
+)
+
+
+def indicators_of(kind: str) -> str:
+    """Return the name of the indicators in draws, next to the probabilities of a kind."""
+    return kind.replace("matters", "active")
 
 
 class Chain(Protocol):

@@ -23,8 +23,8 @@ from cavity.base import load
 from cavity.datasets import make_student_t
 from cavity.posterior import Loss, Posterior, expected_loss
 from cavity.posterior.draws import canonical
+from cavity.posterior.record import STEPS
 from cavity.predict.draws import spread_draws
-from cavity.predict.packing import STEPS
 from cavity.priors import ClusterPrior, Dirichlet
 
 pytestmark = pytest.mark.first(1)

@@ -13,8 +13,8 @@ import table_cases
 from scipy import special, stats
 
 from cavity.collapse.parts import part_at, paths_of
+from cavity.collapse.problems import CategoricalProblem, CountsProblem, TableProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors
 from cavity.moves.standard import StandardMoves

@@ -14,8 +14,8 @@ import numpy as np
 import small
 from scipy import special, stats
 
+from cavity.collapse.problems import StructuredProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.structures import StructuredProblem
 from cavity.likelihoods.missing import RowTraits
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors

@@ -9,9 +9,14 @@ import numpy as np
 import small
 from scipy import special, stats
 
-from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
+from cavity.collapse.problems import (
+    CategoricalProblem,
+    CountsProblem,
+    GaussianProblem,
+    StudentTProblem,
+    TableProblem,
+)
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 
 Y, N = small.Y, small.N
 CODES = np.array([[0, 0], [0, 2], [-1, 1], [1, 1], [1, -1], [-1, -1]])

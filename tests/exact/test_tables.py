@@ -16,9 +16,8 @@ import table_cases
 from cavity._numba.arrays import declare
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import AssembledModel
-from cavity.collapse.mixtures import GaussianProblem
+from cavity.collapse.problems import GaussianProblem, TableProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import TableProblem
 from cavity.interface import accumulate, evidence, evidences, observe
 from cavity.likelihoods.categorical import Categorical
 from cavity.likelihoods.missing import RowTraits

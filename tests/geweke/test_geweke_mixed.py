@@ -23,9 +23,13 @@ from test_geweke_tables import (
     threshold,
 )
 
-from cavity.collapse.mixtures import GaussianProblem
+from cavity.collapse.problems import (
+    CategoricalProblem,
+    CountsProblem,
+    GaussianProblem,
+    TableProblem,
+)
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.likelihoods import count_rates
 from cavity.likelihoods.latent_cells import LatentCellUpdate, latent_cells
 from cavity.likelihoods.missing import RowTraits

@@ -15,8 +15,8 @@ from builders import precisions
 from joint import prior_df, seated, seen, threshold_of, z_scores_of
 from scipy import stats
 
+from cavity.collapse.problems import StructuredProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.nig import unpack_diagonal
 from cavity.likelihoods.column_selection import ColumnSelection
 from cavity.likelihoods.degrees_of_freedom import TailUpdate

@@ -12,8 +12,8 @@ import pytest
 from joint import seen
 from scipy import special, stats
 
+from cavity.collapse.problems import CategoricalProblem, CountsProblem, TableProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.likelihoods import category_shares, count_rates
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors

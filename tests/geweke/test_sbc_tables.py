@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from test_geweke_tables import dirichlet_draw, prior_concentration
 
+from cavity.collapse.problems import CategoricalProblem, CountsProblem, TableProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.likelihoods import count_rates
 from cavity.mcmc.chain import PartitionSampler
 from cavity.priors.partition import dirichlet_process

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.collapse.mixtures import GaussianProblem, ScaleMixtureProblem, StudentTProblem
+from cavity.collapse.problems import (
+    GaussianProblem,
+    ScaleMixtureProblem,
+    StructuredProblem,
+    StudentTProblem,
+)
 from cavity.collapse.registry import assemble
-from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.normal import Tied
 from cavity.mcmc.chain import PartitionSampler, slots_for
 from cavity.priors.concentration import ConcentrationUpdate

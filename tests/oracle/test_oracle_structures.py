@@ -8,8 +8,8 @@ from builders import precisions
 from scipy import integrate, stats
 
 from cavity._numba.jit import compiled
+from cavity.collapse.problems import StructuredProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.structures import StructuredProblem
 from cavity.conjugate.normal import set_factors, set_tied
 from cavity.interface import complete, evidence, evidences, integrated_evidence, load, observe
 from cavity.likelihoods.missing import RowTraits

@@ -10,9 +10,8 @@ import pytest
 from scipy import special, stats
 
 from cavity._numba.arrays import copied
+from cavity.collapse.problems import CategoricalProblem, CountsProblem, StructuredProblem
 from cavity.collapse.registry import assemble
-from cavity.collapse.structures import StructuredProblem
-from cavity.collapse.tables import CategoricalProblem, CountsProblem
 from cavity.conjugate.nig import DiagonalParameters, pack_diagonal, unpack_diagonal
 from cavity.conjugate.normal import Tied
 from cavity.likelihoods.category_shares import ShareHyperpriors

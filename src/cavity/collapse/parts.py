@@ -7,32 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from cavity.collapse.problems import Path, part_at
 from cavity.interface import End, log_weight, show, step
 from cavity.likelihoods.latent_cells import CellsOfFirst, LatentCellStep
 from cavity.updates import Chain, Update
-
-Path = tuple[str, ...]
-
-
-def paths_of(n_parts: int) -> list[Path]:
-    """Return the path of each part in a product, nested to the right.
-
-    Examples
-    --------
-    >>> paths_of(3)
-    [('first',), ('rest', 'first'), ('rest', 'rest')]
-    >>> paths_of(1)
-    [()]
-    """
-    out = [(*("rest",) * j, "first") for j in range(n_parts - 1)]
-    return [*out, ("rest",) * (n_parts - 1)]
-
-
-def part_at(value: Any, path: Path) -> Any:
-    """Return the part of a product at a path."""
-    for name in path:
-        value = getattr(value, name)
-    return value
 
 
 class OfFirst(NamedTuple):

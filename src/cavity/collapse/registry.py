@@ -28,7 +28,7 @@ class Problem(Protocol):
 HOMES = {
     "gaussian": "cavity.collapse.mixtures",
     "student-t": "cavity.collapse.mixtures",
-    "scale-mixture": "cavity.collapse.mixtures",
+    "scale-mixture": "cavity.collapse.contaminated",
     "structured": "cavity.collapse.structures",
     "series": "cavity.series.collapses",
     "categorical": "cavity.collapse.tables",

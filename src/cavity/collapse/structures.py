@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,73 +14,22 @@ from cavity._numba.simd import whole_vectors
 from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import AssembledModel
 from cavity.collapse.mixtures import latent_update
+from cavity.collapse.problems import DIAGONAL, FACTOR, TIED, StructuredProblem
 from cavity.collapse.registry import supports
 from cavity.conjugate.nig import diagonal_parameters, normal_inverse_gammas
 from cavity.conjugate.normal import MeanParameters, factors, normal_means, tied_covariance
 from cavity.conjugate.selected import selected
-from cavity.likelihoods.column_selection import MEASUREMENTS, ColumnSelection
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, TailUpdate
+from cavity.likelihoods.column_selection import ColumnSelection
+from cavity.likelihoods.degrees_of_freedom import TailUpdate
 from cavity.likelihoods.factor_loadings import FactorUpdate
-from cavity.likelihoods.latent_cells import LatentCells
-from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate, RowTraits
-from cavity.likelihoods.scale_mixture_rows import RowMarks, row_marks, scale_mixture_rows
+from cavity.likelihoods.missing import NO_NOISE, NOISE_SLOT, GapUpdate
+from cavity.likelihoods.scale_mixture_rows import scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.collapsed_df import CollapsedSpareUpdate
 from cavity.priors.hyperpriors import DiagonalHyperpriors, MeanSpreadUpdate
 from cavity.priors.selected_columns import SelectedDiagonalHyperpriors, SelectedSpareUpdate
 from cavity.priors.structured import StructuredPrior
-from cavity.updates import Update
-
-DIAGONAL, TIED, FACTOR = "diag", "tied", "factor"
-
-
-@dataclass(frozen=True)
-class StructuredProblem:
-    """Rows in Gaussian or Student-t clusters with a structured covariance.
-
-    Attributes
-    ----------
-    y : array of shape (n, d)
-    structure : {"diag", "tied", "factor"}
-    prior : StructuredPrior
-    df : float or None
-        Degrees of freedom, or where learned ones start; None for Gaussian clusters.
-    learn_df : {None, "shared", "each"}
-    df_prior : (float, float)
-        Shape and rate of learned ones' gamma prior.
-    rows : RowTraits, optional
-        Missing values, weights and noise of rows, if any.
-    n_factors : int
-        Number of factors of factor covariances.
-    latent : LatentCells, optional
-        Cells known up to an interval or an error.
-    select : bool
-        Whether columns may have one distribution that all clusters share; for ``"diag"``.
-    """
-
-    y: np.ndarray
-    structure: str
-    prior: StructuredPrior
-    df: float | None = None
-    learn_df: str | None = None
-    df_prior: tuple[float, float] = DF_PRIOR
-    rows: RowTraits | None = None
-    n_factors: int = 0
-    latent: LatentCells | None = None
-    select: bool = False
-
-    model: ClassVar[str] = "structured"
-
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return len(self.y)
-
-    @cached_property
-    def marks(self) -> RowMarks:
-        """Kinds of rows, shared by all chains."""
-        n, d = self.y.shape
-        return row_marks(n, d, self.rows)
+from cavity.updates import MEASUREMENTS, Update
 
 
 def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple[Update, ...]]:

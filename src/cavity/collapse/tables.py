@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -15,20 +15,21 @@ from cavity.collapse.conjugate import ConjugateCollapse
 from cavity.collapse.driver import AssembledModel
 from cavity.collapse.ep import EPCollapse
 from cavity.collapse.naive import NaiveCollapse
-from cavity.collapse.parts import ComponentUpdate, paths_of
+from cavity.collapse.parts import ComponentUpdate
+from cavity.collapse.problems import (
+    CategoricalProblem,
+    CountsProblem,
+    OwnProblem,
+    TableProblem,
+    paths_of,
+)
 from cavity.collapse.registry import assemble, collapses_of, supports
 from cavity.conjugate.dirichlet import dirichlets, shares
 from cavity.conjugate.gamma import gammas, rates
 from cavity.conjugate.product import ProductParameters, product_family
 from cavity.conjugate.selected import selected
-from cavity.likelihoods.categorical import Categorical, places_of
 from cavity.likelihoods.category_shares import ShareHyperpriors
-from cavity.likelihoods.column_selection import (
-    CATEGORIES,
-    COUNTS,
-    ColumnSelection,
-    selected_cells,
-)
+from cavity.likelihoods.column_selection import ColumnSelection, selected_cells
 from cavity.likelihoods.count_rates import (
     TYPICAL_DISPERSION,
     TYPICAL_SHAPE,
@@ -48,190 +49,8 @@ from cavity.likelihoods.missing import (
     weighted_cells,
 )
 from cavity.likelihoods.negative_binomial import negative_binomial
-from cavity.likelihoods.poisson import Poisson, whole_counts
 from cavity.likelihoods.product import product_model
-from cavity.updates import LIKELIHOOD, Chain, Update
-
-
-@dataclass(frozen=True)
-class CategoricalProblem:
-    """Columns of categories.
-
-    Attributes
-    ----------
-    codes : array of int, shape (n, columns)
-        Category of each cell from 0, -1 where it is missing.
-    levels : tuple of int
-        Number of categories of each column.
-    concentration : array, optional
-        Prior concentration of every category, column after column; one each by default.
-    learn : bool
-        Whether these are only where learned ones start.
-    n_held : int
-        Sweeps until they are learned.
-    rows : CellTraits, optional
-        Weights and noise, where not all rows are plain.
-    select : bool
-        Whether columns may have one distribution that all clusters share; not with `rows`.
-    """
-
-    codes: np.ndarray
-    levels: tuple[int, ...]
-    concentration: np.ndarray | None = None
-    learn: bool = True
-    n_held: int = 0
-    rows: CellTraits | None = None
-    select: bool = False
-
-    model: ClassVar[str] = "categorical"
-
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return len(self.codes)
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """Offsets of each column's categories, and the total."""
-        return np.concatenate([[0], np.cumsum(self.levels)]).astype(np.int64)
-
-    @cached_property
-    def likelihood(self) -> Categorical:
-        """The rows, shared by all chains and never changed."""
-        return Categorical(places_of(self.codes, self.start))
-
-
-@dataclass(frozen=True)
-class CountsProblem:
-    """Columns of counts, Poisson or overdispersed.
-
-    Attributes
-    ----------
-    y : array of float, shape (n, columns)
-        Whole numbers, NaN where missing.
-    prior : (array, array), optional
-        Shape and rate of each column's gamma prior; by default one, and one over the mean.
-    learn : bool
-        Whether these are only where learned ones start.
-    dispersion : array, optional
-        Dispersion of negative binomial counts, if known; learned by default.
-    overdispersed : bool
-        Negative binomial counts, which only EP collapses.
-    n_held : int
-        Sweeps until the prior is learned.
-    rows : CellTraits, optional
-        Weights and noise, where not all rows are plain.
-    select : bool
-        Whether columns may have one distribution that all clusters share; not with `rows`.
-    """
-
-    y: np.ndarray
-    prior: tuple[np.ndarray, np.ndarray] | None = None
-    learn: bool = True
-    dispersion: np.ndarray | None = None
-    overdispersed: bool = False
-    n_held: int = 0
-    rows: CellTraits | None = None
-    select: bool = False
-
-    @property
-    def model(self) -> str:
-        """Name under which its collapses are registered."""
-        return "negative-binomial" if self.overdispersed else "poisson"
-
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return len(self.y)
-
-    @cached_property
-    def likelihood(self) -> Poisson:
-        """The rows as Poisson counts, shared by all chains and never changed."""
-        return Poisson(*whole_counts(np.asarray(self.y, dtype=float)))
-
-    @property
-    def centre(self) -> np.ndarray:
-        """Typical count of each column: its mean plus one half."""
-        weight = np.ones(self.n) if self.rows is None else self.rows.weight
-        seen = weight @ np.isfinite(self.y)
-        centre: np.ndarray = weight @ np.nan_to_num(self.y) / np.where(seen > 0.0, seen, 1.0) + 0.5
-        return centre
-
-
-@dataclass(frozen=True)
-class OwnProblem:
-    """A user-defined likelihood as a part of a table.
-
-    Attributes
-    ----------
-    likelihood, family, parameters : NamedTuple
-        As `cavity.extend.sample` takes them.
-    n : int
-        Number of observations.
-    conjugate : bool
-        Whether it has ``observe`` and ``accumulate``, or ``project``.
-    """
-
-    likelihood: Any
-    family: Any
-    parameters: Any
-    n: int
-    conjugate: bool = False
-
-    model: ClassVar[str] = "own"
-
-
-@dataclass(frozen=True)
-class TableProblem:
-    """Rows in several parts.
-
-    Attributes
-    ----------
-    parts : tuple of problems
-        At least one; all of as many rows.
-    """
-
-    parts: tuple[Any, ...]
-
-    model: ClassVar[str] = "table"
-
-    @property
-    def n(self) -> int:
-        """Number of observations."""
-        return int(self.parts[0].n)
-
-    @property
-    def collapses(self) -> tuple[str, ...]:
-        """Collapses that every part supports; under EP, conjugate parts stay exact."""
-        return tuple(
-            c for c in ("collapsed", "ep", "naive") if all(_allows(p, c) for p in self.parts)
-        )
-
-
-def first_rows(part: Any, n: int) -> Any:
-    """Return a part with only its first rows, for compilation."""
-    name = "codes" if isinstance(part, CategoricalProblem) else "y"
-    few = replace(part, **{name: np.ascontiguousarray(getattr(part, name)[:n])})
-    if getattr(part, "latent", None) is not None:
-        few = replace(few, latent=part.latent.first(n))
-    return few if part.rows is None else replace(few, rows=part.rows.first(n))
-
-
-def has_weights_or_noise(rows: RowTraits | CellTraits | None) -> bool:
-    """Return whether rows have weights or noise, for which EP has no projection."""
-    if isinstance(rows, RowTraits):
-        return rows.box is not None or bool(np.any(rows.weight != 1.0))
-    return rows is not None
-
-
-def _allows(part: Any, collapse: str) -> bool:
-    if isinstance(part, OwnProblem):
-        return collapse == "collapsed" if part.conjugate else collapse == "ep"
-    if collapse == "ep" and has_weights_or_noise(part.rows):
-        return False
-    known = collapses_of(part.model)
-    exact_sites = "collapsed" in known and part.model != "structured"
-    return collapse in known or (collapse == "ep" and exact_sites)
+from cavity.updates import CATEGORIES, COUNTS, LIKELIHOOD, Chain, Update
 
 
 def _cells(model: Any, rows: CellTraits | None) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
-from cavity.collapse.parts import Path, part_at, paths_of
+from cavity.collapse.problems import Path, part_at, paths_of
 from cavity.conjugate.dirichlet import dirichlets, shares
 from cavity.conjugate.gamma import gammas, rates
 from cavity.conjugate.niw import (

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import gammainc, gammaln
 
 from cavity.distributed.kernel import GRID_SIZE
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, HIGHEST, LOWEST
+from cavity.likelihoods.degrees_of_freedom import HIGHEST, LOWEST
+from cavity.priors.cluster import DF_PRIOR
 
 # Sweeps from one draw of the degrees of freedom to the next.
 DF_EVERY = 2

@@ -9,10 +9,13 @@ that what is not known of it is part of the posterior; otherwise it is drawn onc
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cavity.likelihoods.latent_cells import LatentCells, latent_cells
+if TYPE_CHECKING:
+    from cavity.likelihoods.latent_cells import LatentCells
 
 # The least step, in units of a column's spread: nothing finer than this is told apart.
 LEAST_STEP = 0.003
@@ -132,4 +135,8 @@ def uncertain_cells(
     if low is not None and high is not None:
         own = _bounded(low, high)
         lower, upper = np.where(own, low, lower), np.where(own, high, upper)
+    if not (np.isfinite(lower) | np.isfinite(upper) | (errors > 0.0)).any():
+        return None
+    from cavity.likelihoods.latent_cells import latent_cells
+
     return latent_cells(lower, upper, values, errors)

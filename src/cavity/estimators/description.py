@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import by_slot
-from cavity.collapse.parts import part_at, paths_of
-from cavity.collapse.structures import DIAGONAL
+from cavity.collapse.problems import DIAGONAL, FULL, part_at, paths_of
 from cavity.conjugate.niw import covariances
 from cavity.interface import Also, listed, show
 from cavity.mcmc.chain import PartitionSampler
 from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
-from cavity.predict.covariances import FULL
 from cavity.priors.partition import PROCESS, seat_weight
 from cavity.updates import Update
 

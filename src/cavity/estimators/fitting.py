@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity._numba.cache import kernels_are_kept
 from cavity.collapse.driver import AssembledModel
-from cavity.collapse.ep import EPCollapse
 from cavity.estimators.start import StartingRuns
 from cavity.mcmc.chain import (
     Describe,
@@ -36,15 +35,16 @@ from cavity.mcmc.schedule import (
 )
 from cavity.moves.anchors import Anchors, all_anchors
 from cavity.moves.move import Move
-from cavity.moves.noise import NoiseMoves
 from cavity.moves.standard import StandardMoves, WholeClusterMoves
 from cavity.posterior.convergence import DRAFT, LOG_MARGINAL, PRECISIONS, REPORT, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import RunRecord, versions
 from cavity.posterior.units import Units
-from cavity.priors.rows import RowPlaces
 from cavity.priors.specifications import PartitionSpecification
 from cavity.utils.progress import say
+
+if TYPE_CHECKING:
+    from cavity.priors.rows import RowPlaces
 
 # With more observations a sweep is slow and informative, so chains are checked sooner.
 MANY = 20_000
@@ -282,7 +282,11 @@ def moves_for(
     if parts.movable == "never":
         return ()
     if parts.movable == "exactly":
-        kinds: tuple[type[Move], ...] = (StandardMoves, NoiseMoves) if noise else (StandardMoves,)
+        kinds: tuple[type[Move], ...] = (StandardMoves,)
+        if noise:
+            from cavity.moves.noise import NoiseMoves
+
+            kinds += (NoiseMoves,)
         return tuple(kind(anchors, n_adapted, effort=parts.effort) for kind in kinds)
     approximate = parts.movable == "approximately"
     return (WholeClusterMoves(anchors, n_adapted, approximate=approximate, effort=parts.effort),)
@@ -303,8 +307,9 @@ def compile_kernels(plan: Plan) -> None:
     sampler.log_joint()
     sampler.record()
     sampler.keep()
-    if isinstance(sampler.collapse, EPCollapse) and sampler.collapse.staleness_every:
-        sampler.collapse.staleness(sampler.z, sampler.counts)
+    collapse: Any = sampler.collapse
+    if getattr(collapse, "staleness_every", 0):
+        collapse.staleness(sampler.z, sampler.counts)
 
 
 def run_plan(plan: Plan, settings: RunSettings, client: Any = None) -> ChainRun:

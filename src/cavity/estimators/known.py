@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cavity.estimators.validation import check_names
-from cavity.posterior.record import DATA, ERRORS, KNOWN, KNOWN_NAMES, WEIGHTS
-from cavity.predict.packing import STEPS
-from cavity.predict.predictor import NOISE_BOX
-from cavity.priors.rows import RowPlaces
+from cavity.posterior.record import (
+    DATA,
+    ERRORS,
+    KNOWN,
+    KNOWN_NAMES,
+    NOISE_BOX,
+    STEPS,
+    WEIGHTS,
+)
 from cavity.utils.notices import WeightsWarning
 from cavity.utils.text import shown
+
+if TYPE_CHECKING:
+    from cavity.priors.rows import RowPlaces
 
 # Weights of mean one are rounded to this fraction, which makes their sums exact whatever their
 # order, and multiplying all of them by a constant changes nothing.
@@ -214,6 +222,8 @@ def row_places(home: np.ndarray | None, n: int, noise: bool = False) -> RowPlace
     if home is None and not noise:
         return None
     slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
+    from cavity.priors.rows import RowPlaces
+
     return RowPlaces(slot, NOISE_PRIOR if noise else None)
 
 

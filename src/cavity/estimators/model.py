@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.collapse.mixtures import GaussianProblem, StudentTProblem
+from cavity.collapse.problems import (
+    DIAGONAL,
+    FACTOR,
+    FULL,
+    TIED,
+    CategoricalProblem,
+    CountsProblem,
+    GaussianProblem,
+    StructuredProblem,
+    StudentTProblem,
+    TableProblem,
+)
 from cavity.collapse.registry import collapses_of
-from cavity.collapse.structures import DIAGONAL, FACTOR, TIED, StructuredProblem
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
 from cavity.estimators.gaps import filled
 from cavity.estimators.validation import check_choice, check_count
 from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Cells, Column
-from cavity.likelihoods.latent_cells import LatentCells
-from cavity.likelihoods.missing import CellTraits, RowTraits
-from cavity.predict.covariances import FULL
-from cavity.predict.noise import Noise
 from cavity.priors.cluster_prior import ClusterPrior
 from cavity.utils.threads import without_openmp
+
+if TYPE_CHECKING:
+    from cavity.likelihoods.latent_cells import LatentCells
+    from cavity.likelihoods.missing import CellTraits
+    from cavity.predict.noise import Noise
 
 STRUCTURES = (FULL, DIAGONAL, TIED, FACTOR)
 # The default number of factors is at most this.
@@ -96,6 +106,8 @@ def continuous_part(
     missing = np.isnan(rows.continuous)
     traits = None
     if not rows.is_plain or missing.any():
+        from cavity.likelihoods.missing import RowTraits
+
         traits = RowTraits(missing, rows.weights, None if rows.noise is None else rows.noise.box)
     y = filled(rows.continuous)
     d = y.shape[1]
@@ -136,6 +148,9 @@ def continuous_part(
 def cell_parts(rows: ModelRows) -> tuple[Any, ...]:
     """Return the problems of categories, counts and overdispersed counts that the table has."""
     cells, noise, n_held = rows.cells, rows.noise, rows.n_held
+
+    if not rows.is_plain:
+        from cavity.likelihoods.missing import CellTraits
 
     def traits(log_noise: Any) -> CellTraits | None:
         if rows.is_plain:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.collapse.structures import DIAGONAL
+from cavity.collapse.problems import DIAGONAL
 from cavity.estimators.validation import check_flag
 from cavity.io.columns import OVERDISPERSED, Column
 from cavity.predict.noise import asks_for_noise

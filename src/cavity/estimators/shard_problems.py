@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cavity.collapse.mixtures import StudentTProblem
-from cavity.collapse.tables import CategoricalProblem, CountsProblem, TableProblem
+from cavity.collapse.problems import (
+    CategoricalProblem,
+    CountsProblem,
+    StudentTProblem,
+    TableProblem,
+)
 from cavity.distributed.clusters import RATES, SHARES, ComponentPriors
 from cavity.distributed.df_grid import DFSettings
 from cavity.distributed.parts import ShardUpdate

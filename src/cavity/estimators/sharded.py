@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.collapse.problems import FULL
 from cavity.distributed.executor import ShardExecutor, ThreadExecutor, make_executor
 from cavity.distributed.mixture_weights import is_supported
 from cavity.distributed.passes import followed_rows, make_shard
@@ -31,7 +32,6 @@ from cavity.posterior.convergence import PRECISIONS, stopping_rule
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import FOLLOWED, ROWS_BEHIND_WEIGHTS, VALUES
 from cavity.posterior.units import ColumnUnits
-from cavity.predict.covariances import FULL
 from cavity.predict.noise import asks_for_noise
 from cavity.priors.specifications import PartitionSpecification
 

@@ -43,21 +43,9 @@ from cavity.likelihoods.scale_mixture_rows import (
     row_observe,
 )
 from cavity.likelihoods.selection import side_by_side
-from cavity.updates import LIKELIHOOD, Chain, Update
-
-# Names of the probabilities that columns matter in draws, by kind.
-MEASUREMENTS, CATEGORIES, COUNTS = (
-    "measurement_matters",
-    "category_matters",
-    "count_matters",
-)
+from cavity.updates import LIKELIHOOD, Chain, Update, indicators_of
 
 _LOG_PI = math.log(math.pi)
-
-
-def indicators_of(kind: str) -> str:
-    """Return the name of the indicators in draws, next to the probabilities of a kind."""
-    return kind.replace("matters", "active")
 
 
 # --------------------------------------------------------------------------- scores

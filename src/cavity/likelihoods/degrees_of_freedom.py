@@ -24,11 +24,10 @@ from cavity.likelihoods.gaussian import distances, draw_scales, log_norm
 from cavity.likelihoods.missing import MissingOrWeightedRows
 from cavity.likelihoods.scale_mixture_rows import ScaleMixtureRows
 from cavity.likelihoods.student_t import StudentT
+from cavity.priors.cluster import DF_PRIOR
 from cavity.updates import LIKELIHOOD, Chain, Update
 
 LOWEST, HIGHEST = 0.5, 200.0
-# Shape and rate of the gamma prior.
-DF_PRIOR = (2.0, 0.1)
 
 
 def draw_df(shape: float, rate: float, n: int, rng: np.random.Generator) -> np.ndarray:

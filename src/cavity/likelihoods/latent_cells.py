@@ -35,7 +35,7 @@ from cavity.conjugate.normal import Factors, MeanParameters, Tied
 from cavity.interface import log_density, log_weight, step
 from cavity.likelihoods.product import Product
 from cavity.priors.partition import join, leave, row_weights
-from cavity.updates import LIKELIHOOD, Chain, Update
+from cavity.updates import LATENT_CELLS, LIKELIHOOD, Chain, Update
 
 
 class LatentCells(NamedTuple):
@@ -566,7 +566,7 @@ class LatentCellUpdate(Update):
     cells : LatentCells
     """
 
-    name = "latent_cells"
+    name = LATENT_CELLS
     changes = frozenset({LIKELIHOOD})
 
     def __init__(self, model: Any, cells: LatentCells) -> None:

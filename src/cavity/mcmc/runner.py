@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from cavity._numba.arrays import StateError
 from cavity.mcmc.checkpoint import Checkpoint, CheckpointError, KeptChains, Snapshot, fresh_entropy
 from cavity.mcmc.draws import ChainRun, assemble
 from cavity.mcmc.memory import MemoryCheck
-from cavity.mcmc.remote import RemoteChain, RunChunk
 from cavity.mcmc.schedule import (
     ASKED,
     CONVERGED,
@@ -39,6 +38,9 @@ from cavity.mcmc.schedule import (
 )
 from cavity.mcmc.thread_runner import TICK_SECONDS, Chain, ThreadRunner, uninterrupted
 from cavity.utils.progress import Silent, reporting, roughly
+
+if TYPE_CHECKING:
+    from cavity.mcmc.remote import RunChunk
 
 # Sweeps of a chain that the estimate of the time is made from; shorter runs need none.
 TIMED_SWEEPS = 5
@@ -449,7 +451,11 @@ def run_chains(
         raise ValueError(f"n_chains must be an integer of at least 1, not {n_chains!r}")
     # Each remote chain has a thread to wait in.
     n_threads = count_jobs(n_jobs, n_chains) if run_chunk is None else int(n_chains)
-    make_chain = Chain if run_chunk is None else functools.partial(RemoteChain, run_chunk)
+    make_chain: Callable[..., Chain] = Chain
+    if run_chunk is not None:
+        from cavity.mcmc.remote import RemoteChain
+
+        make_chain = functools.partial(RemoteChain, run_chunk)
     entropy = seed_entropy(random_state)
     deadline = np.inf if max_seconds is None else time.monotonic() + max_seconds
     stage = schedule.first()

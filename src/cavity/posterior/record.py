@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import platform
 from collections.abc import Mapping
@@ -11,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from cavity.posterior.losses import Loss
-from cavity.priors import cluster_prior, series, specifications
+from cavity.priors.specifications import SPECIFICATIONS
 
-# Objects among the settings that can be written down and made again.
-_OBJECTS: dict[str, Any] = {
-    **specifications.SPECIFICATIONS,
-    "ClusterPrior": cluster_prior.ClusterPrior,
-    "SeriesPrior": series.SeriesPrior,
-    "Loss": Loss,
+# Classes of settings that can be written down and made again, and their modules, imported when a
+# file has one.
+_HOMES = {
+    **dict.fromkeys(SPECIFICATIONS, "cavity.priors.specifications"),
+    "ClusterPrior": "cavity.priors.cluster_prior",
+    "SeriesPrior": "cavity.priors.series",
+    "Loss": "cavity.posterior.losses",
 }
 
 
@@ -27,6 +28,8 @@ _OBJECTS: dict[str, Any] = {
 ROWS_BEHIND_WEIGHTS = "rows_behind_weights"
 # What the labels number, where it is not clusters.
 LEVEL = "level"
+# Label of rows outside every cluster, in answers.
+NOISE_LABEL = -1
 # Among the draws: the natural parameters of the prior of cluster parameters, and the weight of rows
 # outside every cluster, where noise is allowed.
 CLUSTER_PRIOR, NOISE_WEIGHT = "cluster_prior", "noise_weight"
@@ -37,8 +40,9 @@ ESTIMATE, CONVERGED = "estimate", "converged"
 # Of the rows: digest of the data, weights, known labels (the slot of each row, and what slots stand
 # for), and in a fit over shards which rows are followed and their values.
 DATA, WEIGHTS, KNOWN, KNOWN_NAMES = "data", "sample_weight", "known", "known_names"
-# Standard errors of the continuous cells.
-ERRORS = "errors"
+# Standard errors of the continuous cells, the steps that values were recorded with, in the model's
+# units, and the ranges of noise.
+ERRORS, STEPS, NOISE_BOX = "errors", "recording_steps", "noise_box"
 FOLLOWED, VALUES = "followed_rows", "followed_values"
 
 
@@ -202,7 +206,7 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {"dict": {str(k): encode(v) for k, v in value.items()}}
-    if type(value) in _OBJECTS.values():
+    if _HOMES.get(type(value).__name__) == type(value).__module__:
         fields = dataclasses.fields(value)
         return {
             "specification": type(value).__name__,
@@ -230,6 +234,7 @@ def decode(value: Any) -> Any:
     if "dict" in value:
         return {k: decode(v) for k, v in value["dict"].items()}
     if "specification" in value:
-        cls = _OBJECTS[value["specification"]]
+        name = value["specification"]
+        cls = getattr(importlib.import_module(_HOMES[name]), name)
         return cls(**{k: decode(v) for k, v in value["fields"].items()})
     return Described(value["text"])

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse, special, stats
 
 from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Cells, Column
-from cavity.likelihoods.column_selection import CATEGORIES, COUNTS, MEASUREMENTS
 from cavity.posterior.posterior import Posterior
 from cavity.predict.draws import spread_draws
+from cavity.updates import CATEGORIES, COUNTS, MEASUREMENTS
 
 if TYPE_CHECKING:
     import pandas as pd

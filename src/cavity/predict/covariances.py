@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from cavity._numba.arrays import copied
-from cavity.collapse.structures import DIAGONAL, FACTOR, TIED
+from cavity.collapse.problems import DIAGONAL, FACTOR, FULL, TIED
 from cavity.conjugate.nig import unpack_diagonal
 from cavity.conjugate.normal import factors, set_factors, set_tied
-from cavity.likelihoods.column_selection import MEASUREMENTS, indicators_of
-from cavity.likelihoods.degrees_of_freedom import DF_PRIOR, draw_df
-from cavity.likelihoods.factor_loadings import draw_from_prior
+from cavity.likelihoods.degrees_of_freedom import draw_df
 from cavity.posterior.posterior import Posterior
 from cavity.posterior.record import CLUSTER_PRIOR
 from cavity.predict.draws import FreshClusters, cholesky, fresh_niw
+from cavity.priors.cluster import DF_PRIOR
+from cavity.updates import MEASUREMENTS, indicators_of
 
-FULL = "full"
 # Covariance matrices in memory at a time hold at most this many numbers.
 MOST_NUMBERS = 20_000_000
 
@@ -135,6 +134,8 @@ def fresh_clusters(posterior: Posterior, chosen: np.ndarray, d: int) -> FreshClu
             if structure == TIED:
                 made = flat(posterior, "shared_covariance")[place]
             else:
+                from cavity.likelihoods.factor_loadings import draw_from_prior
+
                 n_factors = posterior.drawn["loading"].shape[4]
                 own = factors(np.ones(d), n_factors, 1, row[1 + d :])
                 draw_from_prior(own, 0, rng)
@@ -173,6 +174,8 @@ def set_block(
         for covariance in (family.covariance, parameters.covariance):
             set_tied(covariance, flat(posterior, "shared_covariance")[draw].copy())
     else:
+        from cavity.likelihoods.factor_loadings import draw_from_prior
+
         own = family.covariance
         own.prior[:] = prior[family.prior.size : family.prior.size + own.prior.size]
         loading, variance = (flat(posterior, name)[draw] for name in ("loading", "uniqueness"))

@@ -16,7 +16,6 @@ from cavity._numba.jit import jit
 from cavity.conjugate.marginal import Reduction, reduce_slot, reduction_room
 from cavity.likelihoods.gaussian import log_student_t
 from cavity.predict.draws import MixtureDraws, Rows
-from cavity.predict.latent_rows import add_latent_rows, entries_of, latent_rows, room_for
 
 # Entries times rows that are in memory at a time.
 _CELLS = 2_000_000
@@ -130,6 +129,13 @@ def _add_continuous(draws: MixtureDraws, own: Rows, out: np.ndarray) -> None:
         add_partial_rows(slots_last(draws), partial_rows(X[rest]), rest, out)
     at = np.flatnonzero(latent)
     if at.size:
+        from cavity.predict.latent_rows import (
+            add_latent_rows,
+            entries_of,
+            latent_rows,
+            room_for,
+        )
+
         rows, room = latent_rows(own.take(at)), room_for(X.shape[1])
         add_latent_rows(entries_of(draws), rows, at, out, room)
 

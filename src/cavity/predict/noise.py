@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cavity.predict.draws import Rows
+if TYPE_CHECKING:
+    from cavity.predict.draws import Rows
+
 
 AUTO = "auto"
 # Noise is uniform over ranges this much wider than the data's.
@@ -158,6 +160,8 @@ class Noise(NamedTuple):
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         """Draw n rows."""
+        from cavity.predict.draws import Rows
+
         c, k = self.n_counts.size, self.levels.size
         return Rows(
             self._draw_measurements(n, rng),

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from cavity.io.columns import CATEGORICAL, COUNT, OVERDISPERSED, Column
-from cavity.likelihoods.column_selection import CATEGORIES, COUNTS
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT
+from cavity.posterior.record import CLUSTER_PRIOR, NOISE_WEIGHT, STEPS
 from cavity.predict.covariances import (
     df_of_all_slots,
     flat,
@@ -20,9 +19,7 @@ from cavity.predict.covariances import (
     structure_of,
 )
 from cavity.predict.draws import MixtureDraws, continuous_entries
-
-# Name under which a saved run keeps the steps that values were recorded with, in the model's units.
-STEPS = "recording_steps"
+from cavity.updates import CATEGORIES, COUNTS
 
 
 def pack_draws(

@@ -10,7 +10,7 @@ import numpy as np
 from cavity.io.columns import CATEGORICAL, CONTINUOUS, COUNT, ORDINAL, OVERDISPERSED, Cells, Column
 from cavity.posterior.estimate import Partition
 from cavity.posterior.posterior import Posterior
-from cavity.posterior.record import NOISE_WEIGHT
+from cavity.posterior.record import NOISE_BOX, NOISE_LABEL, NOISE_WEIGHT
 from cavity.posterior.relabel import given_matched
 from cavity.posterior.units import ColumnUnits
 from cavity.predict.covariances import flat, mean_matrices, most_draws
@@ -29,9 +29,6 @@ from cavity.predict.packing import pack_draws
 if TYPE_CHECKING:
     import pandas as pd
 
-NOISE_LABEL = -1
-# Name under which a saved run keeps the ranges of noise.
-NOISE_BOX = "noise_box"
 # New rows further out than this, in robust standard deviations, are taken to be this far.
 FARTHEST_NEW = 1e300
 

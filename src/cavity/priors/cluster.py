@@ -14,6 +14,9 @@ import numpy as np
 from cavity._numba.jit import jit
 from cavity.conjugate.niw import unpack
 
+# Shape and rate of the gamma prior of degrees of freedom.
+DF_PRIOR = (2.0, 0.1)
+
 
 class NIWPrior(NamedTuple):
     """Normal inverse Wishart: NIW(mean, kappa, nu, psi)."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from cavity.priors import covariance_scale
 from cavity.priors.cluster import NIWPrior
-from cavity.priors.hyperpriors import ClusterHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.structured import StructuredPrior
 from cavity.updates import Update
@@ -116,6 +115,9 @@ class ClusterPrior:
         niw = NIWPrior(np.zeros(d), kappa, nu, start * (nu - d - 1.0) * np.eye(d))
         if learned_scale is None and typical is None and spread is None:
             return niw, ()
+        # Its kernels are for full covariances.
+        from cavity.priors.hyperpriors import ClusterHyperpriors
+
         return niw, (ClusterHyperpriors(d, learned_scale, typical, spread, n_held),)
 
     def structured(
