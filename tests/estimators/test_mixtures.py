@@ -522,6 +522,33 @@ def test_import_is_quick_and_light():
     assert min(took) < 1.5
 
 
+# Parts of the package that only some fits need, or only what is asked of a fit later.
+ONLY_SOME = (
+    "collapse.ep", "collapse.naive", "collapse.structures", "collapse.tables",
+    "likelihoods.latent_cells", "likelihoods.product", "moves.noise", "mcmc.remote", "distributed",
+    "series", "predict.predictor", "posterior.diagnostics", "plotting", "report", "cli",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("assembled", "most"), [("", 99), ("collapses_of('student-t')", 118)], ids=["class", "collapse"]
+)
+def test_an_estimator_loads_what_all_its_fits_need(assembled, most):
+    """Few modules before a fit, and the kernels of its own collapse with it."""
+    code = (
+        "import sys; from cavity import StudentTMixture\n"
+        "from cavity.collapse.registry import collapses_of\n"
+        f"{assembled}\n"
+        "loaded = [m for m in sys.modules if m.split('.')[0] == 'cavity']\n"
+        f"others = [m for m in {ONLY_SOME!r} if 'cavity.' + m in loaded]\n"
+        "print(len(loaded), others)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    n, others = ran.stdout.split(" ", 1)
+    assert others.strip() == "[]"
+    assert int(n) <= most
+
+
 def test_public_names():
     import cavity
 
