@@ -12,8 +12,13 @@ import structured
 import table_cases
 from scipy import special, stats
 
-from cavity.collapse.parts import part_at, paths_of
-from cavity.collapse.problems import CategoricalProblem, CountsProblem, TableProblem
+from cavity.collapse.problems import (
+    CategoricalProblem,
+    CountsProblem,
+    TableProblem,
+    part_at,
+    paths_of,
+)
 from cavity.collapse.registry import assemble
 from cavity.mcmc.chain import PartitionSampler
 from cavity.moves.anchors import all_anchors

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cavity.collapse.parts import ComponentUpdate, Path, part_at
+from cavity.collapse.parts import ComponentUpdate
+from cavity.collapse.problems import Path, part_at
 from cavity.likelihoods.category_shares import count_members
 from cavity.likelihoods.count_rates import total_members
 from cavity.updates import Chain, Update

@@ -221,9 +221,9 @@ def row_places(home: np.ndarray | None, n: int, noise: bool = False) -> RowPlace
     """Return the clusters that rows may be in; None without known labels or noise."""
     if home is None and not noise:
         return None
-    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
     from cavity.priors.rows import RowPlaces
 
+    slot = np.full(n, UNKNOWN) if home is None else np.where(home >= 0, home + noise, UNKNOWN)
     return RowPlaces(slot, NOISE_PRIOR if noise else None)
 
 

@@ -149,12 +149,11 @@ def cell_parts(rows: ModelRows) -> tuple[Any, ...]:
     """Return the problems of categories, counts and overdispersed counts that the table has."""
     cells, noise, n_held = rows.cells, rows.noise, rows.n_held
 
-    if not rows.is_plain:
-        from cavity.likelihoods.missing import CellTraits
-
     def traits(log_noise: Any) -> CellTraits | None:
         if rows.is_plain:
             return None
+        from cavity.likelihoods.missing import CellTraits
+
         return CellTraits(rows.weights, None if noise is None else log_noise(noise))
 
     parts: list[Any] = []

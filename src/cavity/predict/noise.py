@@ -9,7 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from cavity.predict.draws import Rows
 
-
 AUTO = "auto"
 # Noise is uniform over ranges this much wider than the data's.
 WIDER = 1.2
