@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from cli_runs import QUICK
 
-FIT = ["--model", "gaussian", "--clusters", "2", *QUICK]
+FIT = ["--clusters", "2", *QUICK]
 
 
 @pytest.fixture

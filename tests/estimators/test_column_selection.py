@@ -102,7 +102,8 @@ def test_a_continued_fit_has_the_draws_of_a_long_one(rows, fitted):
         np.testing.assert_array_equal(m.posterior_.drawn[name], fitted.posterior_.drawn[name])
 
 
-@pytest.mark.parametrize("covariance_type", ["diag", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_a_table_of_every_kind_of_column(table, covariance_type):
     """Measurements with a full covariance have marginal odds, and the others indicators."""
     types = {"visits": "count", "calls": "count"}

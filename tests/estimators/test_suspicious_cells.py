@@ -88,13 +88,13 @@ def customers(seed=0):
     segment = np.arange(240) % 2
     table = pd.DataFrame(
         {
-            "age": rng.normal(35.0 + 15.0 * segment, 4.0).round(),
-            "income": np.exp(rng.normal(10.2 + 0.9 * segment, 0.25)).round(-2),
+            "age": rng.normal(35.0 + 15.0 * segment, 4.0),
+            "income": np.exp(rng.normal(10.2 + 0.9 * segment, 0.25)),
             "visits": rng.poisson(4.0 + 8.0 * segment),
             "kind": np.where(rng.random(240) < 0.02 + 0.96 * segment, "a", "b"),
         }
     )
-    table.loc[7, "age"] = np.nan  # as in most tables, whose kernels these are
+    table.loc[7, "age"] = np.nan
     clean = table.copy()
     for row, (column, value) in TYPOS.items():
         table.loc[row, column] = value

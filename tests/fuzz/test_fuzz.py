@@ -1,7 +1,7 @@
 """Whatever the data and settings: a refusal in a sentence at once, or answers that are numbers.
 
-The default run has a few numbered cases of each kind, and those that once broke something; the
-slow one has hundreds. ``python tests/fuzz/fuzz_many.py KIND FIRST LAST`` runs thousands,
+The default run has cases that once broke something; the slow one has hundreds of each kind.
+``python tests/fuzz/fuzz_many.py KIND FIRST LAST`` runs thousands,
 ``python tests/fuzz/fuzz_worker.py KIND SEED`` one again.
 """
 
@@ -17,19 +17,11 @@ from fuzz_properties import Surprise, check_band, check_refusal, quietly
 
 from cavity.series.results import Band
 
-SAMPLE = {"student-t": range(2), "gaussian": range(2), "series": range(2)}
 N_SLOW = {"student-t": 200, "gaussian": 100, "series": 200, "table": 50}
 
 
 def _surprises(kind, seeds):
     return [words(found) for found in run_many(kind, list(seeds)) if found["surprise"]]
-
-
-@pytest.mark.variants("slow", "gaussian", "series")
-@pytest.mark.parametrize("kind", SAMPLE)
-def test_a_sample_of_cases(kind):
-    found = _surprises(kind, SAMPLE[kind])
-    assert not found, "\n".join(found)
 
 
 @pytest.mark.slow

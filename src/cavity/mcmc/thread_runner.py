@@ -109,6 +109,7 @@ class Chain:
             try:
                 self.sampler.restore(saved.state)
                 self._rng.bit_generator.state = saved.rng
+                self.sampler.log_joint()  # parts of it are recorded
                 self.draws.load(saved.draws, self.sampler.record())
             except (ValueError, TypeError, KeyError, IndexError) as error:
                 raise StateError(str(error)) from error
