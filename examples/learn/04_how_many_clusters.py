@@ -111,6 +111,6 @@ print(
 #   line say so. Allow more, unless you know the number.
 # - Curved or hollow groups need several elliptical clusters each. :doc:`/groups` merges clusters
 #   that overlap.
-# - Outliers that resemble each other form a cluster. Leave room for them.
+# - Outliers that lie close together may form a cluster of their own. Leave room for them.
 # - If groups overlap, the prior matters. Try ``prior=cavity.priors.FiniteMixture(power=0)``, which
-#   makes all numbers equally likely. If the answer changes, report both.
+#   makes all numbers equally likely. If the number of clusters changes, report both.

@@ -1464,8 +1464,9 @@ class StudentTMixture(Mixture):
         Stop sampling after so many seconds, with the draws there are by then. How many these are
         depends on the machine, so that the same seed need not give the same draws.
     precision : {"draft", "report"}
-        What ``n_draws="auto"`` waits for: 100 effective draws and R-hat below 1.05, for
-        probabilities accurate to about ±0.05 (``"draft"``), or 400 and 1.01, for ±0.025.
+        What ``n_draws="auto"`` waits for: 100 effective draws and R-hat of at most 1.05
+        (``"draft"``), or 400 and 1.01. Estimated probabilities then have standard errors of at
+        most 0.05, or 0.025.
     random_state : int, Generator or None
         Seed.
     n_jobs : int or None

@@ -318,7 +318,7 @@ def test_what_was_set_aside_is_told():
     record = RunRecord("Toy", stopped="converged", set_aside=aside)
     found = posterior([GOOD] * 3, record).diagnostics()
     assert found.converged
-    assert "1 of 4 chains was set aside and has no part in any answer" in found.verdict
+    assert "1 of 4 chains was set aside and has no part in any result" in found.verdict
     assert "lower by at least 42 nats" in found.verdict
     assert RunRecord.from_json(record.to_json()) == record
     alone = posterior([GOOD], RunRecord("Toy", set_aside=aside)).diagnostics()

@@ -93,8 +93,8 @@ class Diagnostics:
         """The verdict, sentence by sentence."""
         if self.converged and self.precision.name == "draft":
             first = (
-                "Draft: the chains agree roughly, and probabilities are accurate to about "
-                f"±{self.precision.error}. precision='report' is more accurate."
+                "Draft: the chains agree roughly, and standard errors of probabilities are at most "
+                f"{self.precision.error}. precision='report' is more accurate."
             )
         elif self.converged:
             first = "Converged: the chains agree and there are enough effective draws."
@@ -296,7 +296,7 @@ def run_notes(p: Posterior) -> list[str]:
         notes.append(
             f"{number} of {count(p.n_chains + number, 'chain')} "
             f"{'was' if number == 1 else 'were'} set aside and "
-            f"{'has' if number == 1 else 'have'} no part in any answer: "
+            f"{'has' if number == 1 else 'have'} no part in any result: "
             f"{'it' if number == 1 else 'they'} ended in a clustering whose probability is lower "
             f"by at least {min(gaps):.0f} nats (a factor of e to that power)."
         )

@@ -749,8 +749,8 @@ class Posterior:
         n_rows : int
             Observations, fixed and random, on which the chains' similarities are compared.
         precision : {"draft", "report"}, optional
-            Precision to compare with; by default that of the run. A report needs R-hat below 1.01
-            and 400 effective draws (100 per chain if that is more), a draft 1.05 and 100 (25).
+            Precision to compare with; by default that of the run. A report needs R-hat of at most
+            1.01 and 400 effective draws (100 per chain if that is more), a draft 1.05 and 100 (25).
         random_state : int
             Seed of the fixed random sets.
 
