@@ -40,7 +40,7 @@ MOST_PAIRS = 100
 
 def chains(y, n_clusters, collapse, n_warmup, n_kept, seed):
     """Labels and log joint densities of all chains, and the seconds of the kept sweeps."""
-    plan = StudentTMixture(n_clusters, collapse=collapse)._plan(y)[0]
+    plan = StudentTMixture(n_clusters, collapse=collapse).check(y).plan
     anchors = plan.anchors()
     labels = np.empty((N_CHAINS, n_kept, len(y)), dtype=np.int16)
     log_joint = np.empty((N_CHAINS, n_kept))

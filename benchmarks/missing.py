@@ -194,8 +194,7 @@ def speed(repeats: int = 5) -> None:
             chains = []
             for data in (X, with_gaps(X, 0)):
                 m = kind(8, random_state=0, n_warmup=100)
-                m._check_settings()
-                plan = m._plan(*m._check_rows(data, None, None))[0]
+                plan = m.check(data).plan
                 rng = np.random.default_rng(0)
                 chain = plan.sampler(plan.assemble(plan.n_slots), plan.start(0, rng), rng)
                 for _ in range(60):

@@ -45,7 +45,7 @@ def start_chain(n, n_clusters, d, kind=StudentTMixture, collapse="collapsed", se
     y, truth = make_student_t(n, n_clusters, d, 5.0, "medium", random_state=seed)
     y = np.ascontiguousarray((y - np.median(y, axis=0)) / y.std(axis=0))
     rng = np.random.default_rng(seed)
-    plan = kind(n_clusters, collapse=collapse, noise=False)._plan(y)[0]
+    plan = kind(n_clusters, collapse=collapse, noise=False).check(y).plan
     parts = plan.assemble(plan.n_slots)
     parts.collapse.warm_up(WARM_UP)
     moves = moves_for(parts, plan.anchors(), WARM_UP)

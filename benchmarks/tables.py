@@ -356,7 +356,6 @@ def speed(seeds, first=FIRST):
 
 
 def _speed_of_fits(d):
-    from cavity.io.columns import cells_of
 
     rng = np.random.default_rng(0)
     n, k = 1000, 10
@@ -367,9 +366,7 @@ def _speed_of_fits(d):
     chains = []
     for table in (alone, pd.concat([alone, kinds], axis=1)):
         m = TableMixture(k, prior="dirichlet", concentration=20.0, init=z, n_warmup=100)
-        m._check_settings()
-        m._columns = m._take(m._frame(table, reset=True))
-        plan = m._plan(cells_of(table, m._columns), m._columns, None, None)[0]
+        plan = m.check(table).plan
         own = np.random.default_rng(1)
         chain = plan.sampler(plan.assemble(plan.n_slots), plan.start(0, own), own)
         for _ in range(60):
@@ -435,8 +432,7 @@ def factors(seeds, first=FIRST):
     for kind in (StudentTMixture, GaussianMixture):
         for n_factors in (5, 10):
             m = kind(k, covariance_type="factor", n_factors=n_factors, n_warmup=100)
-            m._check_settings()
-            plan = m._plan(*m._check_rows(y, None, None))[0]
+            plan = m.check(y).plan
             own = np.random.default_rng(0)
             chain = plan.sampler(plan.assemble(plan.n_slots), plan.start(0, own), own)
             spent = []
@@ -465,8 +461,7 @@ def memory(seeds, first=FIRST):
     X, _ = make_student_t(20_000, 5, 10, df=5.0, separation=8, random_state=1)
     for name, data in (("whole", X), ("a fifth missing", with_gaps(X, 0))):
         m = StudentTMixture(8, n_warmup=100, options={"moves": False})
-        m._check_settings()
-        plan = m._plan(*m._check_rows(data, None, None))[0]
+        plan = m.check(data).plan
         parts = [plan.assemble(plan.n_slots).collapse for _ in range(2)]
         first, both = held(parts[:1]), held(parts)
         print(
