@@ -46,6 +46,8 @@ _SMALL, _LARGE, _THIRD, _ON_THE_WAY, _ALSO = range(5)
 # A product of probabilities is turned into a logarithm before it vanishes.
 _TINY = 1e-200
 _LARGEST_EXPONENT = 700.0
+# Rows that are looked through in the time of one evidence.
+_ROWS_PER_EVIDENCE = 32
 # An exchange whose merge loses more than this, as a logarithm, goes on with a smaller probability.
 SLACK = 10.0
 
@@ -80,6 +82,7 @@ def gather(z, counts, anchors, at, other, whole, room, start, rng):
     cluster being another one.
     """
     members = room.members
+    room.work[0] += z.shape[0] // _ROWS_PER_EVIDENCE
     first = anchors.first[at]
     small, large = z[first], z[other]
     members[start] = first
@@ -149,6 +152,7 @@ def join_slots(state, prior, counts, small, large, room, labels, start, stop):
     """
     model, q = state.model, state.family
     gain = -mass_of_slot(q, small) - mass_of_slot(q, large)
+    room.work[0] += np.int64(counts[small])
     counts[small] = 0.0
     n_clusters = 0
     for k in range(counts.shape[0]):

@@ -20,7 +20,7 @@ WAITING = 50
 # Every kind has at least this part of the evidences.
 FLOOR = 0.1
 # Half as many evidences are computed where one proposal is accepted for those of so many scans.
-_IN_VAIN = 1000.0
+_IN_VAIN = 300.0
 # Acceptances per evidence are shrunk towards two for those of so many scans.
 _SHRUNK = 100.0
 # What a try takes in any case, in evidences.

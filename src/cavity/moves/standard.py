@@ -52,5 +52,5 @@ class StandardMoves(Move):
 
     name = "standard"
     kinds = ("exchange", "split_merge", "pinch")
-    scans = 5.0
+    scans = 10.0
     kernel = StandardTries
