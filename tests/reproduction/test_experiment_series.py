@@ -40,7 +40,7 @@ def test_quick_series(tmp_path):
     assert np.isfinite(trace[columns]).all(axis=None)
     # The states are followed far better than their own variance after a few sweeps.
     late = trace[trace["sweep"] == trace["sweep"].max()]
-    assert late["mse_x"].max() < 1.0
+    assert late["mse_x"].median() < 0.8
     assert outcome.tables["summary"]["test_score"].between(-4, 0).all()
     lines = {rgb(SAMPLERS[s]["color"]) for s in series_module.SAMPLERS}
     for name, (rows, columns, width) in {
@@ -70,7 +70,7 @@ def test_quick_scaling(tmp_path):
     timing = outcome.tables["timing"]
     assert set(timing["method"]) == set(series_scaling.METHODS)
     assert (timing["seconds_per_sweep"] > 0).all()
-    lines = {rgb(series_scaling.LOOKS[m]["color"]) for m in series_scaling.METHODS}
+    lines = {rgb(SAMPLERS[m]["color"]) for m in series_scaling.METHODS}
     assert lines <= colours_in(tmp_path / "series-scaling.png")
     assert shape_of(tmp_path / "series-scaling.png") == (480, 1260)
 
@@ -78,10 +78,9 @@ def test_quick_scaling(tmp_path):
 def test_scaling_verdicts_follow_the_growth():
     rows = [
         {"method": method, "n_series": n, "trial": 0, "seconds_per_sweep": n**power}
-        for method, power in {"naive": 1.0, "ep": 0.5, "collapsed": 1.0,
-                              "collapsed, joint filter": 2.5}.items()
+        for method, power in {"naive": 1.0, "ep": 0.5, "collapsed": 2.5}.items()
         for n in (50, 100, 1000, 10_000)
-    ]  # fmt: skip
+    ]
     verdicts = {
         v.claim: v.holds for v in series_scaling.judge({"timing": pd.DataFrame(rows)}, Settings(1))
     }
@@ -90,8 +89,7 @@ def test_scaling_verdicts_follow_the_growth():
         "naive grows linearly from N = 1,000 to 10,000": True,
         "ep grows no faster than linearly": True,
         "ep grows linearly from N = 1,000 to 10,000": False,
-        "collapsed grows faster than linearly": False,
-        "collapsed, joint filter grows faster than linearly": True,
+        "collapsed grows faster than linearly": True,
     }
 
 

@@ -140,7 +140,8 @@ def ranks(n_sets, monkeypatch, *, common=False, signs=True, collapse="auto", see
         rng = np.random.default_rng([seed, number])
         Y, truth = simulate(rng, common)
         s = SeriesMixture(
-            K, collapse=collapse, moves=collapse == "auto", common_factor=common, n_chains=1,
+            K, collapse=collapse, common_factor=common, n_chains=1,
+            options={"moves": collapse == "auto"},
             n_warmup=200, n_draws=DRAWS, thin=THIN, random_state=number, progress=False, n_jobs=1,
         ).fit(Y)  # fmt: skip
         p = s.posterior_

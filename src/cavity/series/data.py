@@ -448,8 +448,8 @@ def _warn_of_repeated(
         return
     series, time = divmod(int(different[0]), n_times)
     warnings.warn(
-        f"{different.size:,} cells have several different rows, first series "
-        f"{str(names[series])!r} at time {axis.labels()[time]}: they are averaged, as repeated "
+        f"Different values for one series and time ({different.size:,} times, first for series "
+        f"{str(names[series])!r} at time {axis.labels()[time]}): they are averaged, as repeated "
         "measurements. Remove duplicates if they are a mistake.",
         UserWarning,
         stacklevel=5,
