@@ -1678,7 +1678,7 @@ concentration, n_factors, select_columns, thin, options
     >>> m.columns_["kind"].tolist()
     ['continuous', 'categorical', 'count']
     >>> m.predict(pd.DataFrame({"size": [4.0, None], "color": [None, "green"], "visits": [9, 2]}))
-    array([0, 1])
+    array([1, 0])
     """
 
     _model: ClassVar[str] = "table"

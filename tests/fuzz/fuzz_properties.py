@@ -50,7 +50,7 @@ _OURS = (
 _OWN = (
     "series without any observation",
     "Most series trend",
-    "Different values for one series and time",
+    "Different values for the same series and time",
     "Estimated shape parameter of Pareto distribution",
 )
 

@@ -341,5 +341,5 @@ def test_a_few_conflicting_rows_are_said():
     read(frame)
     read(pd.concat([frame, frame.iloc[:2]]))  # twice the same is no conflict
     again = pd.concat([frame, frame.iloc[[13]].assign(price=-1.0)])
-    with pytest.warns(UserWarning, match="1 cells? .* first series 'b' at time 3"):
+    with pytest.warns(UserWarning, match="1 in all, first series 'b' at time 3"):
         read(again)

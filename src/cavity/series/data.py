@@ -448,9 +448,9 @@ def _warn_of_repeated(
         return
     series, time = divmod(int(different[0]), n_times)
     warnings.warn(
-        f"Different values for one series and time ({different.size:,} times, first for series "
-        f"{str(names[series])!r} at time {axis.labels()[time]}): they are averaged, as repeated "
-        "measurements. Remove duplicates if they are a mistake.",
+        "Different values for the same series and time are averaged, as repeated measurements "
+        f"({different.size:,} in all, first series {str(names[series])!r} at time "
+        f"{axis.labels()[time]}). Remove duplicates if they are a mistake.",
         UserWarning,
         stacklevel=5,
     )
