@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from loo_total import total_of
 from sklearn.metrics import adjusted_rand_score
 
 from cavity import GaussianMixture, StudentTMixture, TableMixture, load
@@ -15,11 +16,6 @@ N, D = 90, 4
 SHORT = {"n_chains": 2, "n_warmup": 60, "n_draws": 60, "random_state": 0, "n_jobs": 1}
 pytestmark = pytest.mark.filterwarnings("ignore::cavity.NotConvergedWarning")
 FORMS = ["diag", *(pytest.param(form, marks=pytest.mark.slow) for form in ("tied", "factor"))]
-
-
-def total_of(found):
-    """Of leave-one-out, under either of ArviZ's names."""
-    return float(getattr(found, "elpd_loo", getattr(found, "elpd", np.nan)))
 
 
 def rows(seed=0):

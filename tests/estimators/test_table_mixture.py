@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from loo_total import total_of
 from sklearn.metrics import adjusted_rand_score
 
 import cavity
@@ -255,11 +256,6 @@ def test_the_rule():
 
 
 # --------------------------------------------------------------------------- labels, left-out rows
-
-
-def total_of(found):
-    """Of leave-one-out, under either of ArviZ's names."""
-    return float(getattr(found, "elpd_loo", getattr(found, "elpd", np.nan)))
 
 
 @pytest.fixture(scope="module")
