@@ -61,6 +61,7 @@ def test_a_table_goes_through_all_commands(cavity, customers, tmp_path):
     assert "Which columns matter" in page
 
 
+@pytest.mark.slow
 def test_columns_that_matter_are_named(cavity):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.standard_normal((60, 3)).round(4), columns=["a", "b", "c"])

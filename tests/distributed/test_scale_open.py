@@ -20,6 +20,7 @@ def groups(n, k=8, seed=0):
     return 6.0 * np.column_stack([np.cos(angle), np.sin(angle)])[z] + rng.standard_normal((n, 2))
 
 
+@pytest.mark.slow
 def test_tables_and_threads(monkeypatch):
     """Categories, counts and their gaps are handed to the short run as they are to the whole."""
     monkeypatch.setattr(sharded, "PILOT_SWEEPS", 3)

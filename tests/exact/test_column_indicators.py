@@ -31,7 +31,9 @@ def compared(name, exact, df=None, gaps=False, moves=False, n_sweeps=N_SWEEPS):
     return result.p_value
 
 
-@pytest.mark.variants("exact", "diag-False-*", "diag-True-False", "categorical-*", "poisson-*")
+@pytest.mark.variants(
+    "exact", "diag-False-*", "diag-True-False", "categorical-*", "poisson-*", "table-*"
+)
 @pytest.mark.parametrize(
     ("name", "gaps", "moves"),
     [
