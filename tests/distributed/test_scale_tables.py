@@ -151,7 +151,8 @@ def redrawn(sampler, rng):
     sampler.statistics[:] = sampler.pilot.begun(z, sampler.n_slots, np.ones(joint.N))
     sampler._fresh = True
     a, b = sampler.family.rest.prior
-    return z, sampler.family.first.prior.copy(), a, a / b, share.copy(), rate.copy(), codes, y
+    concentration = sampler.family.first.prior.copy()
+    return z, concentration, a, a / b, share.copy(), rate.copy(), np.ones(3), codes, y
 
 
 def largest(n_sweeps, seed, spoil=lambda sampler: None):
@@ -161,7 +162,7 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
         drawn = joint.from_priors(rng)
         before.append(joint.functions(*drawn, *joint.cells(drawn[4], drawn[5], rng)))
     before = np.array(before)
-    _, concentration, shape, mean, share, rate = joint.from_priors(rng)
+    _, concentration, shape, mean, share, rate, _ = joint.from_priors(rng)
     codes, y = joint.cells(share, rate, rng)
     component_priors = ComponentPriors(
         None, concentration, START, (np.array([shape]), np.array([shape / mean]))
@@ -185,7 +186,7 @@ def largest(n_sweeps, seed, spoil=lambda sampler: None):
             after[row] = joint.functions(*state)
     means = after.reshape(50, -1, after.shape[1]).mean(axis=1)
     variance = means.var(axis=0, ddof=1) / 50 + before.var(axis=0) / len(before)
-    scores = (after.mean(axis=0) - before.mean(axis=0)) / np.sqrt(variance)
+    scores = (after.mean(axis=0) - before.mean(axis=0)) / np.sqrt(np.maximum(variance, 1e-300))
     scores = stats.norm.isf(np.clip(stats.t.sf(np.abs(scores), 49), 1e-300, 0.5))
     print(scores.round(1), joint.threshold(scores.size))
     return scores.max() / joint.threshold(scores.size)
