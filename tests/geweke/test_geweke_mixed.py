@@ -100,7 +100,7 @@ def state_of(sampler):
     z = sampler.labels().astype(int)
     a, b = family.rest.prior
     share, rate = parameters.rest.first.share[:, z].T, parameters.rest.rest.rate[0, z]
-    drawn = (z, family.first.prior.copy(), a, a / b, share.copy(), rate.copy())
+    drawn = (z, family.first.prior.copy(), a, a / b, share.copy(), rate.copy(), np.ones(3))
     whiten = np.moveaxis(parameters.first.whiten, 2, 0)[z]
     return drawn, parameters.first.mean[:, z].T.copy(), np.linalg.inv(whiten)
 
@@ -165,7 +165,7 @@ def z_scores(n_sweeps, seed, home, errors=None):
             chain[row] = values
     means = chain.reshape(50, -1, chain.shape[1]).mean(axis=1)
     variance = means.var(axis=0, ddof=1) / 50 + prior.var(axis=0) / len(prior)
-    scores = (chain.mean(axis=0) - prior.mean(axis=0)) / np.sqrt(variance)
+    scores = (chain.mean(axis=0) - prior.mean(axis=0)) / np.sqrt(np.maximum(variance, 1e-300))
     return np.sign(scores) * stats.norm.isf(np.clip(stats.t.sf(np.abs(scores), 49), 1e-300, 0.5))
 
 
