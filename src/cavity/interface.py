@@ -65,6 +65,11 @@ def common_density(q):
     """Log density of parameters that all slots share: in the prior, and given all members."""
 
 
+@verb
+def is_scored(q, c):
+    """Whether column c differs between slots, so that scores depend on it."""
+
+
 # --------------------------------------------------------------------------- models
 
 
@@ -270,6 +275,11 @@ def _(q, k):
 @common_density.register(None)
 def _(q):
     return 0.0, 0.0
+
+
+@is_scored.register(None)
+def _(q, c):
+    return True
 
 
 @weigh.register(None)

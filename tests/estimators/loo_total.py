@@ -1,6 +1,6 @@
-"""The sum that leave-one-out is told by, under either of ArviZ's names."""
+"""Total of leave-one-out cross-validation, under the name of either version of ArviZ."""
 
 
 def total_of(found):
-    """Expected log predictive density of all rows."""
+    """Return the expected log predictive density of all rows."""
     return float(found.elpd_loo if hasattr(found, "elpd_loo") else found.elpd)

@@ -45,6 +45,18 @@ def test_scattered_rows_are_noise(fitted):
     assert plain.covariances_[:, 1, 1].max() > 4.0 * fitted.covariances_[:, 1, 1].max()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_draws_with_every_row_in_the_noise():
+    X = np.array([[0.0, 0.0], [1.0, 1.2], [5.0, -3.0]])
+    m = StudentTMixture(2, noise=True, **SMALL).fit(X)
+    none = (m.posterior_.flat_labels == 0).all(axis=1)
+    assert none.any()
+    # No cluster has degrees of freedom then, so that the shared ones come from their prior.
+    assert not np.isfinite(m.posterior_.drawn["df"].reshape(len(none), -1)[none]).any()
+    assert np.isfinite(m.score_samples(X)).all()
+    assert m.posterior_.groups().n_clusters_posterior().loc[0] == pytest.approx(none.mean())
+
+
 def test_rows_alone_decide_whether_there_is_noise():
     X = make_rows()
     assert np.flatnonzero(rows_alone(X)).tolist() == list(range(80, 86))

@@ -91,6 +91,16 @@ def test_the_density_of_noise_by_hand(fitted):
     assert fitted.score_samples(row)[0] == pytest.approx(by_hand, abs=0.01)
 
 
+@pytest.mark.slow
+def test_a_table_in_the_noise_alone_has_no_clusters():
+    """Two rows that no draw has together in a cluster: tables are empty, and nothing fails."""
+    few = make_table().iloc[[80, 81]]
+    m = mixture(noise=True, n_warmup=0, n_draws=8, random_state=28).fit(few)
+    assert (m.labels_ == -1).all()
+    assert m.summary().empty
+    assert m.distinguishing_features() == []
+
+
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.slow
 def test_files_page_gaps_and_leave_one_out_with_noise(fitted, tmp_path):

@@ -273,7 +273,9 @@ def _table_case(kind: str, seed: int, dice: Dice) -> Case:
         told["known_labels"] = np.where(
             rng.random(n) < 0.7, -1, rng.integers(dice.one(1, 2, 5), size=n)
         )
+    # What the fit's gaps have hidden may be infinite.
     new = whole.iloc[rng.integers(n, size=3)].reset_index(drop=True)
+    new = new.replace([np.inf, -np.inf], np.nan)
     if "visits" in new:
         new["visits"] = 3.0
     if "town0" in new:

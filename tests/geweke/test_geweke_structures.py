@@ -31,7 +31,6 @@ from cavity.priors.covariance_scale import DIAGONAL, scale_prior
 from cavity.priors.hyperpriors import DiagonalHyperpriors
 from cavity.priors.mean_spread import SpreadPrior
 from cavity.priors.partition import dirichlet_process
-from cavity.priors.selected_columns import SelectedDiagonalHyperpriors
 from cavity.priors.structured import StructuredPrior
 
 N, D = 5, 2
@@ -323,7 +322,7 @@ def forgotten(chain):
 
 @pytest.mark.exact
 def test_shared_columns_that_count_as_one_per_cluster_are_found_out(monkeypatch):
-    spoiled(SelectedDiagonalHyperpriors, all_active)(monkeypatch)
+    spoiled(DiagonalHyperpriors, all_active)(monkeypatch)
     scores = z_scores(Case("diag", False, False, False, True), 20000, seed=2)
     assert np.abs(scores).max() > 1.2 * threshold_of(scores.size)
 

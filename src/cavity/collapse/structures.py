@@ -27,7 +27,7 @@ from cavity.likelihoods.scale_mixture_rows import scale_mixture_rows
 from cavity.likelihoods.shared_covariance import TiedCovarianceUpdate
 from cavity.priors.collapsed_df import CollapsedSpareUpdate
 from cavity.priors.hyperpriors import DiagonalHyperpriors, MeanSpreadUpdate
-from cavity.priors.selected_columns import SelectedDiagonalHyperpriors, SelectedSpareUpdate
+from cavity.priors.selected_columns import SelectedSpareUpdate
 from cavity.priors.structured import StructuredPrior
 from cavity.updates import MEASUREMENTS, Update
 
@@ -43,7 +43,7 @@ def _diagonal(problem: StructuredProblem, n_slots: int) -> tuple[Any, Any, tuple
         family = selected(family, parameters)
         updates += (ColumnSelection(MEASUREMENTS, prior.mean.size, prior.n_held),)
         if learned:
-            hyperpriors = SelectedDiagonalHyperpriors(*prior.learned)
+            hyperpriors = DiagonalHyperpriors(*prior.learned)
             updates += (hyperpriors,)
             if prior.typical is not None:
                 updates = (SelectedSpareUpdate(hyperpriors), *updates)

@@ -29,7 +29,7 @@ from cavity.conjugate.gamma import gammas, rates
 from cavity.conjugate.product import ProductParameters, product_family
 from cavity.conjugate.selected import selected
 from cavity.likelihoods.category_shares import ShareHyperpriors
-from cavity.likelihoods.column_selection import ColumnSelection, selected_cells
+from cavity.likelihoods.column_selection import ColumnSelection
 from cavity.likelihoods.count_rates import (
     TYPICAL_DISPERSION,
     TYPICAL_SHAPE,
@@ -82,7 +82,6 @@ def _conjugate(
     model, family, parameters = parts
     if problem.select:
         family = selected(family, parameters)
-        model = selected_cells(model, len(family.natural))
         updates = (*updates, ColumnSelection(name, family.active.size, problem.n_held))
     return AssembledModel(ConjugateCollapse(model, family, parameters), updates, movable="exactly")
 

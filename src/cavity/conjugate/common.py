@@ -82,3 +82,12 @@ def shift_slots(q, before):
         for p in range(before.shape[0]):
             q.natural[k, p] += q.prior[p] - before[p]
         load_slot(q, k)
+
+
+@jit(internal=True)
+def first_occupied(counts):
+    """First slot with members."""
+    for k in range(counts.shape[0]):
+        if counts[k] > 0:
+            return k
+    return 0

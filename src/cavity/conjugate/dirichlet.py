@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity._numba.arrays import declare
+from cavity._numba.jit import jit
 from cavity._numba.numerics import digamma
 from cavity.interface import divergence, draw, load, log_partition, prior_density
 
@@ -111,23 +112,29 @@ def _(q, k, r, j):
     return value
 
 
+@jit(internal=True)
+def draw_shares(natural, begin, end, parameters, k, rng):
+    """Draw the shares of one column, in places `begin` to `end`, into slot k."""
+    # Gammas by their logarithms: one of a tiny shape a is one of shape a + 1 times U^(1/a).
+    top = -math.inf
+    for p in range(begin, end):
+        a = natural[p]
+        if a < 1.0:
+            x = math.log(rng.standard_gamma(a + 1.0)) + math.log1p(-rng.random()) / a
+        else:
+            x = math.log(rng.standard_gamma(a))
+        parameters.log_share[p, k] = x
+        top = max(top, x)
+    total = 0.0
+    for p in range(begin, end):
+        total += math.exp(parameters.log_share[p, k] - top)
+    centre = top + math.log(total)
+    for p in range(begin, end):
+        parameters.log_share[p, k] -= centre
+        parameters.share[p, k] = max(math.exp(parameters.log_share[p, k]), LEAST_SHARE)
+
+
 @draw.register(Dirichlets)
 def _(q, k, parameters, rng):
-    # Gammas by their logarithms: one of a tiny shape a is one of shape a + 1 times U^(1/a).
     for j in range(q.total.shape[0]):
-        top = -math.inf
-        for p in range(q.start[j], q.start[j + 1]):
-            a = q.weight[p, k]
-            if a < 1.0:
-                x = math.log(rng.standard_gamma(a + 1.0)) + math.log1p(-rng.random()) / a
-            else:
-                x = math.log(rng.standard_gamma(a))
-            parameters.log_share[p, k] = x
-            top = max(top, x)
-        total = 0.0
-        for p in range(q.start[j], q.start[j + 1]):
-            total += math.exp(parameters.log_share[p, k] - top)
-        centre = top + math.log(total)
-        for p in range(q.start[j], q.start[j + 1]):
-            parameters.log_share[p, k] -= centre
-            parameters.share[p, k] = max(math.exp(parameters.log_share[p, k]), LEAST_SHARE)
+        draw_shares(q.natural[k], q.start[j], q.start[j + 1], parameters, k, rng)

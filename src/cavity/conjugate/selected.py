@@ -15,10 +15,18 @@ import numpy as np
 
 from cavity._numba.arrays import copied, declare
 from cavity._numba.jit import jit, verb
-from cavity.conjugate.dirichlet import LEAST_SHARE, Dirichlets
+from cavity.conjugate.common import first_occupied
+from cavity.conjugate.dirichlet import Dirichlets, draw_shares
 from cavity.conjugate.gamma import Gammas
 from cavity.conjugate.nig import NormalInverseGammas
-from cavity.interface import common_density, draw, load, log_partition, prior_density
+from cavity.interface import (
+    common_density,
+    draw,
+    is_scored,
+    load,
+    log_partition,
+    prior_density,
+)
 
 
 class SelectedNormalInverseGammas(NamedTuple):
@@ -184,20 +192,7 @@ def _(q, natural, parameters, k, c):
 
 @draw_column.register(SelectedDirichlets)
 def _(q, natural, parameters, k, c, rng):
-    # Gammas by their logarithms: one of a tiny shape a is one of shape a + 1 times U^(1/a).
-    top = -math.inf
-    for p in range(q.start[c], q.start[c + 1]):
-        x = math.log(rng.standard_gamma(natural[p] + 1.0))
-        x += math.log1p(-rng.random()) / natural[p]
-        parameters.log_share[p, k] = x
-        top = max(top, x)
-    total = 0.0
-    for p in range(q.start[c], q.start[c + 1]):
-        total += math.exp(parameters.log_share[p, k] - top)
-    centre = top + math.log(total)
-    for p in range(q.start[c], q.start[c + 1]):
-        parameters.log_share[p, k] -= centre
-        parameters.share[p, k] = max(math.exp(parameters.log_share[p, k]), LEAST_SHARE)
+    draw_shares(natural, q.start[c], q.start[c + 1], parameters, k, rng)
 
 
 @copy_column.register(SelectedDirichlets)
@@ -260,6 +255,10 @@ def log_odds(q, counts, c):
     return total
 
 
+def _is_scored(q, c):
+    return q.active[c] != 0
+
+
 def _log_partition(q, k):
     value = 0.0
     for c in range(q.active.shape[0]):
@@ -299,6 +298,7 @@ for _kind in _SELECTED.values():
     prior_density.register(_kind)(_prior_density)
     draw.register(_kind)(_draw)
     common_density.register(_kind)(_common_density)
+    is_scored.register(_kind)(_is_scored)
 
 
 # --------------------------------------------------------------------------- learned priors
@@ -343,12 +343,3 @@ def _(q, totals, counts):
                 for k in range(first + 1, counts.shape[0]):
                     totals[c, part, first] += totals[c, part, k]
                     totals[c, part, k] = 0.0
-
-
-@jit(internal=True)
-def first_occupied(counts):
-    """First slot with members."""
-    for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            return k
-    return 0

@@ -15,7 +15,7 @@ from cavity._numba.arrays import declare
 from cavity._numba.numerics import fast_log
 from cavity._numba.simd import require_whole
 from cavity._numba.slots import take, zero
-from cavity.interface import accumulate, evidence, log_density, observe
+from cavity.interface import accumulate, evidence, is_scored, log_density, observe
 from cavity.likelihoods.selection import side_by_side
 
 # Factors between two logarithms: so many concentrations, and so many sums, are still a number.
@@ -62,7 +62,7 @@ def _(model, q, k, i):
         above, below = zero(k) + 1.0, zero(k) + 1.0
         for j in range(begin, min(begin + _FACTORS, n_columns)):
             p = cell[j]
-            if p >= 0:
+            if p >= 0 and is_scored(q, j):
                 above = above * take(k, q.weight[p])
                 below = below * take(k, q.total[j])
         value = value + fast_log(above / below)

@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 # Its verbs of independent columns are those of selected ones too.
 import cavity.likelihoods.diagonal_rows  # noqa: F401
-from cavity._numba.arrays import declare, fitting, saved_array
+from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import jit, verb
-from cavity._numba.numerics import fast_log, log_gamma
-from cavity._numba.simd import require_whole
-from cavity._numba.slots import take, zero
 from cavity.conjugate.nig import NormalInverseGammas
 from cavity.conjugate.selected import (
     SelectedNormalInverseGammas,
@@ -32,9 +29,7 @@ from cavity.conjugate.selected import (
     log_odds,
     pool,
 )
-from cavity.interface import accumulate, evidence, log_density, log_weight, observe, show, step
-from cavity.likelihoods.categorical import Categorical
-from cavity.likelihoods.poisson import Poisson, log_rising
+from cavity.interface import log_weight, show, step
 from cavity.likelihoods.scale_mixture_rows import (
     ScaleMixtureRows,
     row_accumulate,
@@ -42,97 +37,10 @@ from cavity.likelihoods.scale_mixture_rows import (
     row_fill,
     row_observe,
 )
-from cavity.likelihoods.selection import side_by_side
 from cavity.updates import LIKELIHOOD, Chain, Update, indicators_of
 
-_LOG_PI = math.log(math.pi)
-
-
-# --------------------------------------------------------------------------- scores
-
-
-class SelectedCategorical(NamedTuple):
-    """`Categorical` for columns with indicators."""
-
-    cell: np.ndarray
-
-
-class SelectedPoisson(NamedTuple):
-    """`Poisson` for columns with indicators."""
-
-    y: np.ndarray
-    log_factorial: np.ndarray
-
-
-for _plain, _selected in ((Categorical, SelectedCategorical), (Poisson, SelectedPoisson)):
-    declare(_selected, slots={}, constant=_selected._fields)
-    side_by_side(_selected)
-    for _verb in (observe, accumulate, log_density):
-        _verb.register(_selected)(_verb.verb.implementations[_plain])
-
-
-def selected_cells(model: Any, n_slots: int) -> Any:
-    """Return a model of categories or counts whose columns have indicators."""
-    require_whole(n_slots)
-    return (SelectedCategorical if isinstance(model, Categorical) else SelectedPoisson)(*model)
-
-
-@evidence.register(SelectedCategorical)
-def _(model, q, k, i):
-    value = zero(k)
-    for j in range(model.cell.shape[1]):
-        p = model.cell[i, j]
-        if q.active[j] != 0 and p >= 0:
-            value = value + fast_log(take(k, q.weight[p]) / take(k, q.total[j]))
-    return value
-
-
-@evidence.register(SelectedPoisson)
-def _(model, q, k, i):
-    total = zero(k)
-    for j in range(model.y.shape[1]):
-        y = model.y[i, j]
-        if q.active[j] != 0 and y >= 0.0:
-            shape = take(k, q.shape[j])
-            rising = log_rising(shape, take(k, q.log_gamma[j]), y)
-            total = total + (rising - model.log_factorial[i, j])
-            total = total + (shape * take(k, q.log_less[j]) - y * take(k, q.log_more[j]))
-    return total
-
-
-@row_evidence.register(SelectedNormalInverseGammas)
-def _(q, rows, k, i):
-    w, s = rows.weight[i], rows.scale[i]
-    kappa, nu, ratio = take(k, q.kappa), take(k, q.nu), take(k, q.log_ratio)
-    if w != 1.0:
-        ratio = log_gamma(0.5 * (nu + w)) - log_gamma(0.5 * nu)
-    weight = kappa * s / (kappa + s)
-    logs, log_psi = zero(k), zero(k)
-    n_scored = 0
-    for c in range(q.mean.shape[0]):
-        if q.active[c] != 0 and rows.there[i, c] != 0:
-            e = rows.y[i, c] - take(k, q.mean[c])
-            logs = logs + fast_log(1.0 + weight * e * e / take(k, q.psi[c]))
-            log_psi = log_psi + take(k, q.log_psi[c])
-            n_scored += 1
-    each = ratio - 0.5 * (w * _LOG_PI + fast_log(1.0 + s / kappa))
-    return n_scored * each - 0.5 * (nu + w) * logs - 0.5 * w * log_psi
-
-
-for _row_verb in (row_observe, row_accumulate):
-    _row_verb.register(SelectedNormalInverseGammas)(
-        _row_verb.verb.implementations[NormalInverseGammas]
-    )
-
-
-@row_fill.register(SelectedNormalInverseGammas)
-def _(q, rows, k, i, rng):
-    # What is missing in a shared column does not depend on the label: `fill_shared` draws it.
-    spread = 1.0 / rows.scale[i] + 1.0 / q.kappa[k]
-    for c in range(q.mean.shape[0]):
-        if q.active[c] != 0 and rows.there[i, c] == 0:
-            variance = 0.5 * q.psi[c, k] / rng.standard_gamma(0.5 * q.nu[k])
-            rows.y[i, c] = q.mean[c, k] + math.sqrt(spread * variance) * rng.standard_normal()
+for _verb in (row_evidence, row_observe, row_accumulate, row_fill):
+    _verb.register(SelectedNormalInverseGammas)(_verb.verb.implementations[NormalInverseGammas])
 
 
 @verb

@@ -14,6 +14,7 @@ from cavity._numba.numerics import fast_log, log_gamma
 from cavity._numba.slots import take, zero
 from cavity.conjugate.nig import DiagonalParameters, NormalInverseGammas
 from cavity.conjugate.niw import log_gamma_ratio
+from cavity.interface import is_scored
 from cavity.likelihoods.scale_mixture_rows import (
     row_accumulate,
     row_distance,
@@ -34,13 +35,15 @@ def _(q, rows, k, i):
         ratio = log_gamma(0.5 * (nu + w)) - log_gamma(0.5 * nu)
     weight = kappa * s / (kappa + s)
     logs, log_psi = zero(k), zero(k)
+    n_scored = 0
     for c in range(q.mean.shape[0]):
-        if rows.there[i, c] != 0:
+        if rows.there[i, c] != 0 and is_scored(q, c):
             e = rows.y[i, c] - take(k, q.mean[c])
             logs = logs + fast_log(1.0 + weight * e * e / take(k, q.psi[c]))
             log_psi = log_psi + take(k, q.log_psi[c])
+            n_scored += 1
     each = ratio - 0.5 * (w * _LOG_PI + fast_log(1.0 + s / kappa))
-    return rows.n_there[i] * each - 0.5 * (nu + w) * logs - 0.5 * w * log_psi
+    return n_scored * each - 0.5 * (nu + w) * logs - 0.5 * w * log_psi
 
 
 @row_observe.register(NormalInverseGammas)
@@ -87,8 +90,9 @@ def _(q, rows, k, i):
 @row_fill.register(NormalInverseGammas)
 def _(q, rows, k, i, rng):
     spread = 1.0 / rows.scale[i] + 1.0 / q.kappa[k]
+    # A cell of a column that is not scored depends on no label, and is not drawn with it.
     for c in range(q.mean.shape[0]):
-        if rows.there[i, c] == 0:
+        if rows.there[i, c] == 0 and is_scored(q, c):
             variance = 0.5 * q.psi[c, k] / rng.standard_gamma(0.5 * q.nu[k])
             rows.y[i, c] = q.mean[c, k] + math.sqrt(spread * variance) * rng.standard_normal()
 

@@ -50,7 +50,7 @@ class FactorStep(NamedTuple):
     root: np.ndarray  # (2, q, q)
     half: np.ndarray  # (q, d)
     factor: np.ndarray  # (q,)
-    rows: np.ndarray  # (2, d)
+    rows: np.ndarray  # (3, d)
 
 
 @jit(internal=True)
@@ -154,7 +154,8 @@ def _draw_common(own, counts, update, rng):
         density = LogSpareOfVariances(float(n_clusters * d), log_ratio, ratio, update.typical)
         own.prior[NU] = 2.0 + slice_spare(density, own.prior[NU] - 2.0, rng)
     if update.scale.form != FIXED:
-        draw_variances(update.scale, own.prior[NU], n_clusters, inverse, scale, rng)
+        update.rows[2, :] = n_clusters
+        draw_variances(update.scale, own.prior[NU], update.rows[2], inverse, scale, rng)
 
 
 @jit
@@ -252,7 +253,7 @@ class FactorUpdate(HeldUpdate):
         return FactorStep(
             self.scale, self.typical, self.n_drawn, int(self.n_held),
             np.empty((n_factors, chain.z.size + 1)), np.empty((2, n_factors, n_factors)),
-            np.empty((n_factors, d)), np.empty(n_factors), np.empty((2, d)),
+            np.empty((n_factors, d)), np.empty(n_factors), np.empty((3, d)),
         )  # fmt: skip
 
     def shapes(self, chain: Chain) -> dict[str, tuple[int, ...]]:

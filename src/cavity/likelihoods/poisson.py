@@ -16,7 +16,7 @@ from cavity._numba.numerics import fast_log, log_gamma
 from cavity._numba.simd import require_whole
 from cavity._numba.slots import take, zero
 from cavity.conjugate.gamma import set_gamma
-from cavity.interface import accumulate, evidence, log_density, observe
+from cavity.interface import accumulate, evidence, is_scored, log_density, observe
 from cavity.likelihoods.selection import side_by_side
 
 # Up to this count a rising product serves; beyond it Stirling's series, shifted upwards.
@@ -72,7 +72,7 @@ def _(model, q, k, i):
     total = zero(k)
     for j in range(model.y.shape[1]):
         y = model.y[i, j]
-        if y >= 0.0:
+        if y >= 0.0 and is_scored(q, j):
             shape = take(k, q.shape[j])
             rising = log_rising(shape, take(k, q.log_gamma[j]), y)
             total = total + (rising - model.log_factorial[i, j])

@@ -73,7 +73,7 @@ class Regression:
 
     @property
     def head(self) -> str:
-        """What the table compares, and the rows used."""
+        """Caption of the table: quantity, interval and number of rows."""
         if self.reference is None:
             head = f"{'Mean' if len(self.terms) == 1 else 'Shares'} of {self.outcome} by cluster"
         else:

@@ -211,6 +211,8 @@ class ClusterSummary:
             # A row that could be anywhere may be a cluster of its own that no draw has: it could
             # be like any other.
             unknown = np.isnan(mean).any(axis=1)
+            if unknown.all():  # every row is noise, or no draw has one of the clusters
+                continue
             overall = weights[~unknown] @ mean[~unknown] / weights[~unknown].sum()
             mean[unknown] = overall
             overall = np.array(of_rows.get(column.name, overall))
@@ -247,12 +249,12 @@ class ClusterSummary:
         """One row per cluster and column, the farthest first."""
         import pandas as pd
 
-        sizes = np.stack([one.sizes() for one in self.described], axis=1)
-        rows = [
-            (k, self.described[j].column.name, sizes[k, j], self.described[j].words(k))
-            for k in range(self.n_clusters)
-            for j in np.argsort(-sizes[k], kind="stable").tolist()
-        ]
+        rows = []
+        for k in range(self.n_clusters):
+            sizes = np.array([one.sizes()[k] for one in self.described])
+            for j in np.argsort(-sizes, kind="stable").tolist():
+                one = self.described[j]
+                rows.append((k, one.column.name, sizes[j], one.words(k)))
         frame = pd.DataFrame(rows, columns=["cluster", "column", "size", "words"])
         return frame.set_index(["cluster", "column"])
 
@@ -261,6 +263,9 @@ class ClusterSummary:
         frame = self.features()
         out = []
         for k in range(self.n_clusters):
+            if not self.described:
+                out.append("in no draw")
+                continue
             own = frame.loc[k]
             words = own.loc[own["size"] >= NEAR, "words"].tolist()[:most]
             out.append(", ".join(words) or "near the median in all columns")

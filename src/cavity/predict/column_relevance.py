@@ -120,7 +120,7 @@ def _marginal(posterior: Posterior, columns: list[Column], cells: Cells) -> dict
     """Return the mean probability of each column over draws, with prior odds of one."""
     measured = [column for column in columns if column.measured]
     over = [column for column in columns if column.kind == OVERDISPERSED]
-    groups = (
+    groups: tuple[tuple[list[Column], _Scores | _Categories | _Counts], ...] = (
         (measured + over, _Scores(np.hstack([cells.continuous, cells.overdispersed]))),
         ([c for c in columns if c.kind == CATEGORICAL], _Categories(cells.codes)),
         ([c for c in columns if c.kind == COUNT], _Counts(cells.counts)),
@@ -138,7 +138,7 @@ def _marginal(posterior: Posterior, columns: list[Column], cells: Cells) -> dict
         )
         for sums, (own, model) in zip(total, groups, strict=True):
             if own:
-                sums += special.expit(model.log_odds(member))
+                sums += special.expit(_log_odds(model, member))
     return {
         column.name: float(value)
         for sums, (own, _) in zip(total, groups, strict=True)
@@ -146,24 +146,19 @@ def _marginal(posterior: Posterior, columns: list[Column], cells: Cells) -> dict
     }
 
 
-class _Model:
-    """Columns of one kind: sums of clusters, and marginal likelihoods of these."""
-
-    sums: list[np.ndarray]
-
-    def log_mass(self, *sums: np.ndarray) -> np.ndarray:
-        """Log marginal likelihood of each cluster and column."""
-        raise NotImplementedError
-
-    def log_odds(self, member: Any) -> np.ndarray:
-        """Log odds of every column that it has a distribution per cluster."""
-        own = [np.asarray(member @ values) for values in self.sums]
-        every = [values.sum(axis=0, keepdims=True) for values in own]
-        odds: np.ndarray = self.log_mass(*own).sum(axis=0) - self.log_mass(*every)[0]
-        return odds
+def _log_odds(model: _Scores | _Categories | _Counts, member: Any) -> np.ndarray:
+    """Return the log odds of every column that it has a distribution per cluster."""
+    own = [np.asarray(member @ values) for values in model.sums]
+    every = [values.sum(axis=0, keepdims=True) for values in own]
+    odds: np.ndarray = model.log_mass(*own).sum(axis=0) - model.log_mass(*every)[0]
+    return odds
 
 
-class _Scores(_Model):
+# Columns of one kind: the terms of their sums, and the log marginal likelihood of each cluster and
+# column given its sums.
+
+
+class _Scores:
     def __init__(self, values: np.ndarray) -> None:
         there = ~np.isnan(values)
         rank = stats.rankdata(values, axis=0, nan_policy="omit") if values.size else values
@@ -179,7 +174,7 @@ class _Scores(_Model):
         return mass
 
 
-class _Categories(_Model):
+class _Categories:
     def __init__(self, codes: np.ndarray) -> None:
         self.levels = [int(column.max(initial=0)) + 1 for column in codes.T]
         blocks = [
@@ -197,7 +192,7 @@ class _Categories(_Model):
         return mass + special.gammaln(size) - special.gammaln(size + total)
 
 
-class _Counts(_Model):
+class _Counts:
     def __init__(self, counts: np.ndarray) -> None:
         there = ~np.isnan(counts)
         y = np.where(there, counts, 0.0)

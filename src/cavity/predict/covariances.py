@@ -191,13 +191,18 @@ def set_block(
 def df_of_all_slots(posterior: Posterior, chosen: np.ndarray, extra: int = 1) -> np.ndarray:
     """Return the degrees of freedom of every slot and of `extra` more.
 
-    Those of empty slots are drawn from their prior, or are the others' where all share theirs.
+    Those of empty slots are drawn from their prior, or are the others' where all share theirs. A
+    draw with every row in the noise has none: its shared value is drawn from the prior.
     """
-    df = np.pad(flat(posterior, "df")[chosen], ((0, 0), (0, extra)), "constant",
-                constant_values=np.nan)  # fmt: skip
+    kept = flat(posterior, "df")[chosen]
+    df = np.pad(kept, ((0, 0), (0, extra)), "constant", constant_values=np.nan)
+    given = posterior.record.settings.get("df")
+    rng = np.random.default_rng(0)
     empty = ~np.isfinite(df)
-    if posterior.record.settings.get("df") == "learn-each":
-        df[empty] = draw_df(*DF_PRIOR, int(empty.sum()), np.random.default_rng(0))
+    if given != "learn-each":
+        none = empty.all(axis=1)
+        df[none, 0] = draw_df(*DF_PRIOR, int(none.sum()), rng) if given == "learn" else given
+        df = np.where(empty, np.nanmax(df, axis=1, keepdims=True), df)
     else:
-        df[empty] = np.broadcast_to(np.nanmax(df, axis=1, keepdims=True), df.shape)[empty]
+        df[empty] = draw_df(*DF_PRIOR, int(empty.sum()), rng)
     return df

@@ -53,6 +53,8 @@ def overlaps_of_fit(
         draws = predictor.pack(chosen[begin : begin + _AT_A_TIME])
         for s in range(draws.start.size - 1):
             one = _occupied(draws, s)
+            if not one.slot.size:  # every row is noise
+                continue
             scores = entry_densities(one, rows)
             direction = _Directions(one, rows, scores) if numbers else None
             inside = weight

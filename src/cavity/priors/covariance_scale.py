@@ -152,9 +152,9 @@ def wishart_log_density(prior, scale, root):
 
 @jit(internal=True)
 def draw_variances(prior, nu, n_clusters, inverse, scale, rng):
-    """Draw S given sums of the occupied clusters' inverse variances, and then M, in place."""
-    shape = prior.strength + 0.5 * n_clusters * nu
+    """Draw S given each column's clusters and sums of inverse variances, and then M, in place."""
     for j in range(scale.shape[0]):
+        shape = prior.strength + 0.5 * n_clusters[j] * nu
         rate = prior.strength / prior.mean[j] + 0.5 * (nu - 2.0) * inverse[j]
         scale[j] = rng.standard_gamma(shape) / rate
     draw_widths(prior, prior.strength, scale, rng)

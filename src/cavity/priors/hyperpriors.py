@@ -15,9 +15,10 @@ import numpy as np
 
 from cavity._numba.arrays import fitting, saved_array
 from cavity._numba.jit import jit, verb
+from cavity.conjugate.common import first_occupied
 from cavity.conjugate.nig import read_diagonal, write_diagonal
 from cavity.conjugate.normal import Factors, Tied, length_of
-from cavity.interface import log_weight, show, step
+from cavity.interface import is_scored, log_weight, show, step
 from cavity.priors.cluster import Common, common_of, read_common, read_prior, write_common
 from cavity.priors.covariance_df import draw_df, spare_log_density
 from cavity.priors.covariance_scale import (
@@ -235,7 +236,8 @@ class DiagonalStep(NamedTuple):
     scale: ScalePrior
     typical: float
     spread: SpreadPrior
-    room: np.ndarray  # (4, d): center, scale, sums of precisions and of these times means
+    # (5, d): center, scale, sums of precisions and of these times means, number of clusters
+    room: np.ndarray
     n_drawn: np.ndarray  # (1,)
     n_held: int
 
@@ -247,17 +249,22 @@ def _(update, model, family, parameters, prior, z, counts, rng):
         return 0
     natural, spread = family.prior, update.spread
     centre, scale = update.room[0], update.room[1]
-    precision, weighed = update.room[2], update.room[3]
+    precision, weighed, n_clusters = update.room[2], update.room[3], update.room[4]
     d = centre.shape[0]
     kappa, nu = read_diagonal(natural, centre, scale)
-    n_clusters = 0
+    # A column that clusters share counts once.
+    first = first_occupied(counts)
+    n_drawn = 0
     form = 0.0
     for c in range(d):
-        precision[c] = weighed[c] = 0.0
+        precision[c] = weighed[c] = n_clusters[c] = 0.0
     for k in range(counts.shape[0]):
-        if counts[k] > 0:
-            n_clusters += 1
-            for c in range(d):
+        if counts[k] == 0:
+            continue
+        for c in range(d):
+            if k == first or is_scored(family, c):
+                n_drawn += 1
+                n_clusters[c] += 1.0
                 inverse = 1.0 / parameters.variance[c, k]
                 away = parameters.mean[c, k] - centre[c]
                 precision[c] += inverse
@@ -266,8 +273,7 @@ def _(update, model, family, parameters, prior, z, counts, rng):
     if update.scale.form != FIXED:
         draw_variances(update.scale, nu, n_clusters, precision, scale, rng)
     if spread.shape > 0.0:
-        shape = spread.shape + 0.5 * n_clusters * d
-        kappa = rng.standard_gamma(shape) / (spread.rate + 0.5 * form)
+        kappa = rng.standard_gamma(spread.shape + 0.5 * n_drawn) / (spread.rate + 0.5 * form)
         for c in range(d):
             total = 1.0 / (spread.spread * spread.spread) + kappa * precision[c]
             centre[c] = kappa * weighed[c] / total + rng.standard_normal() / math.sqrt(total)
@@ -318,7 +324,7 @@ class DiagonalHyperpriors(HeldUpdate):
 
     def kernel(self, chain: Chain) -> DiagonalStep:
         """Return it for kernels."""
-        room = np.empty((4, self.d))
+        room = np.empty((5, self.d))
         return DiagonalStep(
             self.scale, self.typical, self.spread, room, self.n_drawn, int(self.n_held)
         )

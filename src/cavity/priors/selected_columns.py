@@ -14,13 +14,12 @@ import numpy as np
 from cavity._numba.slice_sampler import log_target, slice_step
 from cavity.conjugate.common import load_slot
 from cavity.conjugate.nig import read_diagonal, write_diagonal
-from cavity.conjugate.selected import first_occupied, pool
-from cavity.interface import log_weight, show, step
+from cavity.conjugate.selected import pool
+from cavity.interface import step
 from cavity.priors.collapsed_df import CollapsedSpareUpdate
 from cavity.priors.covariance_df import log_spare_prior, slice_spare
-from cavity.priors.covariance_scale import FIXED, ScalePrior, draw_widths
-from cavity.priors.hyperpriors import DiagonalHyperpriors, DiagonalStep
-from cavity.priors.mean_spread import SpreadPrior
+from cavity.priors.covariance_scale import FIXED, ScalePrior
+from cavity.priors.hyperpriors import DiagonalHyperpriors
 from cavity.updates import Chain
 
 
@@ -130,11 +129,11 @@ class SelectedSpareUpdate(CollapsedSpareUpdate):
 
     Parameters
     ----------
-    hyperpriors : SelectedDiagonalHyperpriors
+    hyperpriors : DiagonalHyperpriors
         The chain's own, which has their prior, shows them, and draws S once more.
     """
 
-    def __init__(self, hyperpriors: SelectedDiagonalHyperpriors) -> None:
+    def __init__(self, hyperpriors: DiagonalHyperpriors) -> None:
         super().__init__(*hyperpriors._given)
         self.hyperpriors = hyperpriors
         self.scale = hyperpriors.scale
@@ -144,65 +143,3 @@ class SelectedSpareUpdate(CollapsedSpareUpdate):
         d, n_slots = self.d, chain.counts.size
         room = np.empty((2, d)), np.empty((d, n_slots)), np.empty((d, n_slots))
         return SelectedSpareStep(self.typical, self.scale, self.n_drawn, int(self.n_held), *room)
-
-
-class SelectedDiagonalStep(NamedTuple):
-    """`SelectedDiagonalHyperpriors` for kernels, with the fields of `DiagonalStep`."""
-
-    scale: ScalePrior
-    typical: float
-    spread: SpreadPrior
-    room: np.ndarray
-    n_drawn: np.ndarray
-    n_held: int
-
-
-@step.register(SelectedDiagonalStep)
-def _(update, model, family, parameters, prior, z, counts, rng):
-    update.n_drawn[0] += 1
-    if update.n_drawn[0] <= update.n_held:
-        return 0
-    natural, own, spread = family.prior, update.scale, update.spread
-    centre, scale = update.room[0], update.room[1]
-    precision, weighed = update.room[2], update.room[3]
-    d = centre.shape[0]
-    kappa, nu = read_diagonal(natural, centre, scale)
-    first = first_occupied(counts)
-    n_drawn = 0
-    form = 0.0
-    for c in range(d):
-        precision[c] = weighed[c] = 0.0
-        n_clusters = 0
-        for k in range(counts.shape[0]):
-            if counts[k] > 0 and (family.active[c] != 0 or k == first):
-                n_clusters += 1
-                inverse = 1.0 / parameters.variance[c, k]
-                away = parameters.mean[c, k] - centre[c]
-                precision[c] += inverse
-                weighed[c] += parameters.mean[c, k] * inverse
-                form += away * away * inverse
-        n_drawn += n_clusters
-        if own.form != FIXED:
-            rate = own.strength / own.mean[c] + 0.5 * (nu - 2.0) * precision[c]
-            scale[c] = rng.standard_gamma(own.strength + 0.5 * n_clusters * nu) / rate
-    if own.form != FIXED:
-        draw_widths(own, own.strength, scale, rng)
-    if spread.shape > 0.0:
-        kappa = rng.standard_gamma(spread.shape + 0.5 * n_drawn) / (spread.rate + 0.5 * form)
-        for c in range(d):
-            total = 1.0 / (spread.spread * spread.spread) + kappa * precision[c]
-            centre[c] = kappa * weighed[c] / total + rng.standard_normal() / math.sqrt(total)
-    write_diagonal(natural, centre, kappa, nu, scale)
-    return 0
-
-
-for _verb in (log_weight, show):
-    _verb.register(SelectedDiagonalStep)(_verb.verb.implementations[DiagonalStep])
-
-
-class SelectedDiagonalHyperpriors(DiagonalHyperpriors):
-    """Learns the prior given the parameters of clusters, or those that they share."""
-
-    def kernel(self, chain: Chain) -> SelectedDiagonalStep:  # type: ignore[override]
-        """Return it for kernels."""
-        return SelectedDiagonalStep(*super().kernel(chain))
