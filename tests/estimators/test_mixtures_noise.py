@@ -47,7 +47,7 @@ def test_scattered_rows_are_noise(fitted):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_draws_with_every_row_in_the_noise():
-    X = np.array([[0.0, 0.0], [1.0, 1.2], [5.0, -3.0]])
+    X = np.random.default_rng(0).standard_normal((3, 2)) * [[1.0], [1.0], [4.0]]
     m = StudentTMixture(2, noise=True, **SMALL).fit(X)
     none = (m.posterior_.flat_labels == 0).all(axis=1)
     assert none.any()

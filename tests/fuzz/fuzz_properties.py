@@ -82,11 +82,11 @@ def finite(values: Any, what: str) -> np.ndarray:
 def check_refusal(error: BaseException) -> None:
     """A refusal is a sentence of the package or of scikit-learn, not an accident in a library."""
     text = str(error)
-    where = traceback.extract_tb(error.__traceback__)[-1].filename
-    expect("/cavity/" in where or "/sklearn/" in where, f"accident in {where}: {error!r}")
     expect(isinstance(error, ValueError | TypeError), f"{type(error).__name__}: {text}")
     expect(not isinstance(error, np.linalg.LinAlgError | UnicodeError), f"{error!r}")
     expect(len(text.split()) >= 5, f"no sentence: {text!r}")
+    where = traceback.extract_tb(error.__traceback__)[-1].filename
+    expect("/cavity/" in where or "/sklearn/" in where, f"raised in {where}: {error!r}")
 
 
 @contextlib.contextmanager

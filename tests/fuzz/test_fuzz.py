@@ -62,6 +62,13 @@ def test_errors_that_are_no_sentence_are_noticed(error):
         check_refusal(error)
 
 
+def test_errors_from_within_a_library_are_noticed():
+    with pytest.raises(ValueError, match="zero-size array") as accident:
+        np.max([])
+    with pytest.raises(Surprise, match="raised in"):
+        check_refusal(accident.value)
+
+
 def test_warnings_of_others_are_noticed():
     def noisy():
         with quietly():

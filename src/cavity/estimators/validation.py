@@ -221,7 +221,8 @@ def robust_standardiser(
     # the column's: one absurd value, or a code for "missing" such as 1e30, must not flatten it.
     rounding = 1e-13 * np.abs(quartiles).max(axis=0)
     scale = np.where(scale > rounding, scale, np.where(spread > 1e-13, spread, 1.0))
-    farthest = np.abs(reduced - centre) / scale
+    with np.errstate(over="ignore"):
+        farthest = np.minimum(np.abs(reduced - centre) / scale, np.finfo(float).max)
     if np.any(farthest > FARTHEST):
         row, column = np.unravel_index(int(np.nanargmax(farthest)), farthest.shape)
         raise ValueError(
