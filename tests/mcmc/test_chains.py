@@ -197,6 +197,14 @@ def test_views_stay_as_they_were():
         np.testing.assert_array_equal(view, copies[name], err_msg=name)
 
 
+def test_a_draw_without_a_density_is_refused():
+    draws = Draws(10, Stage(0, 30, 0, 1), n_warmup=None, cluster_parameters=("centre", "size"))
+    drawn = current_draw(RandomWalk(10, np.random.default_rng(0), growth=0.9))
+    with pytest.raises(ValueError, match="The log joint density is not a number"):
+        draws.add_draws([1], drawn._replace(log_joint=np.array([np.nan])))
+    assert draws.n_draws == 0
+
+
 def test_clusters_come_go_and_come_back():
     """A sampler gives only the clusters in use: as few as none, later more than ever."""
     counts = [0, 3, 1, 0, 4, 11, 2]

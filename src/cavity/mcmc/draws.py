@@ -216,6 +216,11 @@ class Draws:
 
     def add_draws(self, sweeps: np.ndarray | list[int], drawn: Drawn) -> None:
         """Note the states after these sweeps as draws."""
+        if np.isnan(drawn.log_joint).any():
+            raise ValueError(
+                "The log joint density is not a number: data and priors are too far apart in scale "
+                "for floating point. Use less extreme priors, or standardize the data."
+            )
         if self.n_draws and drawn.record.keys() != self._parameters.keys():
             odd = sorted(drawn.record.keys() ^ self._parameters.keys())
             raise ValueError(f"the sampler records {odd} in some draws and not in others")
