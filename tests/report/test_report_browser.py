@@ -7,6 +7,7 @@ keeps pictures of the whole page at desktop and phone width.
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import os
 import shutil
@@ -200,6 +201,13 @@ def test_table_is_saved_as_csv(browser, report):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('cluster,size,share,"size, 95% interval"')
     assert len(lines) == 5
+    # Shares with all their digits, intervals as they are shown.
+    row = dict(zip(*list(csv.reader(lines))[:2], strict=True))
+    shown = browser.find_element("css selector", "#clusters tbody tr").find_elements(
+        "tag name", "td"
+    )
+    assert row["size, 95% interval"] == shown[2].text
+    assert float(row["share"]) == float(shown[1].get_attribute("data-number"))
 
 
 def test_scripts_of_others_do_not_run(browser, report, tmp_path):

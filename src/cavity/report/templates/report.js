@@ -33,7 +33,10 @@
   function save(table) {
     const lines = Array.from(table.rows, function (row) {
       return Array.from(row.cells, function (cell) {
-        return quoted(cell.dataset.number || cell.textContent.trim());
+        // Numbers are saved with all their digits; words and intervals as they are shown.
+        const text = cell.textContent.trim();
+        const number = /^[-−+]?[\d.,]+(e[-+]?\d+)?%?$/i.test(text) && cell.dataset.number;
+        return quoted(number || text);
       }).join(",");
     });
     const link = document.createElement("a");
