@@ -111,13 +111,7 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("poisson_counts", None)
 
 
-QUICK = (
-    "docs/number-of-clusters.md",
-    "docs/groups.md",
-    "docs/covariates.md",
-    "docs/maths.md",
-    "docs/extending.md",
-)
+QUICK = ("docs/number-of-clusters.md", "docs/maths.md")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,8 @@ DAMAGE = """
 """
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [2, 7])
 def test_damaged_files_are_noticed_and_compiled_anew(tmp_path, times):
     out = python(tmp_path, DAMAGE.replace("TIMES", str(times)))
     assert out.returncode == 0, f"after {out.stdout.splitlines()[-1:]}: {out.stderr}"
@@ -170,6 +171,7 @@ def test_two_processes_that_save_at_once_keep_their_own_code(tmp_path, monkeypat
 # Disks and users
 
 
+@pytest.mark.slow
 def test_a_full_disk_means_uncached(tmp_path):
     code = """
         import errno, io
@@ -198,6 +200,7 @@ def test_a_full_disk_means_uncached(tmp_path):
     assert out.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home(tmp_path):
     code = """
         import os, pwd

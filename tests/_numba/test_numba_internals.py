@@ -159,7 +159,7 @@ print(jit.private is None, round(digamma(1.0), 6))
 """
 
 
-@pytest.mark.variants("slow", "as it is", "newer", "no import")
+@pytest.mark.variants("slow", "as it is", "newer", "no import", "on request")
 @pytest.mark.parametrize(
     ("before", "plain"),
     [
@@ -226,6 +226,7 @@ print(fit.labels_.tolist(), fit.posterior_.labels.tolist(), fit.posterior_.log_j
 """
 
 
+@pytest.mark.slow
 def test_kernels_in_python_draw_what_compiled_ones_do():
     folder = os.environ.get("CAVITY_CACHE_DIR") or cache_directory().parent.parent
     with contextlib.redirect_stdout(io.StringIO()) as compiled:

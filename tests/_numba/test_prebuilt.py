@@ -84,7 +84,7 @@ def test_it_needs_no_folder_of_the_user_s(made, tmp_path):
     assert use(made, tmp_path) == (True, 1, "nowhere")
 
 
-@pytest.mark.variants("slow", "other machine", "other Python")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "before",
     [
@@ -103,6 +103,7 @@ def test_a_wish_for_a_processor_is_granted(made, tmp_path):
     assert use(made, tmp_path, NUMBA_CPU_NAME="generic") == (False, 0, "2")
 
 
+@pytest.mark.slow
 def test_a_damaged_kernel_is_compiled(made, tmp_path):
     copy = copy_of(made, tmp_path)
     (code,) = copy.rglob("*.nbc")

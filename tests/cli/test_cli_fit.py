@@ -260,6 +260,7 @@ def test_predict_without_labels_file_searches_again(cavity, run, tmp_path):
     assert cavity("predict", run, "new.csv").code == 0
 
 
+@pytest.mark.slow
 def test_predict_to_a_reader_that_leaves(run, tmp_path):
     import subprocess
     import sys

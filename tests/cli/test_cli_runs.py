@@ -20,7 +20,7 @@ from cavity.cli.regress import regress
 from cavity.posterior import Posterior
 from cavity.report.html import write_report
 
-pytestmark = [pytest.mark.first(12), pytest.mark.usefixtures("without_page")]
+pytestmark = pytest.mark.usefixtures("without_page")
 FIT = ["fit", "data.csv", "--id-column", "name", "--clusters", 3, "--out", "run"]
 SERIES = [
     "fit", "series.csv", "--model", "series", "--series", "shop", "--time", "month",
@@ -164,6 +164,7 @@ def test_a_killed_run_goes_on(cavity, table, tmp_path, again, length):
     same_draws(folder, tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_a_draft_goes_on_to_a_report(cavity, table, tmp_path):
     options = ["--model", "gaussian", "--chains", 2, "--warmup", 40, "--seed", 0]
     ran = cavity(*FIT, *options, "--precision", "draft")

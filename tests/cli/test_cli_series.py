@@ -115,6 +115,7 @@ def test_a_wide_table(cavity, wide, tmp_path):
     assert "'900' was not in the data" in cavity("predict", "cavity-run", "new.csv").sentence
 
 
+@pytest.mark.variants("slow", "wide")
 @pytest.mark.parametrize("form", ["wide", "long"])
 def test_logarithms_of_series(cavity, wide, tmp_path, form):
     def told(*options):

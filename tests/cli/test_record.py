@@ -77,6 +77,7 @@ def test_every_field_lost_or_of_another_type(tmp_path):
     assert refused > 200
 
 
+@pytest.mark.variants("slow", "0", "2", "3")
 @pytest.mark.parametrize("seed", range(5))
 def test_cut_and_scrambled_bytes(tmp_path, seed):
     RUN.write(tmp_path)

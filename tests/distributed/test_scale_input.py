@@ -69,6 +69,7 @@ def test_columns_are_chosen(folder):
     assert m.means_.shape[1] == 1
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_answer_from_files(folder, tmp_path):
     """Labels, saving, the report, and probabilities that agree with `membership`."""
     m = fit(folder, n_draws=30, n_chains=2)

@@ -81,6 +81,7 @@ def test_values_stay_within_their_steps_and_are_no_longer_tied():
     np.testing.assert_array_equal(seen, within_steps(X))
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_the_order_of_rounded_rows():
     """Ratings from 1 to 7, twice: as far apart as two seeds are (.008), not .08 as before."""
     rng = np.random.default_rng(7)

@@ -22,7 +22,7 @@ def make_rows(n=240, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     true, X, errors, z = make_rows()
-    return true, X, errors, z, GaussianMixture(2, **SMALL).fit(X, errors=errors)
+    return true, X, errors, z, StudentTMixture(2, **SMALL).fit(X, errors=errors)
 
 
 def test_clusters_are_in_true_units(fitted):
@@ -90,14 +90,14 @@ def test_files_have_the_errors(fitted, tmp_path):
 
 def test_errors_of_zero_are_none(fitted):
     _, X, errors, *_ = fitted
-    plain = GaussianMixture(2, **SMALL).fit(X)
-    same = GaussianMixture(2, **SMALL).fit(X, errors=np.where(errors > 0.0, np.nan, 0.0))
+    plain = StudentTMixture(2, **SMALL).fit(X)
+    same = StudentTMixture(2, **SMALL).fit(X, errors=np.where(errors > 0.0, np.nan, 0.0))
     assert np.array_equal(plain.posterior_.labels, same.posterior_.labels)
 
 
 def test_a_checked_problem_is_fitted(fitted):
     _, X, errors, _, m = fitted
-    estimator = GaussianMixture(2, **SMALL)
+    estimator = StudentTMixture(2, **SMALL)
     frame = pd.DataFrame(errors, columns=["x0", "x1"])
     prepared = estimator.check(X, errors=frame)
     assert np.array_equal(estimator.fit(prepared).posterior_.labels, m.posterior_.labels)

@@ -31,6 +31,7 @@ child.kill()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 def test_a_forked_child_does_not_hang():
     """The parent has used OpenMP threads, whose pool a forked child inherits without them."""

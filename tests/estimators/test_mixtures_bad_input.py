@@ -122,7 +122,13 @@ def test_constant_columns_say_nothing(kind, X):
     assert m.posterior_.agreement(np.repeat([0, 1], 20))["ari"] == 1.0
 
 
-@pytest.mark.variants("slow", "StudentTMixture-7.0")
+@pytest.mark.variants(
+    "slow",
+    "StudentTMixture-7.0",
+    "StudentTMixture--*",
+    "GaussianMixture-7.0",
+    "GaussianMixture-0.0",
+)
 @pytest.mark.parametrize("value", [0.0, 7.0, -1e12])
 def test_duplicates_of_one_point_are_one_cluster(kind, value):
     X = np.full((30, 2), value)
@@ -142,6 +148,7 @@ def test_more_columns_than_rows(kind):
     check_usable(kind(2, **SMALL).fit(X), X)
 
 
+@pytest.mark.variants("slow", "*-1e+100", "*-1e-100")
 @pytest.mark.parametrize("unit", [1e135, 1e-135, 1e100, 1e-100])
 def test_huge_and_tiny_values_give_the_same_answer(kind, X, unit):
     plain = kind(2, **SMALL).fit(X)

@@ -91,7 +91,7 @@ def test_weights_that_are_given_have_no_limit():
         StudentTMixture(3, prior="fixed", **SHORT).fit(blobs)
 
 
-@pytest.mark.variants("slow", "uniform", "gaussian")
+@pytest.mark.variants("slow", "uniform", "gaussian", "exponential")
 @pytest.mark.parametrize("kind", ["moons", "uniform", "gaussian", "exponential", "blobs"])
 def test_shapes(kind):
     rng = np.random.default_rng(3)

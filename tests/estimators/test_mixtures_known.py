@@ -49,6 +49,7 @@ def same_draws(one, other):
     np.testing.assert_array_equal(one.posterior_.log_joint, other.posterior_.log_joint)
 
 
+@pytest.mark.variants("slow", "0.00*", "2.0")
 @pytest.mark.parametrize("weight", [0.5, 1.0 / 150.0, 2.0])
 def test_equal_weights_change_nothing(weight, iris_without_weights):
     """Iris, room for ten clusters: once ten arbitrary ones with weights of 0.5, 1/n or 2."""

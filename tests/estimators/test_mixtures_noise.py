@@ -90,6 +90,7 @@ CLEAN = {
 }
 
 
+@pytest.mark.variants("slow", "*-2")
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("name", CLEAN)
 def test_clean_tables_seldom_have_noise(name, d):

@@ -39,7 +39,7 @@ def fitted():
     table, codes, z = make_rows()
     # Latent values start without clusters, and take a hundred sweeps or two to find them.
     longer = SMALL | {"n_warmup": 300, "n_draws": 200}
-    m = TableMixture(2, continuous="gaussian", feature_types={"stars": "ordinal"}, **longer)
+    m = TableMixture(2, feature_types={"stars": "ordinal"}, **longer)
     m.fit(table)
     return table, codes, z, m
 

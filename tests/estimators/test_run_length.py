@@ -61,6 +61,7 @@ def test_series_continue_in_memory():
     same_draws(longer.posterior_, whole.posterior_)
 
 
+@pytest.mark.slow
 def test_max_seconds_keeps_what_there_is():
     """The warm-up is far from its end when the time is over."""
     rng = np.random.default_rng(0)

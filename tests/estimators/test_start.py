@@ -145,6 +145,7 @@ def test_two_modes_that_were_seen_are_not_one_that_converged():
     assert len(model.posterior_.record.unvisited) == 1
 
 
+@pytest.mark.variants("slow", "1")
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_a_run_that_stays_in_one_of_two_modes_ends_soon(n_chains):
     settings = {"noise": False, "progress": False, "random_state": 0, "n_chains": n_chains}

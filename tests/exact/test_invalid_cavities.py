@@ -26,6 +26,7 @@ def run(separation, seed, n_sweeps=150):
     return sampler, moved
 
 
+@pytest.mark.variants("exact", "medium")
 @pytest.mark.parametrize("separation", ["hard", "medium", "easy"])
 def test_rate_on_the_hard_case(separation, record_property):
     """Twenty clusters of thirty points, default settings, all labels random at the start."""

@@ -173,6 +173,9 @@ def test_without_the_empty_clusters_it_does_not(kind, prior):
     assert share > 0.005
 
 
+@pytest.mark.variants(
+    "exact", "0.01-4.0", "0.01-0.6", "1.0-150.0", "1.0-0.6", "30.0-150.0", "30.0-4.0"
+)
 @pytest.mark.parametrize("df", [0.6, 4.0, 150.0])
 @pytest.mark.parametrize("kappa", [0.01, 1.0, 30.0])
 def test_the_density_of_a_row_in_a_cluster_of_its_own(df, kappa):

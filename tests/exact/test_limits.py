@@ -85,6 +85,7 @@ def test_the_scale_mixture_without_contamination_is_exact():
     assert enumeration.compare(exact, visited).p_value > LEVEL
 
 
+@pytest.mark.variants("exact", "0.2-5.0")
 @pytest.mark.parametrize(("r", "inflation"), [(0.2, 5.0), (0.5, 10.0)])
 def test_the_naive_scale_mixture_follows_the_exact_posterior(r, inflation):
     rng = np.random.default_rng(6)

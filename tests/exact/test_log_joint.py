@@ -64,6 +64,7 @@ def written_out(sampler, likelihood, learn_df):
     return total
 
 
+@pytest.mark.variants("exact", "student-t-ep-*")
 @pytest.mark.parametrize(
     ("likelihood", "collapse", "learn_df"),
     [

@@ -212,6 +212,7 @@ class SwapTwo(Move):
     kernel = SwapTries
 
 
+@pytest.mark.exact
 def test_a_toy_move_joins_as_one_class():
     """Written with the verbs alone: it is tried, counted, saved, and changes no posterior."""
     rng = np.random.default_rng(15)

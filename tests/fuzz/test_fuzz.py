@@ -78,6 +78,7 @@ def test_warnings_of_others_are_noticed():
         noisy()
 
 
+@pytest.mark.slow
 def test_a_case_that_hangs_is_ended_and_the_next_one_run(tmp_path, monkeypatch):
     worker = tmp_path / "worker.py"
     worker.write_text(

@@ -170,6 +170,7 @@ def run(kind, folder, seeds):
     return found
 
 
+@pytest.mark.variants("slow", "checkpoint")
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_files(tmp_path, kind):
     run(kind, tmp_path, range(12))

@@ -67,6 +67,7 @@ def threshold(n_functions):
     "student-t-naive-dirichlet-shared",
     "student-t-collapsed-dirichlet-shared",
     "gaussian-collapsed-dirichlet",
+    "student-t-collapsed-dp-shared-hyper-moves",
 )
 @pytest.mark.parametrize(
     "case",

@@ -330,6 +330,7 @@ def test_interrupt_leaves_out_chains_without_draws():
     assert run.labels.shape[0] == len(run.samplers) == len(run.events["moves"]) == 1
 
 
+@pytest.mark.slow
 def test_a_real_signal_stops_a_real_process(tmp_path):
     code = f"""
         import sys, warnings

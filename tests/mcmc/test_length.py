@@ -200,6 +200,7 @@ def test_a_limit_of_seconds_keeps_the_draws_so_far():
     assert fixed.stopped == "max_seconds"
 
 
+@pytest.mark.variants("slow", "run_chains")
 @pytest.mark.parametrize("run", [run_chains, lambda *a, **k: run_until(never_stop, *a, **k)])
 def test_time_that_ends_within_the_warmup_leaves_the_last_two_thirds(run):
     settings = {**SHORT, "n_warmup": 10**5, "early": True, "max_seconds": 0.4}
@@ -329,6 +330,7 @@ def stops(monkeypatch, name, at):
     monkeypatch.setattr(*name, interrupting)
 
 
+@pytest.mark.variants("slow", "2-warm-up", "1-sweep", "1-judge", "2-between")
 @pytest.mark.parametrize("phase", ["warm-up", "sweep", "judge", "between"])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupted_at_each_phase_and_continued(tmp_path, monkeypatch, phase, n_jobs):
@@ -370,6 +372,7 @@ def test_interrupted_at_each_phase_and_continued(tmp_path, monkeypatch, phase, n
     assert not [t for t in threading.enumerate() if t.name.startswith("cavity-")]
 
 
+@pytest.mark.variants("slow", "25", "61", "541")
 @pytest.mark.parametrize("first", [25, 60, 61, 300, 541])
 def test_a_larger_limit_goes_on(tmp_path, monkeypatch, first):
     monkeypatch.setattr(module, "MOST_DRAWS", 100)

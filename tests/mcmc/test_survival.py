@@ -46,6 +46,14 @@ def test_many_kills_and_interrupts(tmp_path):
     assert found["compared"] >= 10
 
 
+@pytest.mark.variants(
+    "slow",
+    "gaussian-naive-*",
+    "student-t-ep-True",
+    "student-t-blocked-*",
+    "student-t-naive-*",
+    "student-t-collapsed-False",
+)
 @pytest.mark.parametrize(
     ("likelihood", "collapse", "open_prior"),
     [

@@ -63,6 +63,7 @@ def structured_parts(structure, rng):
     return made, rng.uniform(1.0, 5.0, small.SLOTS), rng.gamma(3.0, 0.3, structured.N)
 
 
+@pytest.mark.variants("exact", "tied", "factor")
 @pytest.mark.parametrize("structure", ["diag", "tied", "factor"])
 def test_rows_with_scales_and_weights(structure):
     """Slots differ in degrees of freedom, and covariances of factors from slot to slot."""
@@ -89,6 +90,7 @@ def test_rows_with_scales_and_weights(structure):
     assert found == pytest.approx(expected + seats(sampler, counts), abs=1e-9)
 
 
+@pytest.mark.exact
 def test_rows_of_a_table():
     names = ("gaussian", "categorical", "poisson")
     z = np.array([LARGE, SMALL, SMALL, LARGE, LARGE, SMALL])

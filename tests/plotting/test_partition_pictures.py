@@ -167,6 +167,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.variants("slow", "many singletons", "all singletons")
 @pytest.mark.parametrize("case", EXTREMES)
 def test_extreme_posteriors_are_drawn(case):
     p = Posterior.from_labels(EXTREMES[case])

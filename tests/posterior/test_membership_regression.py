@@ -60,6 +60,7 @@ def coverage(n_replicates, first):
     return np.array([replicate(first + r) for r in range(n_replicates)]).mean(axis=0)
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_those_of_most_probable_clusters_do_not():
     """Below 21 of 30 at a coverage of .9 with probability 4e-4; modal assignment covers less."""
     slope, modal_slope, *means = coverage(30, 5000)

@@ -50,6 +50,7 @@ def test_equals_the_optimum_by_enumeration(loss, a):
         assert found.expected_loss == pytest.approx(optimum(draws, loss, a), abs=1e-10), trial
 
 
+@pytest.mark.variants("slow", "vi-1.5", "vi-0.6", "binder-0.5")
 @pytest.mark.parametrize(("loss", "a"), LOSSES)
 def test_equals_the_optimum_for_eight_observations(loss, a):
     # The losses of all 4140 partitions by the fast routine, itself checked against its twin.

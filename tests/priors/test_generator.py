@@ -100,6 +100,7 @@ def test_strength_and_centre(draws, hyperpriors):
     assert stats.kstest(centre, "norm").pvalue > LEVEL
 
 
+@pytest.mark.variants("exact", "1")
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_mean_covariance(d):
     """Another density over the code's has the mean one under the page's draws."""

@@ -250,6 +250,7 @@ def test_policy_allows_the_own_script_and_nothing_else(text):
     assert f"script-src 'sha256-{digest}'" in policy
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_extra_sections_take_figures_axes_and_markup(full, tmp_path):
     figure = style.page_figure(3, 2)
     ax = figure.subplots()
@@ -268,6 +269,7 @@ def test_extra_sections_take_figures_axes_and_markup(full, tmp_path):
         write_report(tmp_path / "s.html", full[1], extra_sections=[("Bad", 3, "")])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_covariates_and_outcomes_have_sections(full, tmp_path):
     p = full[1]
     rng = np.random.default_rng(0)
@@ -309,7 +311,7 @@ CASES = {
 }
 
 
-@pytest.mark.variants("slow", "all singletons", "one draw")
+@pytest.mark.variants("slow", "all singletons", "one draw", "one cluster")
 @pytest.mark.parametrize("case", CASES)
 def test_extreme_posteriors_are_reported(case, tmp_path):
     draws, d = CASES[case]

@@ -84,6 +84,7 @@ def test_outputs(log, tmp_path):
     assert {p.name for p in outcome.files} == {"raw.csv", "toy.png", "toy.svg"}
 
 
+@pytest.mark.slow
 def test_processes_have_one_thread_each(log, tmp_path):
     before = os.environ.get("OMP_NUM_THREADS")
     outcome = run_experiment(TOY, Settings(3, jobs=2), tmp_path)

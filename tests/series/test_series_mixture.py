@@ -66,9 +66,9 @@ def long_fit(wide):
 
 @pytest.mark.variants("slow", "ep")
 @pytest.mark.parametrize("collapse", ["auto", "ep", "collapsed", "naive"])
-def test_clusters_are_recovered(wide, collapse):
+def test_clusters_are_recovered(wide, fitted, collapse):
     Y, truth = wide
-    s = SeriesMixture(3, collapse=collapse, **SHORT).fit(Y)
+    s = fitted if collapse == "auto" else SeriesMixture(3, collapse=collapse, **SHORT).fit(Y)
     assert adjusted_rand_score(truth.labels, s.labels_) > (0.95 if collapse != "naive" else 0.5)
     assert s.posterior_.labels.shape == (2, 40, 36)
 
@@ -326,10 +326,10 @@ def test_alternation_is_offered(wide):
     assert adjusted_rand_score(truth.labels, s.labels_) > 0.9
 
 
-def test_a_checkpoint_continues_to_the_same_draws(wide, tmp_path):
+def test_a_checkpoint_continues_to_the_same_draws(wide, fitted, tmp_path):
     Y, _ = wide
     options = SHORT | {"n_jobs": 1}
-    whole = SeriesMixture(3, **options).fit(Y)
+    whole = fitted
     path = tmp_path / "run.checkpoint"
     SeriesMixture(3, **options | {"n_draws": 15}, checkpoint=path).fit(Y)
     continued = SeriesMixture(3, **options, checkpoint=path).fit(Y)

@@ -45,6 +45,7 @@ def on_a_grid(values, means, truncated):
     return m, log_v, weight / weight.sum()
 
 
+@pytest.mark.variants("slow", "*-near zero", "a-one value", "loading-near one")
 @pytest.mark.parametrize("name", ["near one", "near zero", "one value"])
 @pytest.mark.parametrize("kind", ["a", "loading"])
 def test_the_population_reaches_its_posterior(name, kind):
