@@ -12,8 +12,6 @@ import hashlib
 import io
 import json
 import re
-import sys
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +22,6 @@ from cavity.posterior.units import from_arrays, to_arrays
 from cavity.utils.files import replacing
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from cavity.posterior.posterior import Posterior
 
 FORMAT = "cavity.posterior"
@@ -41,48 +37,36 @@ _GROUPS = (
 )
 
 
-def _dataset(variables: dict[str, tuple[tuple[str, ...], np.ndarray]]) -> xr.Dataset:
-    import xarray as xr
-
-    return xr.Dataset(
-        {name: (dims, np.asarray(value)) for name, (dims, value) in variables.items()}
-    )
+# Dimensions and values, by name.
+Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def _dims(name: str, value: np.ndarray, skip: int) -> tuple[str, ...]:
     return tuple(f"{name}_dim_{axis}" for axis in range(value.ndim - skip))
 
 
-def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
-    """The posterior as xarray datasets, by group; "" is the root."""
+def to_groups(p: Posterior) -> dict[str, Variables]:
+    """The posterior's arrays by group; "" is the root."""
     draws = ("chain", "draw")
-    root: dict[str, Any] = {}
+    root: Variables = {}
     if p.names is not None:
-        root["names"] = (
-            ("observation",),
-            p.names.astype(object) if p.names.dtype.kind == "U" else p.names,
-        )
+        root["names"] = (("observation",), p.names)
     if p.sweep_seconds is not None:
         extra = tuple(f"sweep_{axis}" for axis in range(1, p.sweep_seconds.ndim - 1))
         root["sweep_seconds"] = (("chain", "sweep", *extra), p.sweep_seconds)
     for name, value in p.events.items():
         extra = tuple(f"event_{name}_{axis}" for axis in range(value.ndim - 1))
         root[f"event_{name}"] = (("chain", *extra), value)
-    posterior: dict[str, Any] = {"labels": ((*draws, "observation"), p.labels)}
+    posterior: Variables = {"labels": ((*draws, "observation"), p.labels)}
     for name, value in p.drawn.items():
         extra = _dims(name, value, 2)
         posterior[f"parameter_{name}"] = ((*draws, *extra), value)
-    groups = {"": _dataset(root), "posterior": _dataset(posterior)}
+    groups = {"": root, "posterior": posterior}
     if p.units is not None:
         _, parts = to_arrays(p.units)
-        groups["units"] = _dataset(
-            {name: (_dims(name, value, 0), value) for name, value in parts.items()}
-        )
+        groups["units"] = {name: (_dims(name, value, 0), value) for name, value in parts.items()}
     if p.summaries:
-        text = {k: v.astype(object) for k, v in p.summaries.items() if v.dtype.kind == "U"}
-        groups["summaries"] = _dataset(
-            {k: (_dims(k, v, 0), text.get(k, v)) for k, v in p.summaries.items()}
-        )
+        groups["summaries"] = {k: (_dims(k, v, 0), v) for k, v in p.summaries.items()}
     each = (*draws, "observation")
     for group, (name, dims, array) in {
         "sample_stats": ("lp", draws, p.log_joint),
@@ -90,8 +74,29 @@ def to_datasets(p: Posterior) -> dict[str, xr.Dataset]:
         "log_likelihood": ("observations", each, p.point_log_lik),
     }.items():
         if array is not None:
-            groups[group] = _dataset({name: (dims, array)})
+            groups[group] = {name: (dims, array)}
     return groups
+
+
+def _write(group: Any, variables: Variables) -> None:
+    """Write one group, and those of its dimensions that the root does not have."""
+    import h5py  # type: ignore[import-untyped]
+
+    for name, (dims, given) in variables.items():
+        value = np.asarray(given)
+        for dim, size in zip(dims, value.shape, strict=True):
+            if dim not in group.dimensions:
+                group.dimensions[dim] = size
+        how: dict[str, Any] = {"dtype": value.dtype}
+        if value.dtype.kind in "UO":
+            how, value = {"dtype": h5py.string_dtype()}, value.astype(object)
+        elif value.dtype.kind == "b":
+            how = {"dtype": np.dtype("i1")}
+        elif value.dtype.kind in "iuf" and value.size and value.ndim:
+            how |= {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+        made = group.create_variable(name, dims, data=value, **how)
+        if value.dtype.kind == "b":
+            made.attrs["dtype"] = "bool"  # as xarray reads it
 
 
 def save(p: Posterior, path: str | Path) -> Path:
@@ -101,6 +106,8 @@ def save(p: Posterior, path: str | Path) -> Path:
     recover from a disk that fills up while it writes. A failure raises `OSError` and leaves an
     earlier file as it was.
     """
+    import h5netcdf
+
     from cavity import __version__
 
     target = Path(path)
@@ -108,8 +115,7 @@ def save(p: Posterior, path: str | Path) -> Path:
         raise FileNotFoundError(f"cannot save {target}: the folder {target.parent} does not exist")
     if target.is_dir():
         raise IsADirectoryError(f"cannot save {target}: it is a folder; name a file such as run.nc")
-    groups = to_datasets(p)
-    groups[""].attrs = {
+    attributes = {
         "cavity_version": __version__,
         "cluster_parameters": json.dumps(list(p.cluster_parameters)),
         "record": p.record.to_json(),
@@ -117,33 +123,15 @@ def save(p: Posterior, path: str | Path) -> Path:
         "names_kind": "" if p.names is None else p.names.dtype.kind,
     }
     buffer = io.BytesIO()
-    with _without_cluster():
-        for position, (group, dataset) in enumerate(groups.items()):
-            dataset.to_netcdf(
-                buffer,
-                mode="w" if position == 0 else "a",
-                group=group or None,
-                engine="h5netcdf",
-                encoding={
-                    variable: {"zlib": True, "complevel": 1, "shuffle": True}
-                    for variable in dataset.data_vars
-                    if dataset[variable].dtype.kind in "iuf" and dataset[variable].size
-                },
-            )
+    with h5netcdf.File(buffer, "w") as file:
+        file.attrs.update(attributes)
+        for group, variables in to_groups(p).items():
+            _write(file.create_group(group) if group else file, variables)
     content = buffer.getvalue()
     with replacing(target) as part, open(part, "wb") as file:
         file.write(content)
         file.write(_trailer(content, FORMAT_VERSION))
     return target
-
-
-def _without_cluster() -> AbstractContextManager[Any]:
-    """Keep xarray from asking a Dask cluster for a lock on a file in memory, which fails."""
-    if "dask" not in sys.modules:
-        return nullcontext()
-    import dask
-
-    return dask.config.set(scheduler="threads")
 
 
 def _trailer(content: bytes, version: int) -> bytes:
@@ -161,7 +149,7 @@ _MOST_SHRUNK, _SMALL = 1100, 1 << 20
 
 def _refuse_crafted(file: Any) -> None:
     """Refuse links, data in other files, and sizes that the bytes cannot hold."""
-    import h5py  # type: ignore[import-untyped]
+    import h5py
 
     for group in (file, *(file[name] for name in file if name in _GROUPS)):
         for name in group:
@@ -176,25 +164,32 @@ def _refuse_crafted(file: Any) -> None:
                 raise ValueError(f"{name!r} is larger than what the file holds of it")
 
 
-def _read(content: bytes) -> dict[str, xr.Dataset]:
-    """Read all groups into memory."""
+def _read(content: bytes) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, str]]:
+    """Read the arrays of all groups, and the root's attributes."""
     import h5py
-    import xarray as xr
 
     with h5py.File(io.BytesIO(content), "r") as file:
         _refuse_crafted(file)
-        present = [group for group in _GROUPS if group in file]
-    groups = {}
-    for group in ("", *present):
-        with xr.open_dataset(
-            io.BytesIO(content),
-            group=group or None,
-            engine="h5netcdf",
-            mask_and_scale=False,
-            decode_times=False,
-        ) as dataset:
-            groups[group] = dataset.load()
-    return groups
+        present = {group: file[group] for group in _GROUPS if group in file}
+        groups = {
+            group: {
+                name: _values(data)
+                for name, data in variables.items()
+                if isinstance(data, h5py.Dataset) and not data.is_scale
+            }
+            for group, variables in {"": file, **present}.items()
+        }
+        return groups, dict(file.attrs)
+
+
+def _values(data: Any) -> np.ndarray:
+    """The values of a variable; text comes back as text."""
+    import h5py
+
+    if h5py.check_string_dtype(data.dtype):
+        return np.asarray(data.asstr()[...]).astype(str)
+    values = data[...]
+    return values.astype(bool) if data.attrs.get("dtype") == "bool" else values
 
 
 def load(path: str | Path) -> Posterior:
@@ -231,51 +226,39 @@ def load(path: str | Path) -> Posterior:
     if trailer != _trailer(content, version):
         raise ValueError(damaged)
     try:
-        return _from_groups(_read(content))
+        return _from_groups(*_read(content))
     # A file crafted with a matching digest: HDF5's exceptions depend on the damage.
     except Exception as error:
         raise ValueError(damaged) from error
 
 
-def _all(groups: dict[str, xr.Dataset], group: str) -> dict[str, np.ndarray]:
-    """Every variable of a group; text comes back as text."""
-    if group not in groups:
-        return {}
-    out = {str(name): groups[group][name].values for name in groups[group].data_vars}
-    return {k: v.astype(str) if v.dtype.kind == "O" else v for k, v in out.items()}
-
-
-def _from_groups(groups: dict[str, xr.Dataset]) -> Posterior:
+def _from_groups(groups: dict[str, dict[str, np.ndarray]], attrs: dict[str, str]) -> Posterior:
     from cavity.posterior.posterior import Posterior
 
-    root, posterior, attrs = groups[""], groups["posterior"], groups[""].attrs
-    names = None
-    if attrs["names_kind"]:
-        names = root["names"].values
-        names = names.astype(str) if attrs["names_kind"] == "U" else names
+    root, posterior = groups[""], groups["posterior"]
 
-    def _values(group: str, name: str) -> np.ndarray | None:
-        return groups[group][name].values if group in groups else None
+    def only(group: str, name: str) -> np.ndarray | None:
+        return groups[group][name] if group in groups else None
 
     return Posterior(
-        posterior["labels"].values,
-        log_joint=_values("sample_stats", "lp"),
-        sweep_seconds=root["sweep_seconds"].values if "sweep_seconds" in root else None,
-        labels_warmup=_values("warmup_posterior", "labels"),
+        posterior["labels"],
+        log_joint=only("sample_stats", "lp"),
+        sweep_seconds=root.get("sweep_seconds"),
+        labels_warmup=only("warmup_posterior", "labels"),
         parameters={
-            str(name).removeprefix("parameter_"): posterior[name].values
-            for name in posterior.data_vars
+            name.removeprefix("parameter_"): value
+            for name, value in posterior.items()
             if name != "labels"
         },
         cluster_parameters=json.loads(attrs["cluster_parameters"]),
         events={
-            str(name).removeprefix("event_"): root[name].values
-            for name in root.data_vars
-            if str(name).startswith("event_")
+            name.removeprefix("event_"): value
+            for name, value in root.items()
+            if name.startswith("event_")
         },
-        point_log_lik=_values("log_likelihood", "observations"),
-        names=names,
+        point_log_lik=only("log_likelihood", "observations"),
+        names=root["names"] if attrs["names_kind"] else None,
         record=RunRecord.from_json(attrs["record"]),
-        units=from_arrays(kind, _all(groups, "units")) if (kind := attrs["units_kind"]) else None,
-        summaries=_all(groups, "summaries"),
+        units=from_arrays(kind, groups.get("units", {})) if (kind := attrs["units_kind"]) else None,
+        summaries=groups.get("summaries", {}),
     )
