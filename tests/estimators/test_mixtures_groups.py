@@ -31,6 +31,7 @@ def circles():
     return X, truth, fitted(X)
 
 
+@pytest.mark.slow
 def test_two_circles_are_two_groups(circles):
     _, truth, m = circles
     assert m.n_clusters_ > 5

@@ -88,7 +88,7 @@ def test_frequencies_of_partitions_and_the_mean_scale(name, prior):
     assert abs(z) < stats.t.isf(0.5 * LEVEL, 39)
 
 
-@pytest.mark.variants("exact", "diagonal")
+@pytest.mark.variants("exact", "diagonal", "full")
 @pytest.mark.parametrize("form", [DIAGONAL, FULL], ids=["diagonal", "full"])
 def test_frequencies_where_the_scale_s_own_mean_is_learned(form):
     strength = small.SCALE_SHAPE if form == DIAGONAL else 2.0 * small.SCALE_SHAPE

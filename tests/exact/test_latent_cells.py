@@ -34,6 +34,11 @@ MISSING[1, 1] = True
 LOG_PRIOR = small.log_prior("dp")
 
 
+def missing(errors):
+    """Missing values come with errors, but for those of whole rows."""
+    return MISSING & (errors is True)
+
+
 def cells(errors):
     """Latent cells; without errors the last one has an interval open to one side."""
     low, high = np.full((2, N, D), -np.inf)
@@ -45,15 +50,15 @@ def cells(errors):
     if errors:
         for place, e in ERROR.items():
             error[place] = e
-        value = np.where(MISSING, np.nan, Y)
+        value = np.where(missing(errors), np.nan, Y)
     else:
         low[ROWS[2], COLUMNS[2]] = Y[ROWS[2], COLUMNS[2]] - 1.0
     return latent_cells(low, high, value, error), low, high, error
 
 
-def with_errors(i, mean, sigma, df):
+def with_errors(i, mean, sigma, df, errors):
     """Log density of a row that has errors under many parameters, and its cell's mean."""
-    there = ~MISSING[i]
+    there = ~missing(errors)[i]
     error = np.diag([ERROR.get((i, c), 0.0) ** 2 for c in range(D)])[np.ix_(there, there)]
     away = Y[i, there] - mean[:, there]
     sigma = sigma[:, there][:, :, there]
@@ -76,7 +81,7 @@ def row_terms(i, mean, sigma, df, errors):
     """Log density of row i under many parameters, and the mean of its latent cell given them."""
     _, low, high, _ = cells(errors)
     if errors and i in (1, 4):
-        return with_errors(i, mean, sigma, df)
+        return with_errors(i, mean, sigma, df, errors)
     at = np.flatnonzero(i == ROWS)
     if not at.size:
         return uneven.log_density_of(Y[i], np.ones(D, dtype=bool), mean, sigma, df), None
@@ -116,7 +121,7 @@ def by_brute_force(df, errors):
 def parts_of(name, errors):
     likelihood, _, kind = name.rpartition("-")
     y, given = Y, {"latent": cells(errors)[0]}
-    if errors:
+    if missing(errors).any():
         y, given["rows"] = np.where(MISSING, 0.0, Y), uneven.traits(MISSING)
     if likelihood == "gaussian":
         return gaussian_collapse(y, uneven.NIW, small.SLOTS, kind, **given)
@@ -128,10 +133,17 @@ def chain(name, errors, rng):
     return PartitionSampler(parts_of(name, errors), small.partition_prior("dp"), z, rng)
 
 
-@pytest.mark.variants("exact", "student-t-*", "gaussian-naive-*", "gaussian-collapsed-False")
+@pytest.mark.variants(
+    "exact",
+    "student-t-*",
+    "gaussian-naive-*",
+    "gaussian-collapsed-False",
+    "gaussian-collapsed-True",
+)
 @pytest.mark.parametrize(
     ("name", "errors"),
     [
+        ("gaussian-collapsed", "whole rows"),
         ("gaussian-collapsed", True),
         ("gaussian-collapsed", False),
         ("gaussian-naive", True),
@@ -160,8 +172,8 @@ def test_values_that_stay_where_they_start_are_found_out(monkeypatch):
         "cavity.likelihoods.latent_cells.LatentCellUpdate.draw", lambda *given: None
     )
     rng = np.random.default_rng(22)
-    exact = uneven.exact(by_brute_force(None, True)[0], LOG_PRIOR)
-    sampler = chain("gaussian-collapsed", True, rng)
+    exact = uneven.exact(by_brute_force(None, "whole rows")[0], LOG_PRIOR)
+    sampler = chain("gaussian-collapsed", "whole rows", rng)
     result = enumeration.compare(exact, enumeration.visits(sampler, exact, 6000, rng))
     assert result.p_value < 1e-8
 
@@ -169,11 +181,11 @@ def test_values_that_stay_where_they_start_are_found_out(monkeypatch):
 def test_latent_values_of_one_cluster():
     """Means against brute force, five standard errors of 40 batches: 1e-5 false alarms."""
     rng = np.random.default_rng(23)
-    wanted = np.array(by_brute_force(None, True)[1])
-    sampler = chain("gaussian-collapsed", True, rng)
+    wanted = np.array(by_brute_force(None, "whole rows")[1])
+    sampler = chain("gaussian-collapsed", "whole rows", rng)
     sampler.moves = ()
     prior = RowPlaces(np.ones(N), np.zeros(N, dtype=np.int64))
-    parts = parts_of("gaussian-collapsed", True)
+    parts = parts_of("gaussian-collapsed", "whole rows")
     known = prior.around(small.partition_prior("dp"), small.SLOTS)
     sampler = PartitionSampler(parts, known, np.zeros(N, dtype=int), rng)
     draws = np.empty((8000, 3))
@@ -186,7 +198,7 @@ def test_latent_values_of_one_cluster():
     print(f"{batches.mean(axis=0)} for {wanted} +- {error}")
     assert (error < 0.05).all()
     assert (np.abs(batches.mean(axis=0) - wanted) < 5.0 * error + 0.01).all()
-    low, high = cells(True)[1:3]
+    low, high = cells("whole rows")[1:3]
     assert (draws >= low[ROWS, COLUMNS]).all()
     assert (draws <= high[ROWS, COLUMNS]).all()
 
@@ -240,11 +252,11 @@ def test_conditional_normal_of_a_cell(structure):
 
 def test_a_restored_chain_draws_the_same():
     rng = np.random.default_rng(5)
-    first = chain("gaussian-collapsed", True, rng)
+    first = chain("gaussian-collapsed", "whole rows", rng)
     for _ in range(5):
         first.sweep(rng)
     state, at = first.state(), rng.bit_generator.state
-    other = chain("gaussian-collapsed", True, np.random.default_rng(6))
+    other = chain("gaussian-collapsed", "whole rows", np.random.default_rng(6))
     other.restore(state)
     again = np.random.default_rng(7)
     again.bit_generator.state = at

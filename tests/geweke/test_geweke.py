@@ -104,6 +104,7 @@ def without_jacobian(self, chain, rng):
     self.shape += 1.0
 
 
+@pytest.mark.exact
 def test_half_the_quadratic_form_fails(monkeypatch):
     monkeypatch.setattr(TailUpdate, "draw", halved)
     scores = z_scores(Case("student-t", "blocked", "dirichlet", "shared"), 6000, seed=2)

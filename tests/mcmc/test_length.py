@@ -188,7 +188,7 @@ def make_slow(chain, rng):
 
 
 def test_a_limit_of_seconds_keeps_the_draws_so_far():
-    settings = {**SHORT, "max_sweeps": 10**6, "max_seconds": 0.8}
+    settings = {**SHORT, "max_sweeps": 10**6, "max_seconds": 0.4}
     run = run_until(never_stop, make_slow, **settings)
     assert run.stopped == "max_seconds"
     assert 0 < run.labels.shape[1] < 5000
@@ -196,7 +196,7 @@ def test_a_limit_of_seconds_keeps_the_draws_so_far():
     whole = run_until(never_stop, make_slow, **{**settings, "max_sweeps": end, "max_seconds": None})
     # Stopped just after a check, it has let go of what would have become warm-up at the next.
     np.testing.assert_array_equal(run.labels, whole.labels[:, -run.labels.shape[1] :])
-    fixed = run_chains(make_slow, n_draws=10**6, **{**SHORT, "max_seconds": 0.5})
+    fixed = run_chains(make_slow, n_draws=10**6, **{**SHORT, "max_seconds": 0.3})
     assert fixed.stopped == "max_seconds"
 
 
@@ -214,6 +214,7 @@ def test_time_that_ends_within_the_warmup_leaves_the_last_two_thirds(run):
     np.testing.assert_array_equal(part.labels, every.labels[:, part.n_warmup :])
 
 
+@pytest.mark.variants("slow", "False")
 @pytest.mark.parametrize("early", [False, True])
 def test_no_time_at_all_leaves_the_state(early):
     settings = {**SHORT, "n_warmup": 10**5, "max_sweeps": 10**6, "max_seconds": 0.0}
@@ -223,7 +224,7 @@ def test_no_time_at_all_leaves_the_state(early):
 
 
 def test_time_that_ends_before_the_first_thinned_draw_leaves_the_state():
-    settings = {**SHORT, "early": True, "thin": 10**5, "max_sweeps": 10**6, "max_seconds": 1.0}
+    settings = {**SHORT, "early": True, "thin": 10**5, "max_sweeps": 10**6, "max_seconds": 0.3}
     run = run_until(never_stop, make_slow, **settings)
     assert run.sweep_seconds.shape[1] <= 20 or run.labels.shape[1] == 1
 

@@ -281,6 +281,7 @@ TWINS = {
 }
 
 
+@pytest.mark.variants("exact", "tied", "factor")
 @pytest.mark.parametrize("structure", ["diag", "tied", "factor"])
 def test_structured_covariances(structure):
     rng = np.random.default_rng(1)

@@ -30,6 +30,7 @@ def slow_fixed_point(y, r, C, n_passes=500):
     return shift.sum() / total, 1 / total
 
 
+@pytest.mark.slow
 def test_converged_sites_are_the_fixed_point():
     study = Study(0.2, 5.0, 1.0, "converged", [3])
     moment = study.compare()
@@ -41,6 +42,7 @@ def test_converged_sites_are_the_fixed_point():
         assert moment.var_star[k] == pytest.approx(var, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_without_contamination_one_pass_is_exact():
     study = Study(0.0, 5.0, 0.5, "flat", [0])
     assert study.compare().kl > 0.1
@@ -52,6 +54,7 @@ def test_without_contamination_one_pass_is_exact():
     assert study.compare().kl > 1e-6
 
 
+@pytest.mark.slow
 def test_steps_add_up_whatever_the_stops():
     a, b = (Study(0.2, 5.0, 0.5, "flat", [1]) for _ in range(2))
     for step in (7, 60, 130, 250):
