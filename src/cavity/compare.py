@@ -207,7 +207,7 @@ def _row(m: Any, X: Any) -> dict[str, Any]:
         "n_upper": int(high),
         "entropy_r2": 1.0 - entropy / np.log(n_clusters) if n_clusters > 1 else 1.0,
         "assignment": float(view.probability.mean()),
-        "smallest": float(view.sizes.min() / view.n),
+        "smallest": float(view.proper_sizes.min(initial=view.n) / view.n),
         "bic": _bic(m, X),
         "converged": bool(m.converged_),
         "seconds": float(p.sweep_seconds.sum(axis=1).max()),

@@ -74,6 +74,7 @@ from cavity.posterior.record import (
     FOLLOWED,
     KNOWN,
     NOISE_LABEL,
+    ROWS_BEHIND_WEIGHTS,
     VALUES,
     WEIGHTS,
 )
@@ -81,6 +82,7 @@ from cavity.posterior.units import ColumnUnits
 from cavity.posterior.view import outside_probability
 from cavity.predict.noise import AUTO, Noise, asks_for_noise
 from cavity.priors.cluster_prior import ClusterPrior
+from cavity.priors.specifications import FixedWeights
 from cavity.updates import LATENT_CELLS
 from cavity.utils.notices import ColumnsNote
 from cavity.utils.progress import say
@@ -437,6 +439,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         from cavity.predict.cluster_summary import OVERALL, overall_of
 
         n, weight, units = len(cells), prepared.weight, prepared.units
+        fixed = isinstance(self._specification(), FixedWeights)
         if n >= MANY and self.collapse == "collapsed" and client is None:
             say(f"{n:,} rows: with collapse={PARALLEL!r} threads share every sweep of a chain.")
         run = run_plan(plan, self._run_settings(), client)
@@ -466,6 +469,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             details={
                 "taken_for": [column.to_plain() for column in self._columns],
                 OVERALL: overall_of(cells, self._columns, weight),
+                **({} if fixed else {ROWS_BEHIND_WEIGHTS: float(n)}),
             },
         )
 
@@ -1284,7 +1288,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             cells = self._cells_of_fit(X)
         names = [column.name for column in self._columns if column.measured]
         found = predictive_check(
-            predictor.draws, predictor.rows(cells), self._units, names, n_replicates, random_state
+            predictor, predictor.rows(cells), names, n_replicates, random_state
         )
         own = [column.name for column in self._columns if column.kind == CONTINUOUS]
         return found.loc[own]

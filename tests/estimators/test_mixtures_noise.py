@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from loo_total import total_of
+from scipy import stats
 
 import cavity
 from cavity import GaussianMixture, StudentTMixture
@@ -43,6 +44,23 @@ def test_scattered_rows_are_noise(fitted):
     # Without a place for them, the rows widen the clusters or make one of their own.
     plain = GaussianMixture(2, noise=False, **SMALL).fit(X)
     assert plain.covariances_[:, 1, 1].max() > 4.0 * fitted.covariances_[:, 1, 1].max()
+
+
+def test_replicates_have_noise_and_weights_their_error(fitted):
+    X = make_rows()
+    # The farthest rows of the data are noise, and so are those of replicates.
+    assert fitted.predictive_check(X, 100)["p"].min() > 0.01
+    # Forty of 86 rows: what such a share leaves open about the population, by its Beta.
+    found = fitted.posterior_.parameter_summary("weight")
+    exact = stats.beta(86 * 0.46, 86 * 0.54).ppf([0.025, 0.975])
+    assert np.ptp(exact) == pytest.approx(found["upper"][0] - found["lower"][0], rel=0.15)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_report_names_rows_outside_every_cluster(fitted, tmp_path):
+    page = fitted.report(tmp_path / "page.html", make_rows()).read_text()
+    part = page.partition('id="outside"')[2].partition("</table>")[0]
+    assert part.count("<tr>") == 7  # and a head
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -100,6 +100,11 @@ class View:
         return np.bincount(self.labels)
 
     @property
+    def proper_sizes(self) -> np.ndarray:
+        """Number of observations in each cluster, noise not counted."""
+        return self.sizes if self.noise is None else np.delete(self.sizes, self.noise)
+
+    @property
     def n_clusters(self) -> int:
         """Number of clusters of the partition."""
         return len(self.sizes)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.mcmc.runner import seed_entropy
-from cavity.posterior.units import ColumnUnits
-from cavity.predict.draws import MixtureDraws, Rows, replicate
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cavity.predict.draws import Rows
+    from cavity.predict.predictor import Predictor
 
 
 STATISTICS = ("median", "quartile spread", "95% reach", "farthest")
@@ -33,17 +34,16 @@ def _statistics(X: np.ndarray) -> np.ndarray:
     return out
 
 
-def _replicated(draws: MixtureDraws, s: int, rows: Rows, rng: np.random.Generator) -> np.ndarray:
-    made = replicate(draws, s, len(rows.codes), rng)[0].continuous
+def _replicated(predictor: Predictor, s: int, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+    made = predictor.replicate(s, len(rows.codes), rng)[0].continuous
     if rows.errors is not None:
         made = made + rows.errors * rng.standard_normal(made.shape)
     return np.where(np.isnan(rows.continuous), np.nan, made)
 
 
 def predictive_check(
-    draws: MixtureDraws,
+    predictor: Predictor,
     rows: Rows,
-    units: ColumnUnits,
     columns: list[str],
     n_replicates: int,
     random_state: Any,
@@ -52,11 +52,10 @@ def predictive_check(
 
     Parameters
     ----------
-    draws : MixtureDraws
+    predictor : Predictor
+        Replicates include rows outside every cluster, where the fit has a noise class.
     rows : Rows
         The data, in the units of the draws; replicates get the errors that they have.
-    units : ColumnUnits
-        Turns these into the data's: the table is in them.
     columns : list of str
     n_replicates : int
     random_state : None, int or Generator
@@ -73,11 +72,12 @@ def predictive_check(
     if np.isnan(X).all():
         raise ValueError("X has no value in a continuous column, so there is nothing to compare.")
     rng = np.random.default_rng(seed_entropy(random_state))
-    n_draws = draws.start.size - 1
+    n_draws = predictor.draws.start.size - 1
+    units = predictor.units
     observed = _statistics(X)
     copies = np.stack(
         [
-            _statistics(_replicated(draws, int(rng.integers(n_draws)), rows, rng))
+            _statistics(_replicated(predictor, int(rng.integers(n_draws)), rows, rng))
             for _ in range(n_replicates)
         ]
     )

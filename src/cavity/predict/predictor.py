@@ -288,6 +288,18 @@ class Predictor:
 
     # ------------------------------------------------------------------ new rows
 
+    def replicate(self, s: int, n: int, rng: np.random.Generator) -> tuple[Rows, np.ndarray]:
+        """Draw rows from draw s, noise included, and the estimate's cluster that each is from."""
+        rows, labels = replicate(self.draws, s, n, rng)
+        if self.noise is not None:
+            share = flat(self.posterior, NOISE_WEIGHT)[self.chosen][s]
+            outside = rng.random(n) < share
+            drawn = self.noise.draw(int(outside.sum()), rng)
+            for whole, part in zip(rows[:3], drawn[:3], strict=True):
+                whole[outside] = part
+            labels[outside] = NOISE_LABEL
+        return rows, labels
+
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Rows, np.ndarray]:
         """Draw rows, in the data's units, and the estimate's cluster that each is from."""
         draws = self.draws
@@ -300,16 +312,9 @@ class Predictor:
         labels = np.empty(n, dtype=np.int64)
         for s in np.unique(which):
             here = which == s
-            made, labels[here] = replicate(draws, int(s), int(here.sum()), rng)
+            made, labels[here] = self.replicate(int(s), int(here.sum()), rng)
             for whole, part in zip(rows[:3], made[:3], strict=True):
                 whole[here] = part
-        if self.noise is not None:
-            share = flat(self.posterior, NOISE_WEIGHT)[self.chosen][which]
-            outside = rng.random(n) < share
-            drawn = self.noise.draw(int(outside.sum()), rng)
-            for whole, part in zip(rows[:3], drawn[:3], strict=True):
-                whole[outside] = part
-            labels[outside] = NOISE_LABEL
         return rows._replace(continuous=self.units.convert("mean", rows.continuous)), labels
 
     def as_frame(self, rows: Rows) -> pd.DataFrame:

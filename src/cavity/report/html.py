@@ -322,6 +322,8 @@ def _unusual(view: View, tail: np.ndarray, furthest: Sequence[str] | None) -> li
     parts: list[Any] = [markup.Text(words.unusual_sentence(view, tail))]
     if len(unusual(tail)):
         parts.append(tables.unusual_table(view, tail, furthest))
+    if view.noise is not None:
+        parts.append(tables.noise_table(view, furthest))
     return parts
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from cavity.plotting.style import shorten
 from cavity.posterior import summary
+from cavity.posterior.view import outside_probability
 from cavity.report.markup import Column, Table, numeric, probability, short, swatch, whole
 from cavity.report.words import features_words
 from cavity.utils.text import plural
@@ -249,6 +250,30 @@ def doubtful_table(view: View) -> Table:
         + _cut(len(chosen), len(view.in_doubt), plural(view.noun))
     )
     return Table("doubtful", caption, columns)
+
+
+def noise_table(view: View, furthest: Sequence[str] | None = None) -> Table:
+    """The observations outside every cluster, in the order of the data."""
+    every = np.flatnonzero(view.looks < 0)
+    chosen = every[:ROWS_MAX]
+    chance = outside_probability(view.posterior)[chosen]
+    columns = [
+        *_observations(view, chosen)[:1],
+        numeric("probability", chance, "of lying outside every cluster", form=probability),
+    ]
+    if furthest is not None:
+        columns.append(
+            Column(
+                "furthest out in",
+                [furthest[i] for i in chosen],
+                explained="in robust standard deviations from the median of all",
+            )
+        )
+    caption = (
+        f"{plural(view.noun).capitalize()} outside every cluster. Check them for measurement "
+        "errors." + _cut(len(chosen), len(every), plural(view.noun))
+    )
+    return Table("outside", caption, columns)
 
 
 def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None = None) -> Table:

@@ -21,7 +21,7 @@ _NAMED = 3
 
 def sizes_sentence(view: View) -> str:
     """Return the number of clusters and their sizes, in words."""
-    sizes = view.sizes if view.noise is None else np.delete(view.sizes, view.noise)
+    sizes = view.proper_sizes
     start = f"The best single answer puts the {count(view.n, view.noun)} in "
     if view.noise is not None:
         n_outside = int(view.sizes[view.noise])
