@@ -1,7 +1,7 @@
-"""What is special about building a wheel: kernels compiled ahead, if there are any.
+"""Build hook: add kernels that were compiled ahead of time to the wheel.
 
-``CAVITY_KERNELS`` is the folder that ``.ci/kernels.py`` made; the wheel is then for this Python
-and this system alone. Without it, as in any ``pip install`` from the sources, the wheel is for all.
+``CAVITY_KERNELS`` is the folder that ``.ci/kernels.py`` made. The wheel is then specific to this
+Python and this system. Without it, as in any ``pip install`` from source, the wheel is universal.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Kernels(BuildHookInterface):
-    """Puts kernels beside the package's modules."""
+    """Adds kernels to the package."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add to what goes into the wheel."""
+        """Add the folder of kernels and set the tag of the wheel."""
         folder = os.environ.get("CAVITY_KERNELS")
         if not folder or version == "editable":
             return
-        # Compiled code takes its functions of C's library by name, through Numba's: the wheel runs
-        # wherever Numba's own does, whose Linux is that of 2018.
+        # Compiled code looks up C functions by name through Numba, so the wheel runs wherever
+        # Numba's own wheel does (glibc 2.27).
         system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         if system.startswith("linux_"):
             system = f"manylinux_2_27_{system.removeprefix('linux_')}"

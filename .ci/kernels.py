@@ -1,13 +1,13 @@
-"""Compile the commonest kernels ahead of time, to be put into a wheel.
+"""Compile the most common kernels ahead of time, for a wheel.
 
-``python .ci/kernels.py FOLDER`` fits small tables and series with the defaults, notes which
-kernels that took and for which types, and compiles these for every level of processors that
-machines of this kind may have (``cavity._numba.prebuilt``). Nothing compiled for a level is run
-here: this machine may not have its instructions. Then
+``python .ci/kernels.py FOLDER`` fits small tables and series with the defaults, records which
+kernels this compiles for which types, and compiles them for every level of processors of this
+kind (``cavity._numba.prebuilt``). Code compiled for a level is not run here, since this machine
+may lack its instructions. Then
 
     CAVITY_KERNELS=FOLDER python -m build --wheel
 
-puts the folder into a wheel for this Python and system alone.
+adds the folder to a wheel for this Python and system.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from cavity._numba.prebuilt import Level
 
 Noted = tuple[str, str, Any]  # a function's module and name, and the types of its arguments
-# What has to be imported so that all verbs have their implementations, and the kernels.
+# The modules to import, which register all functions, and the kernels.
 Notes = tuple[list[str], list[Noted]]
 
 
 def used_kernels() -> Notes:
-    """Do what newcomers do, and note every kernel that it takes."""
+    """Run common fits and record every kernel that they compile."""
     from cavity._numba.private import Kernel
 
     notes: dict[tuple[str, str, tuple[Any, ...]], None] = {}
@@ -55,7 +55,7 @@ def used_kernels() -> Notes:
 
 
 def common_use(folder: Path) -> None:
-    """Fits of each kind with the defaults, short, and all that is asked of them."""
+    """Run short fits of each kind with the defaults, and their most common methods."""
     import numpy as np
 
     from cavity import GaussianMixture, SeriesMixture, StudentTMixture, TableMixture
@@ -68,8 +68,15 @@ def common_use(folder: Path) -> None:
     clean, _ = make_student_t(90, 3, 2, df=4, separation=10, random_state=1)
     spoiled, _ = add_outliers(clean, 0.1, random_state=0)
     gappy = np.where(np.random.default_rng(0).random(clean.shape) < 0.1, np.nan, clean)
+    rounded = np.round(2 * clean) / 2
     for kind in (StudentTMixture, GaussianMixture):
-        for values, more in ((clean, {}), (spoiled, {"noise": True}), (gappy, {})):
+        for values, more in (
+            (clean, {}),
+            (spoiled, {"noise": True}),
+            (gappy, {}),
+            (rounded, {}),
+            (rounded, {"noise": True}),
+        ):
             fit = kind(5, **short, **more).fit(values)
             fit.predict_proba(values)
             fit.score_samples(values)
@@ -96,7 +103,7 @@ def common_use(folder: Path) -> None:
 
 
 def compile_noted(notes: Notes) -> None:
-    """Compile kernels for the processor that Numba was told of."""
+    """Compile kernels for the processor that `NUMBA_CPU_NAME` names."""
     from cavity._numba.jit import compiled
     from cavity._numba.private import Kernel
 
@@ -112,7 +119,7 @@ def compile_noted(notes: Notes) -> None:
 
 
 def apart(*arguments: str, cache: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Run the script in a process of its own, with a cache of its own."""
+    """Run the script in a separate process with a separate cache."""
     return subprocess.Popen(
         [sys.executable, __file__, *arguments],
         env={**os.environ, "CAVITY_CACHE_DIR": cache, **environment},
@@ -120,13 +127,13 @@ def apart(*arguments: str, cache: str, **environment: str) -> subprocess.Popen[b
 
 
 def finished(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process, and end with it if it failed."""
+    """Wait for a process, and exit if it failed."""
     if process.wait():
         sys.exit(f"kernels: {' '.join(map(str, process.args))} failed")
 
 
 def compile_levels(notes: Notes, out: Path, levels: Sequence[Level]) -> None:
-    """Compile kernels for levels of processors, side by side, into `out`."""
+    """Compile kernels for all levels of processors in parallel, into `out`."""
     from cavity._numba.cache import package_stamp
     from cavity._numba.prebuilt import folder_name
 
@@ -153,7 +160,7 @@ def compile_levels(notes: Notes, out: Path, levels: Sequence[Level]) -> None:
 
 
 def main(out: Path) -> None:
-    """Find out which kernels are used, and compile them into `out`."""
+    """Find the kernels in use and compile them into `out`."""
     from cavity._numba.prebuilt import levels
 
     with tempfile.TemporaryDirectory() as name:

@@ -1,9 +1,8 @@
-"""Install the wheel of a folder into an empty environment and use it from there.
+"""Install a wheel into an empty environment and try it.
 
-``python .ci/try_wheel.py dist``: makes a virtual environment of the Python that runs it, installs
-the wheel that fits it best, and asks of it what a newcomer would: its version, the demo, a fit, a
-file written and read back. From a wheel with kernels (see ``.ci/kernels.py``) all of this has to
-work without compiling any.
+``python .ci/try_wheel.py dist`` makes a virtual environment with the Python that runs it, installs
+the best matching wheel, and runs the demo, a fit, and a file written and read back. A wheel with
+kernels (see ``.ci/kernels.py``) must do this without compiling any.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ print(cavity.__version__, m.diagnostics().sentences[0])
 
 
 def best_wheel(python: str, dist: Path) -> Path:
-    """The wheel in a folder that pip would take for a Python."""
+    """Return the wheel of a folder that pip would choose for a Python."""
     asked = [python, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--no-index"]
-    told = subprocess.run(
+    output = subprocess.run(
         [*asked, "--find-links", str(dist), "--report", "-", "cavity"],
         check=True,
         capture_output=True,
         text=True,
     )
-    (found,) = json.loads(told.stdout)["install"]
+    (found,) = json.loads(output.stdout)["install"]
     return Path(url2pathname(urlparse(found["download_info"]["url"]).path))
 
 

@@ -40,19 +40,23 @@ def outliers() -> None:
         "cavity, at most 10 clusters": m.labels_,
     }
     palette = np.array(["#0072b2", "#e69f00", "#009e73", "#cc79a7", "0.65"])
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.6), layout="constrained")
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6), layout="constrained")
     for ax, (name, labels) in zip(axes.flat, answers.items(), strict=False):
-        ax.scatter(*X.T, c=palette[matched(labels, truth.labels)], s=14)
+        ax.scatter(*X.T, c=palette[matched(labels, truth.labels)], s=12)
         score = adjusted_rand_score(truth.labels, labels[: len(clean)])
         ax.set_title(f"{name}\nadjusted Rand index {score:.2f}", loc="left", fontsize=11)
     certainty = m.posterior_.observations()["certainty"]
-    points = axes[1, 1].scatter(*X.T, c=certainty, cmap="viridis", s=14, vmin=0, vmax=1)
-    axes[1, 1].set_title("cavity: certainty of each row", loc="left", fontsize=11)
-    figure.colorbar(points, ax=axes[1, 1])
+    points = axes[1, 1].scatter(*X.T, c=certainty, cmap="viridis", s=12, vmin=0, vmax=1)
+    axes[1, 1].set_title("cavity: certainty of each row\n", loc="left", fontsize=11)
+    inset = axes[1, 1].inset_axes([0.2, 0.13, 0.38, 0.05])
+    figure.colorbar(points, cax=inset, orientation="horizontal")
     for ax in axes.flat[:5]:
         ax.set(xticks=[], yticks=[])
-    m.posterior_.plot_similarity(ax=axes[1, 2])
-    axes[1, 2].set_title("cavity: probability of sharing a cluster", loc="left", fontsize=11)
+    number = m.posterior_.n_clusters_posterior().reindex(range(1, 9), fill_value=0)
+    axes[1, 2].bar(number.index, number, color="#0072b2", width=0.6)
+    axes[1, 2].set(xlabel="number of clusters", xticks=number.index, ylim=(0, 1))
+    axes[1, 2].set_title("cavity: probability of each number\n", loc="left", fontsize=11)
+    axes[1, 2].spines[["top", "right"]].set_visible(False)
     figure.savefig(IMAGES / "outliers.png", dpi=110)
 
 
