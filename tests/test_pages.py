@@ -29,6 +29,7 @@ PAGES = {
     "docs/missing-values.md": 1,
     "docs/measurement-errors.md": 1,
     "docs/tables.md": 1,
+    "docs/ordinal.md": 1,
     "docs/columns.md": 1,
     "docs/rows-to-check.md": 1,
     "docs/convergence.md": 1,

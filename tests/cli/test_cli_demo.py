@@ -30,9 +30,9 @@ def test_wine(cavity, quick, tmp_path):
     ran = cavity("demo", "--out", "demo")
     assert ran.code == 0, ran.err
     assert "178 wines of three cultivars" in ran.out
-    assert "How well did it do?" in ran.out
+    assert "Was it right?" in ran.out
     assert "allow more" not in ran.out + ran.err
-    assert "Of the 12 spoiled rows" in " ".join(ran.out.split())
+    assert "Of the 12 rows with errors" in " ".join(ran.out.split())
     labels = pd.read_csv(tmp_path / "demo" / "labels.csv")
     assert labels["sample"].iloc[0] == "wine 1"
     assert json.loads((tmp_path / "demo" / "run.json").read_text())["demo"]
@@ -50,8 +50,8 @@ def test_series(cavity, quick, tmp_path, monkeypatch):
     monkeypatch.setattr("cavity.cli.folder.save_picture", save_picture)
     ran = cavity("demo", "series", "--out", "demo")
     assert ran.code == 0, ran.err
-    assert "60 generated series over 72 months" in ran.out
-    assert "Against the truth: adjusted Rand index" in ran.out
+    assert "60 simulated series over 72 months" in ran.out
+    assert "Adjusted Rand index with the truth" in ran.out
     folder = tmp_path / "demo"
     trends = pd.read_csv(folder / "trends.csv")
     assert trends.columns.tolist() == ["shop", "month", "mean", "lower", "upper"]
@@ -102,5 +102,5 @@ def test_table(cavity, quick, tmp_path):
     text = " ".join(ran.out.split())
     assert "150 iris flowers, four measurements and the species of each." in text
     assert "categorical: species" in text
-    assert "Of 75 flowers without a name" in text
+    assert "Of 75 removed species names" in text
     assert (tmp_path / "demo" / "imputed.csv").exists()

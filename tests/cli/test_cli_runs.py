@@ -380,7 +380,7 @@ def test_series_from_the_folder_alone(cavity, series_table, tmp_path, monkeypatc
     ran = cavity(*SERIES)
     assert ran.code == 0, ran.err
     assert "Fitting SeriesMixture to 4 series, 48 observations, of series.csv." in ran.out
-    assert re.search(r"series (is|are) in doubt|relied\s+on\s+yet", ran.out)
+    assert re.search(r"series (is|are) in doubt|not\s+converged", ran.out)
     folder = tmp_path / "run"
     kept = {name: (folder / name).read_text() for name in ("trends.csv", "forecast.csv")}
     (tmp_path / "series.csv").unlink()
@@ -443,7 +443,7 @@ def test_two_runs_are_compared(run, tmp_path, cavity):
     ran = cavity("compare", "run", "other", "--out", "page.html")
     assert ran.code == 0
     assert "Leave-one-out log density minus" in (tmp_path / "page.html").read_text()
-    assert "adjusted Rand 1.00" in ran.out
+    assert "two clusterings is 1.00" in " ".join(ran.out.split())
     assert "Rows in each cluster of the first run (down)" in ran.out
     assert "run  " in ran.out.split("elpd", 1)[1]
     assert "run is given twice" in cavity("compare", "run", "run").sentence

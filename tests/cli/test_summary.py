@@ -9,11 +9,11 @@ from cavity.posterior import Posterior
 def test_clusters_that_few_draws_have_are_told():
     two, three = [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 2]
     sure = Posterior.from_labels([three] * 20)
-    assert "there in" not in summarise(sure, sure.partition().labels)
+    assert "presence" not in summarise(sure, sure.partition().labels)
     shaky = Posterior.from_labels([three] * 12 + [two] * 8)
     lines = summarise(shaky, np.array(three)).splitlines()
-    head = next(line for line in lines if "there in" in line)
-    assert head.split() == ["cluster", "rows", "share", "certainty", "there", "in"]
+    head = next(line for line in lines if "presence" in line)
+    assert head.split() == ["cluster", "rows", "share", "certainty", "presence"]
     shown = [line.split()[-1] for line in lines[lines.index(head) + 1 :][:3]]
     assert shown == ["100%", "100%", "60%"]
     assert any("share of draws with a matching cluster" in line for line in lines)
@@ -54,5 +54,5 @@ def test_suspects_are_told_with_the_column_to_look_at():
     furthest = [f"width {i}.0" for i in range(7)]
     tail = np.array([1.0, 1, 1, 1, 1e-6, 1, 1])
     told = " ".join(summarise(p, np.array(labels), tail=tail, furthest=furthest).split())
-    assert "Check for errors of measurement: 5 (cluster 1, width 4.0)." in told
+    assert "Check for measurement errors: 5 (cluster 1, width 4.0)." in told
     assert "7 (width 6.0) is a cluster of its own" in told

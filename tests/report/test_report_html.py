@@ -48,7 +48,7 @@ def page(text):
 
 def test_page_is_sound_and_needs_nothing_else(page):
     assert page.problems == []
-    for heading in ("In words", "Pictures", "Clusters", "Doubtful rows", "Diagnostics"):
+    for heading in ("Summary", "Plots", "Clusters", "Doubtful rows", "Diagnostics"):
         assert heading in page.text
     assert len(page.all("img")) == 6
     assert len(page.all("title")) == len(page.all("h1")) == len(page.all("main")) == 1
@@ -141,7 +141,7 @@ def test_what_the_estimator_knows_is_told(full, tmp_path):
     assert page.tables["clusters"][0][-1] == "distinguishing features"
     assert [row[-1] for row in page.tables["clusters"][1:]] == features
     assert "Unusual rows" in page.text
-    assert "2 rows lie far from the rest of their cluster" in page.text
+    assert "2 rows are far from the rest of their cluster" in page.text
     assert "Unknown for 1 row." in page.text
     head, *rows = page.tables["unusual"]
     assert head[:3] == ["row", "cluster", "tail probability"]
@@ -150,7 +150,7 @@ def test_what_the_estimator_knows_is_told(full, tmp_path):
     assert [row[1] for row in rows] == [str(labels[31]), str(labels[7])]
     assert rows[0][2] == "1e-09"
     calm = Page(write_report(tmp_path / "r.html", p, X, tail=np.full(60, 0.5)).read_text())
-    assert "No row lies unusually far from its cluster." in calm.text
+    assert "No row is unusually far from its cluster." in calm.text
     assert "unusual" not in calm.tables
     bare = Page(write_report(tmp_path / "r.html", p, X).read_text())
     assert "Unusual" not in bare.text

@@ -18,10 +18,10 @@ def said(p):
 @pytest.mark.parametrize(
     ("draws", "parts"),
     [
-        (np.zeros((2, 10, 1), int), ["There is one observation, and so one cluster."]),
-        (np.zeros((2, 10, 8), int), ["keeps all 8 observations in one cluster", "All draws agree"]),
-        (np.tile(np.arange(8), (2, 10, 1)), ["leaves each of the 8 observations alone"]),
-        (np.tile(np.arange(40) % 8, (2, 10, 1)), ["8 clusters; the largest hold 5, 5"]),
+        (np.zeros((2, 10, 1), int), ["There is only one observation."]),
+        (np.zeros((2, 10, 8), int), ["has all 8 observations in one cluster", "All draws agree"]),
+        (np.tile(np.arange(8), (2, 10, 1)), ["each of the 8 observations is alone"]),
+        (np.tile(np.arange(40) % 8, (2, 10, 1)), ["8 clusters; the largest have 5, 5"]),
     ],
 )
 def test_sizes(draws, parts):
@@ -33,7 +33,7 @@ def test_sizes(draws, parts):
 def test_number_of_clusters_with_its_interval():
     draws = np.array([[0, 0, 0, 1, 1, 1]] * 7 + [[0, 0, 0, 1, 1, 2]] * 3)
     text = said(Posterior.from_labels(draws))
-    assert "How many clusters? 2 clusters: 70%, 3: 30%" in text
+    assert "Probability of 2 clusters: 70%, 3: 30%" in text
     assert "between 2 and 3 with probability 95%" in text
 
 
@@ -49,14 +49,14 @@ def test_a_draft_is_called_a_draft():
     p = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
     text = " ".join(words.summary_sentences(p.view(), p.diagnostics(precision="draft")))
     assert "Draft: the chains agree roughly" in text
-    assert "enough of the draws" not in text
+    assert "enough effective draws" not in text
 
 
 def test_disagreeing_chains_are_reported_first():
     apart = np.stack([np.tile(np.arange(40) % 2, (60, 1)), np.tile(np.arange(40) // 20, (60, 1))])
     p = Posterior.from_labels(apart)
     first = words.summary_sentences(p.view(), p.diagnostics())[0]
-    assert "have not been shown to agree" in first
+    assert "The chains do not agree" in first
     assert "Assignments are" not in said(p)
     together = posterior(np.arange(40) % 2, n_chains=4, n_draws=300, doubtful=(1, 2, 3))
     assert together.diagnostics().converged

@@ -27,27 +27,27 @@ from cavity.cli.options import (
 
 # A line with \b alone keeps the paragraph after it as it is written.
 HELP = """
-Cluster data with outliers, and short noisy time series, and say how sure each answer is.
+Cluster tables with outliers and short, noisy time series, with the certainty of every assignment.
 
 \b
 Start here:
-  cavity demo                          see it work on wines, some spoiled
-  cavity fit data.csv --clusters 8     cluster the rows of your own table
-  cavity fit --out cavity-run --resume go on with a run that was stopped
-  cavity report cavity-run             write the report of a run again
-  cavity predict cavity-run new.csv    put new rows into the clusters found
+  cavity demo                           see it work on 178 wines
+  cavity fit data.csv --clusters 8      cluster the rows of your own table
+  cavity fit --out cavity-run --resume  continue a run that was stopped
+  cavity report cavity-run              write the report of a run again
+  cavity predict cavity-run new.csv     assign new rows to the clusters
 
-A run is a folder: report.html explains what was found, labels.csv has each row's cluster with its
-probability. Nothing is sent anywhere; all files are ordinary ones that other tools open.
+A run is a folder: report.html explains the result, labels.csv has each row's cluster with its
+probability. cavity never uses the network, and other tools can open all of its files.
 """
 
 FIT_HELP = """
 Cluster the rows of a table, or the series in it.
 
-The table is CSV or Parquet, taken as it is: numbers, text, true and false, gaps. Columns need no
-scaling. Clusters may be long, tilted and heavy-tailed: a bad measurement neither moves a cluster
-nor founds one. Text columns are categories; numbers are measurements, unless --types says that they
-are counts or categories; what each column was taken for is printed.
+The table is a CSV or Parquet file. Numbers, text, booleans and missing values are used as they are,
+and columns need no scaling. Clusters are robust to outliers. Text columns are categories, and
+numbers are measurements, unless --types declares them as counts or categories. The type of each
+column is printed.
 
 \b
 Examples:
@@ -60,31 +60,31 @@ Examples:
   cavity fit births.csv --model series --series country --season 12
   cavity fit rows/ --clusters 10 --workers 4
 
-Names of rows and series are kept exactly as written (007 stays 007). Anything that can be read in
-two ways is refused, with the option that settles it.
+Names of rows and series are kept exactly as written (007 stays 007). If a value is ambiguous, an
+error names the option that resolves it.
 
 \b
-A run that was stopped (Ctrl-C, a crash, a reboot) loses nothing:
-  cavity fit --out wine-run --resume   goes on; so does the very same command again
+To continue a run that was stopped (Ctrl-C, a crash, a reboot), repeat the command or use
+  cavity fit --out wine-run --resume
 The seed is in run.json: the same data, options and --seed give the same draws.
 """
 
 PREDICT_HELP = """
-Put new rows into the clusters that a run found, or predict rows of its series.
+Assign new rows to the clusters of a run, or predict values of its series.
 
-The table needs the columns that the run was fitted to, in any order. For each row: the most
-probable cluster, its probability, the tail probability (very low: far out even for its cluster),
+The table needs the columns of the run, in any order. The output has, for each row, the most
+probable cluster, its probability, the tail probability (very low: extreme even for its cluster),
 the log density, and the probability of every cluster (p_0, p_1, ...) and of none of them
-(p_unmatched). For series: what is expected at each series and time, past or to come, with a 90%
-interval, and the tail probability of the value if the table has one; series that are all new, with
-their values, are put into the clusters.
+(p_unmatched). For series, it has the expected value at each time, past or future, with a 90%
+interval, and the tail probability of the value if the table has one. If all series are new and have
+values, they are assigned to the clusters.
 
 \b
 Examples:
   cavity predict wine-run new.csv
-  cavity predict wine-run new.csv --out placed.csv --drop-missing
+  cavity predict wine-run new.csv --out assigned.csv --drop-missing
   cavity predict sales-run next-year.csv > expected.csv
-  cavity predict big-run new-rows/ --out placed --workers 4
+  cavity predict big-run new-rows/ --out assigned --workers 4
 """
 
 app = typer.Typer(
@@ -120,10 +120,10 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the code an error arose.")
+        bool, typer.Option("--traceback", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
-    """Take the options of every command; `main` reads --traceback before parsing begins."""
+    """Options of every command. `main` reads --traceback before parsing begins."""
 
 
 Run = Annotated[Path, typer.Argument(help="Folder that 'cavity fit' wrote.", metavar="RUN")]
@@ -263,15 +263,15 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     quiet: Quiet = False,
 ) -> None:
-    """See it work, offline, in about a minute.
+    """Run a demonstration that takes about a minute and needs no network.
 
-    wine: 178 wines of three cultivars, 13 measurements each, a dozen rows spoiled as real
-    laboratory data is (units mixed up, decimal points slipped, a sensor at its ceiling).
+    wine: 178 wines of three cultivars with 13 measurements each. Twelve rows have typical errors
+    (wrong units, misplaced decimal points, a saturated sensor).
 
-    table: 150 iris flowers, half of them without the name of their species, one in ten measurements
-    taken out; what the gaps are said to hold is compared with what they held.
+    table: 150 iris flowers. Half of the species names and one in ten measurements are removed, and
+    imputed values are compared with the true ones.
 
-    series: 60 generated monthly series with gaps, moved by four hidden factors.
+    series: 60 simulated monthly series with missing values, driven by four hidden factors.
     """
     from cavity.cli import demos
 
@@ -284,13 +284,13 @@ def demo(
 def report(
     run: Run,
     data: Annotated[
-        Path | None, typer.Option(help="Where the data lie now, if they have moved.")
+        Path | None, typer.Option(help="Current path of the data, if they were moved.")
     ] = None,
 ) -> None:
-    """Write the tables, the picture and report.html of a run again, and print its summary.
+    """Write the tables, plots and report.html of a run again, and print its summary.
 
-    Needs the folder only (its posterior.nc and run.json); with the data where they were, or given
-    by --data, the rows are drawn as well.
+    Only posterior.nc and run.json in the folder are needed. If the data are in the same place, or
+    --data has their path, the plots show the rows as well.
     """
     from cavity.cli import runs
 
@@ -304,11 +304,10 @@ def compare(
     others: Annotated[list[Path], typer.Argument(help="Folders of other runs.", metavar="OTHER")],
     out: Annotated[Path | None, typer.Option(help="HTML page to write.", metavar="FILE")] = None,
 ) -> None:
-    """Compare runs over the same rows: other columns, another model, another seed.
+    """Compare runs on the same rows with other columns, models or seeds.
 
-    Prints a table to choose by: leave-one-out density, number of clusters, certainty. For two runs
-    it also prints how far the answers agree, which clusters of one are which of the other, and
-    which rows are placed differently.
+    Prints leave-one-out densities, numbers of clusters and certainties. For two runs, also prints
+    how far they agree, which of their clusters correspond, and which rows differ.
     """
     from cavity.cli import runs
 
@@ -333,7 +332,7 @@ def regress(
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.9,
     **options: Any,
 ) -> None:
-    """Say which covariates predict the cluster of a row, or how an outcome differs by cluster.
+    """Estimate which covariates predict a row's cluster, or how an outcome differs by cluster.
 
     Rows are matched by the run's identifiers if the table has them (--id-column), otherwise by
     their order. Writes regression.csv (or outcomes.csv) and a picture to the folder of the run,

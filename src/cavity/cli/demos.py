@@ -22,7 +22,7 @@ def _show(
     out: Path, name: str, table: pd.DataFrame, intro: str, *,
     model: str, choice: Choice, clusters: int, seed: int, quiet: bool,
 ) -> int:  # fmt: skip
-    """Write the table into the folder, fit it, and print how to do the same by hand."""
+    """Write the table to the folder, fit it, and print the command that does the same."""
     data = out / name
     write_text(data, table.to_csv(index=table.index.name is not None))
     if not quiet:
@@ -30,7 +30,7 @@ def _show(
         given = {"--model": "series"} if model == "series" else {}
         words = " ".join(f"{k} {v}" for k, v in {**given, **asked, "--clusters": clusters}.items())
         say(wrap(intro, ""))
-        say(f"\nThe same by hand: cavity fit {data} {words}\n")
+        say(f"\nThe same with your own file: cavity fit {data} {words}\n")
     settings = {"n_clusters": clusters, "random_state": seed}
     return runs.fit(data, out, model, choice, settings, overwrite=True, quiet=quiet, demo=True)
 
@@ -43,7 +43,7 @@ def _prepare(out: Path) -> None:
 
 
 def wine(out: Path, seed: int, quiet: bool) -> int:
-    """Cluster wine measurements, some rows spoiled, and compare with the cultivars."""
+    """Cluster wine measurements, some with errors, and compare with the cultivars."""
     import pandas as pd
 
     from cavity.datasets import load_wine_with_bad_rows
@@ -52,8 +52,9 @@ def wine(out: Path, seed: int, quiet: bool) -> int:
     table, truth = load_wine_with_bad_rows(random_state=0)
     intro = (
         f"{len(table)} wines of three cultivars with {table.shape[1]} measurements each. "
-        f"{int(truth.spoiled.sum())} rows are spoiled as in a laboratory. The cultivars are kept "
-        "aside: only the measurements are clustered, into at most three clusters and noise."
+        f"{int(truth.spoiled.sum())} rows have typical errors. Only the measurements are "
+        "clustered, into at most three clusters and noise; the cultivars are used afterwards, to "
+        "check the result."
     )
     code = _show(
         out, "wine.csv", table, intro, model="student-t",
@@ -74,8 +75,8 @@ def table(out: Path, seed: int, quiet: bool) -> int:
     _prepare(out)
     gappy, whole = load_iris_with_gaps(random_state=0)
     intro = (
-        f"{len(gappy)} iris flowers, four measurements and the species of each. The table is real. "
-        "One in ten measurements and every second name were removed at random and kept aside."
+        f"{len(gappy)} iris flowers with four measurements and the species of each. One in ten "
+        "measurements and half of the species names were removed at random."
     )
     code = _show(
         out, "iris.csv", gappy, intro, model="auto",
@@ -89,16 +90,16 @@ def table(out: Path, seed: int, quiet: bool) -> int:
         truth = np.array([np.nan if n else h for h, n in zip(held, named, strict=True)], float)
         inside = (cells["lower"].to_numpy() <= truth) & (truth <= cells["upper"].to_numpy())
         text = (
-            f"How well are missing values filled in? Of {int(named.sum())} flowers without a name "
-            f"{right[named].mean():.0%} are named right, and of {int((~named).sum())} removed "
-            f"measurements {inside[~named].mean():.0%} lie in their 90% intervals."
+            f"How good are the imputed values? Of {int(named.sum())} removed species names, "
+            f"{right[named].mean():.0%} are imputed correctly. Of {int((~named).sum())} removed "
+            f"measurements, {inside[~named].mean():.0%} are inside their 90% intervals."
         )
         say("\n" + wrap(text, ""))
     return code
 
 
 def series(out: Path, seed: int, quiet: bool) -> int:
-    """Cluster generated noisy series with missing values, and compare with the truth."""
+    """Cluster simulated noisy series with missing values, and compare with the truth."""
     import numpy as np
     import pandas as pd
     from sklearn.metrics import adjusted_rand_score
@@ -119,9 +120,8 @@ def series(out: Path, seed: int, quiet: bool) -> int:
         }
     )
     intro = (
-        f"{len(values)} generated series over {values.shape[1]} months, {len(table):,} noisy "
-        "observations with 30% missing. Four hidden factors move them; which series follows which "
-        "factor is kept aside."
+        f"{len(values)} simulated series over {values.shape[1]} months with {len(table):,} noisy "
+        "observations; 30% are missing. Each series follows one of four hidden factors."
     )
     choice = Choice(series="shop", time="month", value="sales")
     code = _show(
@@ -131,7 +131,7 @@ def series(out: Path, seed: int, quiet: bool) -> int:
     if not quiet:
         labels = pd.read_csv(out / files.LABELS)["cluster"]
         score = adjusted_rand_score(truth.labels, labels)
-        say(f"\nAgainst the truth: adjusted Rand index {score:.2f} (1 is perfect, 0 is chance).")
+        say(f"\nAdjusted Rand index with the truth: {score:.2f} (1 is perfect, 0 is chance).")
     return code
 
 
@@ -151,17 +151,17 @@ def _verdict(labels: Any, truth: Any) -> str:
     n_bad = int(truth.spoiled.sum())
     return "\n".join(
         [
-            "How well did it do? The cultivars, which it has not seen, against the clusters:",
+            "Was it right? The cultivars, which were not used, and the clusters:",
             "",
             *("  " + line.rstrip() for line in crossed.to_string().splitlines()),
             "",
             wrap(
-                f"Adjusted Rand index {whole:.2f} over all rows, {clean:.2f} over the good ones "
-                f"(1 is perfect, 0 is chance). Of the {n_bad} spoiled rows "
-                f"{int((outside & truth.spoiled).sum())} are outside every cluster "
-                f"(and {int((outside & good).sum())} good ones), "
-                f"{int((far & ~outside & truth.spoiled).sum())} more were singled out as far from "
-                f"their cluster (and {int((far & ~outside & good).sum())} good ones)."
+                f"Adjusted Rand index: {whole:.2f} for all rows, {clean:.2f} without those with "
+                f"errors (1 is perfect, 0 is chance). Of the {n_bad} rows with errors, "
+                f"{int((outside & truth.spoiled).sum())} are outside every cluster and "
+                f"{int((far & ~outside & truth.spoiled).sum())} more are far from their cluster. "
+                f"Of the other {int(good.sum())} rows, {int((outside & good).sum())} and "
+                f"{int((far & ~outside & good).sum())}."
             ),
         ]
     )

@@ -513,7 +513,7 @@ def _note_far(result: Any) -> None:
         verb = "lies" if far == 1 else "lie"
         note(
             f"{far:,} of {count(len(result), 'row')} {verb} far from anything the "
-            "run has seen; check the smallest tail_probability for errors of measurement."
+            "run has seen; check the smallest tail_probability for measurement errors."
         )
 
 

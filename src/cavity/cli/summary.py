@@ -1,4 +1,4 @@
-"""The summary that a fit prints: what was found, how sure it is, what to look at."""
+"""Summary that `cavity fit` prints: clusters, doubtful and unusual rows, convergence."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 MAX_CLUSTERS = 30
 MAX_ACROSS = 16
 MAX_ROWS = 10
-# Clusters of so many series, or fewer, are told by name.
+# The members of clusters of at most this many series are listed.
 MAX_NAMED = 5
 THRESHOLD = 0.8
 CERTAINTY = (
-    "certainty: average probability that a {noun} shares its cluster with the other members of it"
+    "certainty: average probability that a {noun} shares its cluster with the cluster's other "
+    "members"
 )
 
 
@@ -44,7 +45,7 @@ def wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
 
 
 def format_table(rows: list[list[str]], right: set[int], indent: str = "  ") -> list[str]:
-    """Columns aligned by blanks; those in `right` to the right.
+    """Return lines with aligned columns; those in `right` are right-aligned.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def summarise(
     furthest: Sequence[str] | None = None,
     number_known: bool = False,
 ) -> str:
-    """What the draws say, in words and small tables.
+    """Summarize the draws in sentences and small tables.
 
     Parameters
     ----------
@@ -80,13 +81,13 @@ def summarise(
     labels : array of int, shape (n,)
         The point estimate.
     noun : str
-        What is clustered: "row" or "series".
+        Unit that is clustered: "row" or "series".
     features : list of str, optional
         Distinguishing features of each cluster.
     tail : array, shape (n,), optional
-        How far out each observation lies; see ``tail_probabilities`` of the mixtures.
+        Tail probability of each observation; see ``tail_probabilities`` of the mixtures.
     furthest : sequence of str, optional
-        In which column; see ``furthest_columns`` of the mixtures.
+        Column in which it is most extreme; see ``furthest_columns`` of the mixtures.
     number_known : bool
         Whether the number of clusters is known, so that draws at its limit are not mentioned.
     """
@@ -113,7 +114,7 @@ def _clusters(
     size, certain = view.sizes, view.cluster_certainty
     presence = (view.relabelling.slots >= 0).mean(axis=0)
     shaky = bool((presence[:MAX_CLUSTERS] < THRESHOLD).any())
-    head = ["cluster", plural(noun, 2), "share", "certainty", *(["there in"] if shaky else [])]
+    head = ["cluster", plural(noun, 2), "share", "certainty", *(["presence"] if shaky else [])]
     head += [] if group is None else ["group"]
     rows = [head + (["distinguishing features"] if features else [])]
     texts = [printable(text) for text in view.with_noise(features)] if features else []
@@ -142,8 +143,8 @@ def _clusters(
     if shaky:
         lines.append(
             wrap(
-                "there in: share of draws with a matching cluster. A cluster that few draws have "
-                "may be part of another; lower --clusters to merge such clusters."
+                "presence: share of draws with a matching cluster. A cluster that is in few draws "
+                "may be part of another; use fewer --clusters to merge such clusters."
             )
         )
     if group is not None:
@@ -154,7 +155,7 @@ def _clusters(
 
 
 def _who(view: View, p: Posterior, noun: str) -> list[str]:
-    """Members of clusters of a few, by their names, where these are what is clustered."""
+    """Return lines that list the members of small clusters of series."""
     if noun != "series":
         return []
     few = [k for k in range(view.n_clusters) if view.sizes[k] <= MAX_NAMED][:MAX_CLUSTERS]
@@ -166,18 +167,18 @@ def _who(view: View, p: Posterior, noun: str) -> list[str]:
 
 
 def found_words(view: View) -> str:
-    """How many clusters were found, and how sure that is."""
+    """Return the number of clusters and its posterior probability, in words."""
     from cavity.posterior.summary import number_words
 
     n = view.n_proper
-    sure = f"how many? {number_words(view)}"
+    sure = f"probability of {number_words(view)}"
     if len(view.number) == 1:
         sure = f"every draw has {view.number.index[0]}"
     return f"{n} {plural('cluster', n)} ({sure})"
 
 
 def name_of(p: Posterior, position: int) -> str:
-    """What an observation is called, fit for a terminal; its number where it has no name."""
+    """Return the printable name of an observation, or its number if it has no name."""
     name = str(position + 1 if p.names is None else p.names[position])
     name = printable(name)
     return name if len(name) <= 32 else name[:31] + "…"
@@ -190,8 +191,8 @@ def _doubtful(p: Posterior, labels: Any, noun: str, converged: bool) -> str:
         sure = f"each is in its cluster with probability {THRESHOLD} or more"
         if converged:
             return f"No {noun} is in doubt: {sure}."
-        return wrap(f"Within these draws {sure}; they cannot be relied on yet, see below.", "", "")
-    rows = [[noun, "cluster", "probability", "could be", "probability"]]
+        return wrap(f"In these draws, {sure}. The chains have not converged; see below.", "", "")
+    rows = [[noun, "cluster", "probability", "alternative", "probability"]]
     for i in view.in_doubt[:MAX_ROWS].tolist():
         other, chance = view.could_be(i)
         rows.append(
@@ -204,29 +205,29 @@ def _doubtful(p: Posterior, labels: Any, noun: str, converged: bool) -> str:
             ]
         )
     head = f"{n:,} of {view.n:,} {plural(noun, view.n)} {'is' if n == 1 else 'are'} in doubt"
-    lines = [f"{head}, the least probable first:", ""]
+    lines = [f"{head}, least certain first:", ""]
     lines += format_table(rows, {1, 2, 3, 4})
     if n > MAX_ROWS:
         lines.append(f"  ... and {n - MAX_ROWS:,} more, marked in labels.csv")
     return "\n".join(lines)
 
 
-def _suspect(p: Posterior, position: int, *told: str, furthest: Sequence[str] | None) -> str:
-    """The name of one to look at, what else is to be told, and in which column it is far out."""
+def _suspect(p: Posterior, position: int, *details: str, furthest: Sequence[str] | None) -> str:
+    """Return the name of an observation with details and the column in which it is extreme."""
     if furthest is not None:
-        told = (*told, printable(furthest[position]))
-    return name_of(p, position) + (f" ({', '.join(told)})" if told else "")
+        details = (*details, printable(furthest[position]))
+    return name_of(p, position) + (f" ({', '.join(details)})" if details else "")
 
 
 def _outside(p: Posterior, labels: Any, noun: str, furthest: Sequence[str] | None) -> str:
-    """Who is noise, in the order of the data."""
+    """Return a sentence that lists the noise observations in the order of the data."""
     outside = np.flatnonzero(p.view(labels).looks < 0)
     if not len(outside):
         return ""
-    verb = "lies" if len(outside) == 1 else "lie"
+    verb = "is" if len(outside) == 1 else "are"
     text = (
         f"{len(outside):,} {plural(noun, len(outside))} {verb} outside every cluster. Check for "
-        "errors of measurement: "
+        "measurement errors: "
     )
     named = ", ".join(_suspect(p, int(i), furthest=furthest) for i in outside[:MAX_ROWS])
     more = f" and {len(outside) - MAX_ROWS:,} more, by noise_probability in labels.csv"
@@ -246,17 +247,17 @@ def _unusual(
 ) -> str:
     if tail is None:
         return ""
-    # Under the model about one row of a data set lies this far out. Noise has been told of.
+    # About one row per data set is this extreme under the model. Noise has its own sentence.
     view = p.view(labels)
     chosen = np.flatnonzero((tail < 1.0 / len(tail)) & (view.looks >= 0))
     if not len(chosen):
-        return f"No {noun} lies unusually far from its cluster."
+        return f"No {noun} is unusually far from its cluster."
     order = chosen[np.argsort(tail[chosen], kind="stable")]
-    verb = "lies" if len(chosen) == 1 else "lie"
+    verb = "is" if len(chosen) == 1 else "are"
     text = (
         f"{len(chosen):,} {plural(noun, len(chosen))} {verb} far from the rest of "
-        f"{'its' if len(chosen) == 1 else 'their'} cluster, where the model expects about one. "
-        "Check for errors of measurement: "
+        f"{'its' if len(chosen) == 1 else 'their'} cluster; about one is expected by chance. "
+        "Check for measurement errors: "
     )
     named = ", ".join(
         _suspect(p, int(i), f"cluster {labels[i]}", furthest=furthest) for i in order[:MAX_ROWS]
@@ -271,7 +272,7 @@ def _trust(p: Posterior, labels: Any, found: Diagnostics) -> str:
     sentences = [in_options(sentence) for sentence in found.sentences]
     if found.converged and (weak := firmness_words(p.view(labels, THRESHOLD))):
         sentences.insert(1, weak)
-    lines = ["Can this be trusted?", "", wrap(sentences[0])]
+    lines = ["Convergence", "", wrap(sentences[0])]
     lines += [wrap(sentence, "    ", "  - ") for sentence in sentences[1:]]
     return "\n".join(lines)
 
@@ -306,14 +307,14 @@ def _verdict(p: Posterior) -> str:
 
 def _agreement(found: Comparison) -> str:
     return (
-        f"The two answers agree with adjusted Rand {found.ari:.2f} (1: the same, 0: no more than "
-        "by chance); who is with whom, over all draws, differs by "
-        f"{found.similarity_difference:.2f} of 1."
+        f"The adjusted Rand index of the two clusterings is {found.ari:.2f} (1: identical, 0: "
+        f"chance). Their similarity matrices differ by {found.similarity_difference:.2f} on a "
+        "scale from 0 to 1."
     )
 
 
 def _overlap(found: Comparison, p: Posterior, q: Posterior, noun: str) -> list[str]:
-    """How many each cluster of the first shares with each of the second."""
+    """Return a table of shared members of the clusters of both runs."""
     first, second = p.view(), q.view()
     table = found.overlap
     shown = table.iloc[:, :MAX_ACROSS]
@@ -332,7 +333,7 @@ def _overlap(found: Comparison, p: Posterior, q: Posterior, noun: str) -> list[s
 
 
 def _moved(p: Posterior, q: Posterior) -> np.ndarray:
-    """Positions that are placed differently, once clusters are matched one to one."""
+    """Return the positions that differ after clusters are matched one to one."""
     from cavity.posterior.relabel import relabel
 
     ours, theirs = p.partition().labels, q.partition().labels
@@ -341,6 +342,6 @@ def _moved(p: Posterior, q: Posterior) -> np.ndarray:
 
 def _moved_text(p: Posterior, moved: np.ndarray, noun: str) -> str:
     names = [name_of(p, i) for i in moved[:MAX_ROWS].tolist()]
-    text = f"{len(moved):,} {plural(noun, len(moved))} {'is' if len(moved) == 1 else 'are'} placed "
-    text += f"differently: {', '.join(names)}"
+    text = f"{len(moved):,} {plural(noun, len(moved))} {'is' if len(moved) == 1 else 'are'} "
+    text += f"assigned differently: {', '.join(names)}"
     return text + (f" and {len(moved) - MAX_ROWS:,} more." if len(moved) > MAX_ROWS else ".")

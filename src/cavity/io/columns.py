@@ -287,10 +287,10 @@ def _objects(
     return "text", _texts(values, name)
 
 
-def _of_empty_cells(name: str, share: float) -> str:
+def _empty_cells_note(name: str, share: float) -> str:
     return (
-        f"column {name!r} has no value in {share:.0%} of the rows, which is taken as not known; if "
-        "it means none, or another kind, write that into the cells"
+        f"column {name!r} has no value in {share:.0%} of the rows. These values are treated as "
+        "unknown; if an empty cell means 'none', write that into the cells"
     )
 
 
@@ -344,7 +344,7 @@ def take_column(
             return Column(name, EMPTY, "it has no value")
         found = _categorical(name, tuple(seen), n, "text" if wanted is None else "as told")
         empty = sum(value is None for value in values) / n if whole_column else 0.0
-        return replace(found, note=_of_empty_cells(name, empty)) if empty >= MANY_GAPS else found
+        return replace(found, note=_empty_cells_note(name, empty)) if empty >= MANY_GAPS else found
     _refuse_infinite(values, name, rows)
     there = values[np.isfinite(values)]
     if not there.size:

@@ -189,7 +189,7 @@ def draw_n_clusters(probability: pd.Series, n_estimate: int, ax: Axes) -> Axes:
     ax.set_xlabel("number of occupied clusters")
     ax.set_ylabel("posterior probability")
     style.legend_above(ax)
-    style.entitle(ax, "How many clusters")
+    style.entitle(ax, "Number of clusters")
     return ax
 
 
@@ -221,7 +221,7 @@ def draw_certainty(view: Any, ax: Axes) -> Axes:
     ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
     ax.set_xlabel(f"cluster (its {plural(view.noun)}, the most certain first)")
     ax.set_ylabel("certainty")
-    style.entitle(ax, f"How sure of each {view.noun}")
+    style.entitle(ax, f"Certainty of each {view.noun}")
     return ax
 
 

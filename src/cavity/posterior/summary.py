@@ -121,13 +121,13 @@ def unusual(tail: Any) -> np.ndarray:
 
 
 def alone_words(view: View, names: Sequence[str]) -> str:
-    """What to say of observations that are clusters of their own; empty where there are none.
+    """Describe observations that are clusters of their own; empty if there are none.
 
     Parameters
     ----------
     view : View
     names : sequence of str
-        Of those in `alone(view)`, as far as they are to be told.
+        Of those in `alone(view)` to list.
     """
     number = len(alone(view))
     if not number:
@@ -138,7 +138,7 @@ def alone_words(view: View, names: Sequence[str]) -> str:
     return (
         f"{enumerate_words(told)} {'is a cluster' if one else 'are clusters'} of "
         f"{'its' if one else 'their'} own, with nothing like {'it' if one else 'them'}: "
-        "check for errors of measurement."
+        "check for measurement errors."
     )
 
 
@@ -154,7 +154,7 @@ def alone(view: View) -> np.ndarray:
 
 
 def limit_words(view: View) -> str:
-    """What to say where many draws have as many clusters as there may be; empty otherwise.
+    """Describe how many draws have the largest number of clusters allowed; empty if few.
 
     Examples
     --------
@@ -212,7 +212,7 @@ doubt, and the number of clusters is between 2 and 3 with probability 95%.'
 
 
 def number_words(view: View) -> str:
-    """How many clusters there are, with the probabilities, the most probable number first.
+    """Return probabilities of the number of clusters in words, the most probable first.
 
     Examples
     --------

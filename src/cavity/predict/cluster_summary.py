@@ -312,8 +312,8 @@ def relevance_section(table: pd.DataFrame) -> list[tuple[str, Any, str]]:
         return []
     shown = markup.Table(
         "relevance",
-        "Probability that the distribution of a column differs between clusters. By an indicator "
-        "in the fit, or by marginal odds of the column alone given the clusters.",
+        "Probability that the distribution of a column differs between clusters, from an indicator "
+        "in the fit or from the marginal odds of the column given the clusters.",
         [
             markup.Column("column", table.index.tolist()),
             markup.numeric("matters", table["probability"], form=markup.probability),
@@ -321,4 +321,4 @@ def relevance_section(table: pd.DataFrame) -> list[tuple[str, Any, str]]:
             markup.Column("kind", table["kind"].tolist()),
         ],
     )
-    return [("Which columns matter", shown, "Click on a heading to sort.")]
+    return [("Which columns matter", shown, "")]

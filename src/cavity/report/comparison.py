@@ -61,7 +61,7 @@ def write_comparison(
         Each fit with its settings.
     title : str
     """
-    sections = [Section("summary", "In words", [_sentences(table)])]
+    sections = [Section("summary", "Summary", [_sentences(table)])]
     if "elpd" in table:
         pictures = [_picture(table)] if len(table) > 1 else []
         sections.append(Section("prediction", "Prediction", [*pictures, _predictions(table)]))

@@ -27,7 +27,7 @@ POINTS_NAMED, ROWS_NAMED = 3_000, 400
 
 
 def row_text(view: View, i: int) -> str:
-    """Return the name of an observation, its cluster and where else it could be.
+    """Return the name of an observation, its cluster and its alternative.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def data(view: View, table: Table, tab: str = "") -> Figure:
         return figure
 
     shows = {
-        "pairs": f"Each two of the {d} columns against each other",
+        "pairs": f"All pairs of the {d} columns",
         "strip": f"Histogram of {table.names[0]} by cluster, over the points themselves",
         "pca": f"The {d} columns, standardized, projected on their first two principal components",
         "scatter": f"{table.names[0]} against {table.names[-1]}",
@@ -140,9 +140,9 @@ def certainty(view: View) -> Figure:
     return picture(
         _draw(DESK),
         f"Certainty of each {view.noun}, cluster by cluster; mean {view.certainty.mean():.2f}.",
-        "Certainty: the probability of sharing a cluster with another member of the own cluster, "
-        "chosen at random. A cluster that stays high to its right end is clear; a long slope means "
-        f"a blurred edge. Ticks above mark the {plural(view.noun)} in doubt.",
+        f"Certainty: the probability that the {view.noun} shares its cluster with a random other "
+        "member. A cluster that stays high to its right end is clear; a long slope means a blurred "
+        f"edge. Ticks above mark the {plural(view.noun)} in doubt.",
         wide=True,
         narrow=_draw(PHONE),
     )
@@ -159,9 +159,9 @@ def similarity(view: View) -> Figure:
         figure,
         f"Similarity matrix of {count(view.n, view.noun)}, "
         f"{count(view.n_proper, 'cluster')} along its diagonal.",
-        f"How often each two {plural(view.noun)} share a cluster. Outlined are the clusters of "
-        "the point estimate; dark off the diagonal means that two of them are sometimes one, pale "
-        "within a block that it sometimes falls apart.",
+        f"Probability that each pair of {plural(view.noun)} shares a cluster. Clusters of the "
+        "point estimate are outlined. Dark areas off the diagonal are clusters that are sometimes "
+        "merged; a pale block is sometimes divided.",
         hover=lambda: _hover_matrix(view, together, figure),
     )
 
@@ -182,7 +182,7 @@ def dendrogram(view: View) -> Figure:
     return picture(
         _draw(DESK, "right"),
         f"Tree of {count(len(leaves), view.noun)} by the probability of different clusters.",
-        f"Two {plural(view.noun)}, or groups of them, join at the mean probability that they are "
+        f"Two {plural(view.noun)} or branches join at the mean probability that they are "
         "in different clusters (average linkage). Lines and leaves have the color of their "
         "cluster of the point estimate; gray lines join different clusters.",
         wide=True,
@@ -201,7 +201,7 @@ def number(view: View) -> Figure:
         figure,
         f"Posterior of the number of clusters; most probable {likely.idxmax()} "
         f"with {likely.max():.2f}.",
-        "How many clusters have members, over all draws. The triangle marks the point estimate, "
+        "Number of clusters in the draws. The triangle marks the point estimate, "
         "which need not have the most probable number.",
     )
 

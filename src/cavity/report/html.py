@@ -192,10 +192,10 @@ def _page(
     diagnostics = view.posterior.diagnostics()
     names = data.names if data is not None else _texts(features)
     sections = [
-        Section("summary", "In words", [_summary(view, diagnostics, own.tail)]),
-        Section("pictures", "Pictures", [_pictures(view, data)]),
-        *_extra(own.sections),
+        Section("summary", "Summary", [_summary(view, diagnostics, own.tail)]),
+        Section("pictures", "Plots", [_pictures(view, data)]),
         Section("cluster-section", "Clusters", _clusters(view, data, names, own.features)),
+        *_extra(own.sections),
         *(regression_section(found, at) for at, found in enumerate(own.regressions)),
         Section("doubt-section", f"Doubtful {plural(view.noun)}", [_doubtful(view)]),
     ]
@@ -204,7 +204,7 @@ def _page(
         sections.append(Section("unusual-section", f"Unusual {plural(view.noun)}", parts))
     sections += [
         Section("diagnostics", "Diagnostics", _diagnostics(view, diagnostics)),
-        Section("run", "How it was run", _run(view, own.settings)),
+        Section("run", "Settings", _run(view, own.settings)),
     ]
     return render(title, _subtitle(view), sections)
 

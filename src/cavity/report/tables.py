@@ -1,4 +1,4 @@
-"""The tables of the report: clusters, doubtful observations, diagnostics, the run."""
+"""Tables of the report: clusters, doubtful observations, diagnostics, settings."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ COMPONENTS_MAX = 40
 _OTHERS_MIN = 0.01
 _OTHERS_LISTED = 4
 _STOPPED = {
-    "n_draws": "it had the draws that were asked for",
+    "n_draws": "it had the requested number of draws",
     "converged": "the chains agreed",
     "modes": "the chains do not move between modes",
-    "max_sweeps": "it came to its limit of sweeps",
-    "max_seconds": "it came to its limit of time",
+    "max_sweeps": "it reached max_sweeps",
+    "max_seconds": "it reached max_seconds",
     "interrupted": "it was stopped early",
 }
 _SHOWN_ELSEWHERE = ("taken_for",)
@@ -87,7 +87,7 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
         numeric(
             "certainty",
             frame["certainty"],
-            "mean probability of sharing a cluster with another member",
+            "mean probability that a member shares its cluster with another",
             form=probability,
         ),
         numeric(
@@ -106,8 +106,8 @@ def cluster_table(view: View, features: Sequence[str] | None = None) -> Table:
         caption += f" Distinguishing features: {features_words(view.posterior)}."
     if not frame["size_in_interval"].all():
         caption += (
-            " * The interval does not hold the estimate’s own size: the draws mostly have this "
-            "cluster larger or smaller, or not at all."
+            " * The size of the estimate is outside the interval: in most draws, this cluster is "
+            "larger, smaller or missing."
         )
     return Table("clusters", caption + _cut(shown, view.n_clusters, "clusters"), columns)
 
@@ -211,7 +211,7 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
         values, counts = np.unique(column, return_counts=True)
         shares = counts / len(column)
         found = [
-            ("elsewhere" if k < 0 else view.cluster_name(k), share)
+            ("unmatched" if k < 0 else view.cluster_name(k), share)
             for k, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1])
             if k != view.labels[position] and share >= _OTHERS_MIN
         ]
@@ -221,32 +221,32 @@ def _alternatives(view: View, positions: np.ndarray) -> list[str]:
 
 
 def doubtful_table(view: View) -> Table:
-    """The doubtful observations, the least probable first."""
+    """Table of doubtful observations, least certain first."""
     chosen = view.in_doubt[:ROWS_MAX]
     columns = [
         *_observations(view, chosen),
         numeric(
             "probability",
             view.probability[chosen],
-            "share of draws that put it in this cluster",
+            "share of draws in which it is in this cluster",
             form=probability,
         ),
         numeric(
             "certainty",
             view.certainty[chosen],
-            "probability of sharing a cluster with another member",
+            "probability that it shares its cluster with another member",
             form=probability,
         ),
         Column(
             "alternatives (probability)",
             _alternatives(view, chosen),
-            explained="other clusters and the share of draws that put it there",
+            explained="other clusters, and the share of draws in which it is there",
         ),
     ]
     caption = (
-        f"Each {view.noun} whose own cluster has a probability below {view.threshold:g} over the "
-        "matched draws, the least probable first. Alternatives are where the draws put it instead; "
-        "“elsewhere” is a cluster that the point estimate does not have."
+        f"{plural(view.noun).capitalize()} whose cluster has a probability below "
+        f"{view.threshold:g}, least certain first. Alternatives are its clusters in other draws; "
+        "“unmatched” is a cluster that the point estimate does not have."
         + _cut(len(chosen), len(view.in_doubt), plural(view.noun))
     )
     return Table("doubtful", caption, columns)
@@ -277,7 +277,7 @@ def noise_table(view: View, furthest: Sequence[str] | None = None) -> Table:
 
 
 def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None = None) -> Table:
-    """The observations far out of their cluster, the furthest first."""
+    """Table of observations that are extreme in their cluster, most extreme first."""
     every = summary.unusual(tail)
     chosen = every[:ROWS_MAX]
     columns = [
@@ -285,21 +285,21 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
         numeric(
             "tail probability",
             tail[chosen],
-            "probability that a draw from the cluster lies at least as far out",
+            "probability that a member of the cluster is at least as extreme",
         ),
         numeric("probability", view.probability[chosen], "of its cluster", form=probability),
     ]
     if furthest is not None:
         columns.append(
             Column(
-                "furthest out in",
+                "most extreme in",
                 [furthest[i] for i in chosen],
                 explained="in standard deviations of its cluster, or the value itself",
             )
         )
     caption = (
-        "The furthest first. Tail probability: that a draw from the cluster lies at least as far "
-        f"out; listed are those below 1 in {view.n:,}."
+        "Most extreme first. Tail probability: probability that a member of the cluster is at "
+        f"least as extreme. Values below 1 in {view.n:,} are listed."
         + _cut(len(chosen), len(every), plural(view.noun))
     )
     return Table("unusual", caption, columns)
@@ -330,7 +330,7 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> Table:
         f"Quantities that do not depend on labels. R-hat should be below {precision.rhat_max}; "
         f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set, "
         f"whose R-hat should be below {precision.pair_rhat_max} (a few may exceed it by chance); "
-        "of a single pair no number of effective draws is asked."
+        "there is no minimum number of effective draws for pairs."
     )
     return Table("diagnostics-table", caption, columns)
 
@@ -371,14 +371,14 @@ def moves_table(diagnostics: Diagnostics) -> Table:
     frame = diagnostics.moves
     columns = [
         Column("move", [str(name) for name in frame.index]),
-        numeric("tries", frame["tries"], "that found a proposal", form=whole),
+        numeric("tries", frame["tries"], "with a proposal", form=whole),
         numeric("accepted", frame["accepted"], form=whole),
         numeric("acceptance", frame["acceptance"], form=_share),
         numeric("share of time", frame["time_share"], "of all sweeps", form=_share),
     ]
     caption = (
         "Proposals for whole clusters at once, tried after each sweep; all chains together, "
-        "warm-up included. Few are accepted, and those few take chains from one mode to another."
+        "warm-up included. Few are accepted, and these take chains from one mode to another."
     )
     return Table("moves", caption, columns)
 
@@ -428,14 +428,14 @@ def run_facts(view: View) -> dict[str, str]:
     if p.record.set_aside:
         rows["chains set aside"] = f"{len(p.record.set_aside)}"
     if p.record.stopped:
-        rows["it ended because"] = _STOPPED.get(p.record.stopped, p.record.stopped)
+        rows["reason for stopping"] = _STOPPED.get(p.record.stopped, p.record.stopped)
     # Results of the run, in addition to the settings.
     most = p.record.max_clusters
     told = {
         "model": p.record.model,
         "columns": p.record.columns,
-        "clusters at most": most if most is None else most - bool(p.record.noise),
-        "warm-up left out, in sweeps": p.record.n_warmup,
+        "largest number of clusters": most if most is None else most - bool(p.record.noise),
+        "warm-up sweeps (not kept)": p.record.n_warmup,
         "sweeps per kept draw": p.record.thin,
         "seed": p.record.seed,
     }

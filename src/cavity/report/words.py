@@ -22,29 +22,28 @@ _NAMED = 3
 def sizes_sentence(view: View) -> str:
     """Return the number of clusters and their sizes, in words."""
     sizes = view.proper_sizes
-    start = f"The best single answer puts the {count(view.n, view.noun)} in "
     if view.noise is not None:
         n_outside = int(view.sizes[view.noise])
-        verb = "lies" if n_outside == 1 else "lie"
-        tell = f" {count(n_outside, view.noun)} {verb} outside every cluster, as noise."
-        inside = f"The best single answer puts {count(view.n - n_outside, view.noun)} in "
-        return inside + _of_sizes(sizes) + "." + tell
+        verb = "is" if n_outside == 1 else "are"
+        noise = f" {count(n_outside, view.noun)} {verb} outside every cluster (noise)."
+        inside = count(view.n - n_outside, view.noun)
+        return f"The point estimate has {inside} in {_of_sizes(sizes)}.{noise}"
     if view.n == 1:
-        return f"There is one {view.noun}, and so one cluster."
+        return f"There is only one {view.noun}."
     if view.n_clusters == 1:
-        return f"The best single answer keeps all {view.n:,} {plural(view.noun)} in one cluster."
+        return f"The point estimate has all {view.n:,} {plural(view.noun)} in one cluster."
     if view.n_clusters == view.n:
-        return f"The best single answer leaves each of the {view.n:,} {plural(view.noun)} alone."
-    return start + _of_sizes(sizes) + "."
+        return f"In the point estimate, each of the {view.n:,} {plural(view.noun)} is alone."
+    return f"The point estimate has {count(view.n, view.noun)} in {_of_sizes(sizes)}."
 
 
 def _of_sizes(sizes: np.ndarray) -> str:
     """Return a number of clusters and their sizes, in words."""
     text = count(len(sizes), "cluster")
     if len(sizes) <= _LISTED + 1:
-        return text + f", of {enumerate_words([f'{s:,}' for s in sizes])}"
+        return text + f" of {enumerate_words([f'{s:,}' for s in sizes])}"
     largest = enumerate_words([f"{s:,}" for s in sizes[:_LISTED]])
-    return text + f"; the largest hold {largest}, the smallest {sizes[-1]:,}"
+    return text + f"; the largest have {largest}, the smallest {sizes[-1]:,}"
 
 
 def features_words(posterior: Posterior) -> str:
@@ -69,20 +68,20 @@ def number_sentence(view: View) -> str:
     best = int(view.number.index.to_numpy()[view.number.to_numpy().argmax()])
     if len(view.number) == 1:
         return f"Every draw has {count(best, 'cluster')}."
-    text = f"How many clusters? {number_words(view)}"
+    text = f"Probability of {number_words(view)}"
     low, high = view.number_interval
     if low < high:
         text += f"; between {low} and {high} with probability 95%"
     if view.n_proper != best:
-        text += f". The best single answer has {view.n_proper}"
+        text += f". The point estimate has {view.n_proper}"
     return text + "."
 
 
 def certainty_sentence(view: View, converged: bool = True) -> str:
-    """Describe the certainty of the clusters, provided that the draws can be trusted."""
+    """Describe the certainty of the clusters, if the chains agree."""
     mean = float(view.certainty.mean())
     if mean > 1 - 1e-9:
-        return "All draws agree on it." if view.n > 1 else "Nothing is uncertain."
+        return "All draws agree." if view.n > 1 else "Nothing is uncertain."
     if view.n_clusters == view.n:
         return f"On average each {view.noun} is alone with probability {probability(mean)}."
     words = "very certain" if mean >= 0.95 else "fairly certain" if mean >= 0.8 else "uncertain"
@@ -119,8 +118,8 @@ def doubt_sentence(view: View) -> str:
     share = number / view.n
     share_text = f"{share:.0%}" if share >= 0.01 else "under 1%"
     text = f"{count(number, view.noun)} ({share_text}) {'is' if number == 1 else 'are'} in doubt"
-    text += f", {'its' if number == 1 else 'their'} cluster less probable than {view.threshold:g}"
-    lead = ": " if number <= _NAMED else "; the least probable are "
+    text += f" (probability of the cluster below {view.threshold:g})"
+    lead = ": " if number <= _NAMED else "; the least certain are "
     return text + lead + enumerate_words(named) + "."
 
 
@@ -137,14 +136,14 @@ def unusual_sentence(view: View, tail: np.ndarray) -> str:
 
     number, unknown = len(unusual(tail)), int(np.isnan(tail).sum())
     if number:
-        verb = "lies" if number == 1 else "lie"
+        verb = "is" if number == 1 else "are"
         text = (
             f"{count(number, view.noun)} {verb} far from the rest of "
-            f"{'its' if number == 1 else 'their'} cluster, where the model expects about one: "
-            "check for measurement errors."
+            f"{'its' if number == 1 else 'their'} cluster; about one is expected by chance. "
+            "Check for measurement errors."
         )
     else:
-        text = f"No {view.noun} lies unusually far from its cluster."
+        text = f"No {view.noun} is unusually far from its cluster."
     if unknown:
         text += f" Unknown for {count(unknown, view.noun)}."
     return text
@@ -156,7 +155,7 @@ def chains_sentence(view: View, diagnostics: Diagnostics) -> str:
 
     source = f"{count(view.posterior.n_chains, 'chain')} of {count(view.posterior.n_draws, 'draw')}"
     if diagnostics.converged:
-        text = f"The chains agree ({source}), and enough of the draws are effective."
+        text = f"The chains agree ({source}), and there are enough effective draws."
         if diagnostics.precision.name == "draft":
             text = diagnostics.sentences[0]
         return " ".join(part for part in (text, firmness_words(view)) if part)
@@ -179,8 +178,7 @@ def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
     if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
         return f"The draws ({source}) are too few to rely on: see the diagnostics."
     return (
-        f"The {source} have not been shown to agree. Treat the result with care and read the "
-        "diagnostics."
+        f"The chains do not agree ({source}). Treat the result with care and read the diagnostics."
     )
 
 
@@ -209,7 +207,7 @@ def summary_sentences(view: View, diagnostics: Diagnostics) -> list[str]:
         sentences.append("The run was stopped early; these are the draws made until then.")
     if BEST_DRAW in view.posterior.summaries:
         sentences.append(
-            "The search for the best single answer was stopped: the clusters are those of the draw "
+            "The search for the point estimate was stopped: the clusters are those of the draw "
             "of highest log joint density."
         )
     if aside := len(view.posterior.record.set_aside):
