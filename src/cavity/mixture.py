@@ -672,7 +672,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         from cavity.predict.groups import overlaps_of_fit
 
         posterior = self.posterior_
-        X = self._data if VALUES not in posterior.summaries else self.followed_
+        X = self._data if VALUES not in posterior.summaries else self._followed_rows()
         if X is None:
             return {}
         return overlaps_of_fit(
@@ -726,7 +726,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
     @property
     def followed_(self) -> pd.DataFrame | None:
-        """The rows whose labels a fit to sharded data keeps; None for any other fit."""
+        """Rows whose labels are kept by a fit to sharded data; None for other fits."""
         check_is_fitted(self, "posterior_")
         values = self.posterior_.summaries.get(VALUES)
         if values is None:
@@ -734,6 +734,13 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
         from cavity.distributed.tables import frame_from
 
         return frame_from(values, self._columns, self.posterior_.names)
+
+    def _followed_rows(self) -> pd.DataFrame | np.ndarray | None:
+        """Return `followed_`, without names if the estimator was fitted to an array."""
+        followed = self.followed_
+        if followed is None or self._mixed or hasattr(self, "feature_names_in_"):
+            return followed
+        return followed.to_numpy()
 
     def _summary(self, level: float = 0.95) -> ClusterSummary:
         from cavity.predict.cluster_summary import ClusterSummary
@@ -809,7 +816,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
         check_is_fitted(self, "posterior_")
         if X is None:
-            X = self._data if VALUES not in self.posterior_.summaries else self.followed_
+            X = self._data if VALUES not in self.posterior_.summaries else self._followed_rows()
         cells = None if X is None else self._cells_of_fit(X)
         if cells is None and not self.select_columns:
             raise ValueError(
@@ -964,7 +971,7 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
 
         check_is_fitted(self, "posterior_")
         n = self.posterior_.n_observations
-        X = self.followed_ if X is None else X
+        X = self._followed_rows() if X is None else X
         names = [column.name for column in self._columns if column.kind == CONTINUOUS]
         only = len(names) == len(self._columns)
         drawn = cells = None
@@ -1424,134 +1431,132 @@ def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...]
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class StudentTMixture(Mixture):
-    """Robust clustering: a mixture of multivariate Student-t distributions, by MCMC.
+    """Bayesian mixture of multivariate Student-t distributions, robust to outliers.
 
-    Heavy-tailed clusters neither chase outliers nor spend clusters on them. The posterior over
-    partitions is sampled by collapsed Gibbs, the intractable integral over each cluster's mean
-    and covariance done by drawing each row's scale along with its label (or by expectation
-    propagation).
+    Clusters have heavy tails, so outliers have little influence on them. The posterior over
+    partitions is sampled by collapsed Gibbs sampling. Each cluster's mean and covariance are
+    integrated out by drawing each row's scale together with its label.
 
     Parameters
     ----------
     n_clusters : int
-        The most clusters there may be: a generous number is safe, for those that the data do not
-        need stay empty. Under an open prior, where to start.
+        Largest number of clusters. A generous number is safe, since clusters that the data do not
+        need usually stay empty. For priors without a limit, the number of clusters to start with.
     df : "learn", "learn-each" or float
-        Degrees of freedom: learned for all clusters together, one per cluster, or fixed. Learned
-        ones have a Gamma(2, 0.1) prior. The default adapts to how wild the outliers are.
+        Degrees of freedom: one learned value for all clusters, one per cluster, or fixed. The
+        prior of learned values is Gamma(2, 0.1).
     covariance_type : {"full", "diag", "tied", "factor"}
-        Form of the clusters' covariances: a matrix each, a variance for every column (columns are
-        independent within a cluster), one matrix that all clusters share, or a diagonal and
-        `n_factors` factors each, for tables with tens or hundreds of columns. `loo` compares them.
+        Form of the clusters' covariances: a matrix for each cluster, a variance for each column
+        (columns are independent within a cluster), one matrix for all clusters, or a diagonal and
+        `n_factors` factors, for tables with tens or hundreds of columns. Compare them by `loo`.
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
-        Prior over partitions. Under ``"finite"`` the number of clusters is unknown, up to
-        ``n_clusters``: K with probability proportional to 1 / K^2, and how equal their sizes are
-        is learned. ``"dirichlet"`` and ``"fixed"`` have ``n_clusters`` of them, some perhaps empty;
-        the last two leave the number open.
+        Prior over partitions. ``"finite"``: up to ``n_clusters`` clusters, where K has probability
+        proportional to 1 / K^2 and the concentration is learned. ``"dirichlet"`` and ``"fixed"``:
+        ``n_clusters`` clusters, some of which may be empty. ``"dp"`` and ``"pitman-yor"``: no
+        limit.
     cluster_prior : ClusterPrior, optional
-        Prior of each cluster's mean and covariance (`cavity.priors.ClusterPrior`). By default all
-        of it is learned.
+        Prior of each cluster's mean and covariance (`cavity.priors.ClusterPrior`). By default its
+        parameters are learned.
     noise : bool or "auto"
-        Whether rows may be outside every cluster, uniform over a box around the data, with a share
-        that has a Beta(1, 19) prior. Their label is -1. With ``"auto"`` they may if at least two
-        rows, and one in fifty, are far from all others (see the page on outliers); not under
-        ``"ep"`` and ``"parallel"``.
+        Whether rows may be outside every cluster, with label -1. Such rows are uniform over a box
+        around the data, and their share has a Beta(1, 19) prior. ``"auto"`` allows them if at
+        least two rows, and one in fifty, are far from all others (see the page on outliers). Not
+        supported by ``"ep"`` and ``"parallel"``.
     loss : {"omari", "vi", "binder"} or Loss
-        What ``labels_`` minimises on average over the posterior: one minus the adjusted Rand
-        index, variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal
-        costs. It is no part of the draws: ``posterior_.partition(loss)`` gives any other.
+        Loss whose posterior expectation ``labels_`` minimizes: one minus the adjusted Rand index,
+        variation of information, Binder's loss, or a `cavity.posterior.Loss` with unequal costs.
+        The draws do not depend on it: ``posterior_.partition(loss)`` returns other estimates.
     n_chains : int
-        Independent chains.
+        Number of independent chains.
     max_sweeps : int
-        The most sweeps of each chain with ``n_draws="auto"``.
+        Largest number of sweeps of each chain with ``n_draws="auto"``.
     max_seconds : float, optional
-        Stop sampling after so many seconds, with the draws there are by then. How many these are
-        depends on the machine, so that the same seed need not give the same draws.
+        Time limit of sampling, in seconds. The draws made so far are kept. Their number depends on
+        the machine, so results are not reproducible.
     precision : {"draft", "report"}
-        What ``n_draws="auto"`` waits for: 100 effective draws and R-hat of at most 1.05
-        (``"draft"``), or 400 and 1.01. Estimated probabilities then have standard errors of at
-        most 0.05, or 0.025.
+        Precision at which ``n_draws="auto"`` stops: 100 effective draws and R-hat of at most 1.05
+        (``"draft"``), or 400 and 1.01 (``"report"``). Estimated probabilities then have standard
+        errors of at most 0.05 or 0.025.
     random_state : int, Generator or None
         Seed.
     n_jobs : int or None
-        Threads. The draws do not depend on it.
+        Number of threads. The draws do not depend on it.
     progress : bool or None
-        Progress bars: None shows them on a terminal.
+        Whether to show progress. None shows it on a terminal.
     checkpoint : path, optional
         File to continue from if it exists and to write to; see the page on long runs.
     warm_start : bool
         Keep the chains in memory and continue those of the previous fit, with the same draws as
-        one long run: from a draft to a report, or to a larger `max_sweeps` or `n_draws`. Data and
-        all other settings must be those of the previous fit.
+        one long run: from a draft to a report, or with a larger `max_sweeps` or `n_draws`. Data
+        and all other settings must be unchanged.
     collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
-        How cluster parameters are dealt with: integrated out, exactly, given the scale variables
-        of the other rows, with each row's own drawn along with its label (``"collapsed"``); by
-        expectation propagation (``"ep"``), close and not exact; given scale variables that are
-        drawn after each sweep (``"blocked"``); or not (``"naive"``). ``"parallel"`` draws all
-        labels side by side given drawn parameters, with splits and merges: exact, for 100,000
-        rows and more, shared by `n_jobs` threads or a cluster.
+        Method for the cluster parameters. ``"collapsed"``: integrated out exactly, with each row's
+        scale drawn together with its label. ``"ep"``: integrated out approximately, by expectation
+        propagation. ``"blocked"``: integrated out given scales that are drawn after each sweep.
+        ``"naive"``: drawn. ``"parallel"``: drawn, with all labels drawn in parallel on `n_jobs`
+        threads or a Dask cluster, and with splits and merges; for 100,000 rows or more. All but
+        ``"ep"`` target the exact posterior.
     concentration : float, "learn" or None
-        Dirichlet parameter of each cluster, or mass of a new cluster under the Dirichlet and
-        Pitman-Yor processes. By default it is learned under ``"finite"``, one over ``n_clusters``
-        under ``"dirichlet"``, so that clusters which the data do not need stay empty, and 1 under
-        the others. A learned one has a Gamma(1, 0.1) prior under ``"finite"`` and
-        ``"dirichlet"``, and Gamma(1, 1) under the others.
+        Dirichlet parameter of each cluster, or mass of a new cluster for the Dirichlet and
+        Pitman-Yor processes. By default it is learned for ``"finite"``, one over ``n_clusters``
+        for ``"dirichlet"``, and 1 for the others. The prior of a learned one is Gamma(1, 0.1) for
+        ``"finite"`` and ``"dirichlet"``, and Gamma(1, 1) for the others.
     n_factors : int, optional
-        Factors of every cluster with ``covariance_type="factor"``. By default as many as stand out
-        within clusters of k-means, at most ten.
+        Number of factors of each cluster with ``covariance_type="factor"``. By default, it is
+        estimated from correlations within k-means clusters, and at most ten.
     select_columns : bool
-        Learn which columns matter: each has a distribution in every cluster or one that all
-        clusters share, and `column_relevance` returns the probability that it matters. For columns
-        that are independent within clusters: measurements with ``covariance_type="diag"``, and
-        categories and counts in a table. Not with weights or noise.
+        Learn which columns matter. Each column either has its own distribution in every cluster,
+        or one that all clusters share; `column_relevance` returns the probability that it matters.
+        Requires columns that are independent within clusters: measurements with
+        ``covariance_type="diag"``, and categories and counts in a table. Not supported with
+        weights or noise.
     n_warmup : int
-        Sweeps before the first draw, at the least; half as many of more than 20,000 rows, with
-        ``n_draws="auto"``.
+        Smallest number of sweeps before the first draw. With ``n_draws="auto"`` and more than
+        20,000 rows, it is halved.
     n_draws : "auto" or int
-        ``"auto"``: the chains run until they agree and 400 effective draws are there, or to
-        `max_sweeps`; the first third of the sweeps is warm-up, draws are thinned so that at most
-        2,000 of each chain are kept, and chains that end in a clustering of negligible mass are set
-        aside. A number: so many draws of each chain after `n_warmup` sweeps, and nothing adapts.
+        ``"auto"``: chains run until they agree and have enough effective draws (see `precision`),
+        or up to `max_sweeps`. The first third of the sweeps is warm-up, draws are thinned to at
+        most 2,000 per chain, and chains in modes of negligible probability are set aside. A
+        number: draws per chain after `n_warmup` sweeps.
     thin : int
-        Sweeps per draw; with ``n_draws="auto"`` to begin with.
+        Sweeps per draw. ``n_draws="auto"`` may increase it.
     init : {"dispersed", "k-means++", "random"} or array of labels
-        Where chains start: from a k-means of their own, at random, or dispersed. Then all chains
-        share up to 16 short runs, every second one from a random start, and a chain continues from
-        each mode found. With more than 2,000 rows, or a warm-up below 120 sweeps, every second
-        chain starts at random and the others from k-means.
+        Starting labels of the chains. ``"dispersed"``: all chains share up to 16 short runs, half
+        from k-means and half from random labels, and a chain continues from each mode found. With
+        more than 2,000 rows, or a warm-up below 120 sweeps, every second chain starts at random
+        and the others from k-means.
     options : dict, optional
-        Details of the sampler. ``moves`` (True): try to split, merge and exchange whole
-        clusters after each sweep, so that chains leave modes that one label at a time cannot.
-        ``keep_warmup`` (False): keep the labels of the first `n_warmup` sweeps. For
-        ``collapse="ep"`` also ``fraction`` and ``damping`` of site updates (power EP; both 1),
-        ``pass_every``: full EP passes every so many sweeps (0: none), and ``refresh_every``: the
-        site of a row that stays in its cluster is updated every so many sweeps (chosen during
+        Details of the sampler. ``moves`` (True): propose to split, merge and exchange whole
+        clusters after each sweep. ``keep_warmup`` (False): keep the labels of the first `n_warmup`
+        sweeps. For ``collapse="ep"`` also ``fraction`` and ``damping`` of site updates (power EP;
+        both 1), ``pass_every``: sweeps between full EP passes (0: none), and ``refresh_every``:
+        sweeps between updates of the site of a row that stays in its cluster (chosen during
         warm-up by default).
 
     Attributes
     ----------
     labels_ : array of int, shape (n,)
-        The partition that minimises the posterior expected loss; -1 for noise.
+        Point estimate: the partition with the smallest posterior expected loss; -1 for noise.
     noise_probability_ : array, shape (n,)
-        Probability of each row that it is noise, if rows may be; those above a half are.
+        Probability that each row is noise, if there is a noise class. Rows above 0.5 are noise.
     n_clusters_ : int
-        Its number of clusters.
+        Number of clusters of ``labels_``.
     group_labels_ : array of int, shape (n,)
-        Groups of any shape: clusters that overlap are merged, and gaps separate the rest; see
-        `Posterior.groups` and the page on groups.
+        Groups of any shape: clusters that overlap, merged; see `Posterior.groups` and the page on
+        groups.
     n_groups_ : int
-        Their number.
+        Number of groups.
     partition_ : Partition
-        The same with its expected loss and ``credible_ball``.
+        Point estimate with its expected loss and ``credible_ball``.
     posterior_ : Posterior
         All draws, with summaries, diagnostics and plots.
     converged_ : bool
-        Whether the diagnostics found the chains to agree.
+        Whether all convergence checks passed.
     weights_, means_, covariances_, df_ : arrays, one row per cluster of ``labels_``
         Posterior means of the clusters' weights, locations, scale matrices and degrees of
         freedom, over the draws in which the cluster has a match.
     cluster_centers_ : array of shape ``(n_clusters_, d)``
-        ``means_``, under the name that scikit-learn's clusterers give it.
+        ``means_``, under scikit-learn's name.
 
     Examples
     --------
@@ -1577,15 +1582,15 @@ class StudentTMixture(Mixture):
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class GaussianMixture(Mixture):
-    """Bayesian Gaussian mixture by exactly collapsed (or naive) Gibbs sampling.
+    """Bayesian Gaussian mixture, by exact collapsed Gibbs sampling.
 
     Parameters
     ----------
     n_clusters : int
-        The most clusters there may be; under an open prior, where to start.
+        Largest number of clusters. For priors without a limit, the number to start with.
     collapse : {"collapsed", "naive", "parallel"}
-        Integrate cluster parameters out, condition on draws of them, or that with all labels
-        drawn side by side, with splits and merges.
+        Method for the cluster parameters. ``"collapsed"``: integrated out. ``"naive"``: drawn.
+        ``"parallel"``: drawn, with all labels drawn in parallel, and with splits and merges.
     covariance_type, prior, cluster_prior, noise, loss, n_chains, n_warmup, n_draws, max_sweeps, \
 max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
 concentration, n_factors, select_columns, thin, options
@@ -1618,50 +1623,48 @@ cluster_centers_
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class TableMixture(Mixture):
-    """Clusters of a table as it is: measurements, categories, counts, and gaps among them.
+    """Bayesian mixture for tables with measurements, categories, counts and missing values.
 
-    Columns are taken for what they hold (``columns_`` says for what): text, true and false and
-    pandas' categories are categorical; numbers are continuous, but those of two values, which are
-    categorical; whole numbers are counts only where `feature_types` says so. Continuous columns of
-    a cluster are together one Student-t (or Gaussian) block with a covariance matrix; every
-    categorical column has a cluster's shares of its categories, every count a cluster's rate, and
-    given the cluster these are independent. A missing cell has no part in where its row goes.
+    Text, booleans and pandas categories are categorical. Numbers are continuous, except columns
+    with two values, which are categorical. `feature_types` declares counts and other types, and
+    ``columns_`` shows the type of each column. The continuous columns of a cluster form one
+    Student-t (or Gaussian) block with a covariance matrix. Each categorical column has category
+    probabilities in each cluster, and each count a rate. Given the cluster, these parts are
+    independent. Missing cells are integrated out.
 
     Parameters
     ----------
     n_clusters : int
-        Number of clusters; under an open prior, where to start.
+        Largest number of clusters. For priors without a limit, the number to start with.
     feature_types : dict, optional
-        What columns are, by name, where the dtypes do not say it: ``"continuous"``, ``"ordinal"``
-        (categories in an order, such as grades: intervals of a latent measurement, which is among
-        the continuous columns), ``"categorical"``, ``"count"`` (Poisson with a rate of each
-        cluster) or ``"overdispersed"`` (negative binomial counts, whose variance exceeds their
-        mean). Ordered categoricals of pandas are ordinal by default.
+        Types of columns, by name: ``"continuous"``, ``"ordinal"`` (ordered categories such as
+        grades, modeled as intervals of a latent measurement), ``"categorical"``, ``"count"``
+        (Poisson) or ``"overdispersed"`` (negative binomial counts, whose variance exceeds their
+        mean). By default, types follow from the dtypes; ordered categoricals of pandas are
+        ordinal.
     continuous : {"student-t", "gaussian"}
-        What continuous columns are in a cluster.
+        Distribution of continuous columns in a cluster.
     df : "learn", "learn-each" or float
         Degrees of freedom of Student-t clusters, as for `StudentTMixture`.
     collapse : {"auto", "collapsed", "ep", "naive", "parallel"}
-        ``"auto"``: cluster parameters are integrated out exactly (``"collapsed"``), and by
-        expectation propagation (``"ep"``) where a column is overdispersed, since nothing else can;
-        categories and Poisson counts are exact then as well. ``"parallel"`` draws all labels side
-        by side given drawn parameters, with splits and merges: exact, for 100,000 rows and more,
-        shared by `n_jobs` threads or a cluster.
+        Method for the cluster parameters. ``"auto"`` is ``"collapsed"`` (exact), or ``"ep"``
+        (expectation propagation) if a column is overdispersed. ``"parallel"`` draws all labels in
+        parallel, given drawn parameters, with splits and merges; it is exact and meant for 100,000
+        rows or more, on `n_jobs` threads or a Dask cluster.
     covariance_type, prior, cluster_prior, loss, n_chains, n_warmup, n_draws, max_sweeps, \
 max_seconds, precision, init, n_jobs, random_state, progress, checkpoint, warm_start, \
 concentration, n_factors, select_columns, thin, options
         As for `StudentTMixture`.
     noise : bool or "auto"
-        Whether rows may be outside every cluster. Each cell of such a row is uniform over its
-        column's range: measurements over a box around the data's, categories over all that the
-        column has, counts over the whole numbers from 0 to a fifth above the largest.
-        Overdispersed counts do not support it. ``"auto"`` decides by the measurements, as
-        for `StudentTMixture`.
+        Whether rows may be outside every cluster. The cells of such rows are uniform: measurements
+        over a box around the data, categories over all categories of the column, counts from 0 to
+        20% above the largest. Overdispersed counts do not support noise. ``"auto"`` decides by
+        the measurements, as for `StudentTMixture`.
 
     Attributes
     ----------
     columns_ : DataFrame
-        What each column was taken for, and why.
+        Type of each column, and the reason.
     labels_, n_clusters_, partition_, posterior_, converged_, weights_, noise_probability_
         As for `StudentTMixture`.
 

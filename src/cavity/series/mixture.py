@@ -96,83 +96,80 @@ class SeriesMixture(Estimator):
         y_itl = offset_itl + beta_i' f_itl + x_it + N(0, var_y_i)
         x_i0  ~ N(0, var_x0),   eta_kt ~ N(0, 1),   g_t ~ N(0, 1)
 
-    with any number of observations l per series and time: none, one or many; g is there where all
-    series move together (`common_factor`). Cluster labels, factors, states and all parameters are
-    drawn by MCMC; states are always integrated out of the label draws, and the clusters' factors
-    exactly (``"corrected"``, ``"collapsed"``), by expectation propagation (``"ep"``), or not
+    with any number of observations l per series and time. The common factor g is optional
+    (`common_factor`). Labels, factors, states and all parameters are drawn by MCMC. Labels are
+    drawn with states integrated out, and with the clusters' factors integrated out exactly
+    (``"corrected"``, ``"collapsed"``), by expectation propagation (``"ep"``), or given
     (``"naive"``).
 
     Parameters
     ----------
     n_clusters : int
-        The most clusters there may be; under an open prior, where to start.
+        Largest number of clusters. For priors without a limit, the number to start with.
     collapse : {"auto", "corrected", "ep", "collapsed", "naive", "parallel"}
-        How labels are drawn with respect to the factors. ``"corrected"`` proposes labels by a
-        cheap score and accepts them by the exact posterior; ``"collapsed"`` scores all exactly,
-        at many times the cost; ``"ep"`` is an approximation, whose distance from exact the
-        diagnostics show. ``"auto"`` is ``"corrected"`` up to 500 times and as many series as
-        leave the longest sweep below about a second (57,000 of 50 times, 15,000 of 100, 2,600 of
-        200, 200 of 500) and the matrices of the clusters below 200 MB, and ``"ep"`` beyond.
-        ``"parallel"`` is for many series, in memory or in files: given drawn factors series are
-        independent, and threads or workers share every sweep. It is exact and follows a
-        sample of 1,000 series; see docs/scaling.md.
+        Method for the factors. ``"corrected"`` proposes labels by a fast approximation and accepts
+        them with the exact posterior. ``"collapsed"`` scores every cluster exactly, at many times
+        the cost. ``"ep"`` is approximate; the diagnostics measure its error. ``"auto"`` is
+        ``"corrected"`` if series have at most 500 time points, a sweep takes less than about a
+        second (57,000 series of 50 time points, 15,000 of 100, 2,600 of 200, 200 of 500) and the
+        clusters' matrices fit in 200 MB, and otherwise ``"ep"``. ``"parallel"`` is for many series,
+        in memory or in files: threads or workers share every sweep. It is exact and follows a
+        sample of 1,000 series; see the page on many rows.
     prior, n_chains, n_warmup, n_draws, thin, max_sweeps, max_seconds, precision, n_jobs, \
 random_state, progress, checkpoint, warm_start
         As for `StudentTMixture`.
     concentration : float, "learn" or None
-        Of the prior over partitions, as for `StudentTMixture`.
+        Concentration of the prior over partitions, as for `StudentTMixture`.
     init : "random" or array of labels
-        Where chains start.
+        Starting labels of the chains.
     intercept : bool
-        Give each series a level of its own (a coefficient of a constant, shrunk towards a common
-        mean). Without it the model has mean zero, offset and covariates apart.
+        Give each series its own level, shrunk towards a common mean. Without it, series have mean
+        zero after offset and covariates.
     priors : SeriesPrior, optional
-        Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``. They
-        are in the units that `scales` sets.
+        Priors of the series' parameters: ``cavity.priors.SeriesPrior(a=(0.9, 0.1), ...)``, in the
+        units set by `scales`.
     scales : {"auto", "each", "all"}
-        Divide each series by its own robust spread, which keeps loud series and outliers from
-        dominating, or all by their standard deviation. The default is each, except
-        for models with covariates, whose coefficients are comparable in the data's units, or with a
-        variance in `hold` that all series share.
+        Divide each series by its own robust spread, or all by their common standard deviation.
+        The default is ``"each"``, except for models with covariates or with a shared variance in
+        `hold`.
     df : "learn", float or None
-        Degrees of freedom of the observations' Student-t noise, learned (a Gamma(2, 0.1) prior)
-        or known. It keeps outliers from making clusters. None is Gaussian noise.
+        Degrees of freedom of the observations' Student-t noise, learned (with a Gamma(2, 0.1)
+        prior) or fixed. None is Gaussian noise.
     common_factor : bool or "auto"
-        Include a factor g that all series share, such as the market of stock returns or the
-        economy. Clusters then describe the rest. By default it is included where the correlations
-        show one movement of nearly all series.
+        Include a factor g that all series share, such as the market in stock returns. Clusters
+        then describe the rest. By default, it is included if nearly all series move together.
     season : int, optional
-        Number of times in a season, such as 12 for months: each series has a seasonal pattern of
-        its own, of up to three waves, shrunk towards what all have in common. Trends are
-        without it; predictions and forecasts of observations include it.
+        Number of time points in a season, such as 12 for months. Each series has its own seasonal
+        pattern of up to three waves, shrunk towards the average of all series. Trends exclude it;
+        predictions and forecasts of observations include it.
     difference : bool
-        Model the changes from one time to the next, for series that trend. Clusters, trends and
-        factors are then of the changes. `forecast` returns levels: changes decay towards each
-        series' drift and are added to its last value (a damped trend). A missing value costs
+        Model the changes between consecutive time points, for series that trend. Clusters, trends
+        and factors then describe changes. `forecast` returns levels: changes decay towards each
+        series' drift and are added to its last value (a damped trend). Each missing value removes
         two changes.
     hold : dict, optional
-        Parameters that are known rather than drawn, in the data's units: ``a``, ``loading``,
+        Fixed parameters, in the data's units: ``a``, ``loading``,
         ``common`` and ``var_y`` (a number, or one per series), ``var_x`` and ``var_x0`` (a number),
         ``beta`` (p numbers, or a row per series, the intercept first).
     options : dict, optional
-        ``moves`` and ``keep_warmup`` as for `StudentTMixture`; moves need
-        ``"corrected"``. ``keep_trends``: keep every draw of every state
-        (``posterior_.parameters["trend"]``), rather than their means and variances only.
-        ``draw``: draw factors and states as one block, exactly (``"joint"``), or in turns
-        (``"alternate"``); ``"auto"`` takes the block for series of at most 500 times, and the exact
-        collapses always do. For ``"ep"``: ``fraction`` and ``damping`` of site updates,
-        ``pass_every``: full EP passes every so many sweeps.
+        Details of the sampler. ``moves`` and ``keep_warmup`` as for `StudentTMixture`; moves
+        require ``"corrected"``. ``keep_trends``: keep every draw of every state
+        (``posterior_.parameters["trend"]``), not only means and variances. ``draw``: draw factors
+        and states as one block (``"joint"``) or in turns (``"alternate"``); ``"auto"`` is the
+        block for series of at most 500 time points, and for the exact methods always. For
+        ``"ep"``: ``fraction`` and ``damping`` of site updates, and ``pass_every``: sweeps between
+        full EP passes.
     loss : {"omari", "vi", "binder"} or Loss
         As for `StudentTMixture`.
 
     Attributes
     ----------
     labels_, n_clusters_, partition_, converged_, posterior_
-        As for `StudentTMixture`, of series; parameters are in the data's units.
+        As for `StudentTMixture`, for series; parameters are in the data's units.
     trends_, factors_, common_factor_, seasons_ : Band
-        Posterior mean and 90% interval of each series' trend (state plus level), of each
-        cluster's factor, of the factor that all share and of each series' season (where the model
-        has them), as tables indexed by the user's series and times.
+        Posterior mean and 90% interval of each series' trend (state plus level), of each cluster's
+        factor, and, if the model has them, of the common factor and of each series' season, as
+        tables indexed by series and time.
     series_ : pandas.DataFrame
         Per series: cluster, observations, posterior means of its parameters.
 
