@@ -73,9 +73,9 @@ def test_a_broken_page_would_be_noticed(text, break_it, problem):
 
 
 def test_words_say_what_the_posterior_says(page):
-    assert "puts the 60 rows in 3 clusters, of 20, 20 and 20" in page.text
+    assert "has 60 rows in 3 clusters of 20, 20 and 20" in page.text
     assert "Every draw has 3 clusters." in page.text
-    assert "3 rows (5%) are in doubt, their cluster less probable than 0.8: bottle" in page.text
+    assert "3 rows (5%) are in doubt (probability of the cluster below 0.8): bottle" in page.text
     assert re.search(r"bottle \d+ \(cluster \d, or \d\)", page.text)
 
 
@@ -192,7 +192,7 @@ def test_sizes_outside_their_interval_are_marked(tmp_path):
     odd = np.append(np.zeros(22, int), np.ones(18, int))
     page = Page(write_report(tmp_path / "r.html", p, partition=odd).read_text())
     assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30 *", "10 to 10 *"]
-    assert "does not hold the estimate’s own size" in page.text
+    assert "The size of the estimate is outside the interval" in page.text
     page = Page(write_report(tmp_path / "r.html", p).read_text())
     assert [row[3] for row in page.tables["clusters"][1:]] == ["30 to 30", "10 to 10"]
     assert "does not hold" not in page.text

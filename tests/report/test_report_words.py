@@ -86,7 +86,8 @@ def test_a_row_in_none_of_the_clusters_is_reported():
 
 def test_names_of_the_doubtful():
     p = posterior(np.arange(12) % 2, doubtful=(5,), names=[f"site {i}" for i in range(12)])
-    assert "1 row (8%) is in doubt, its cluster less probable than 0.8: site 5 (cluster" in said(p)
+    text = said(p)
+    assert "1 row (8%) is in doubt (probability of the cluster below 0.8): site 5 (cluster" in text
 
 
 def test_clusters_of_one_row_are_reported():
