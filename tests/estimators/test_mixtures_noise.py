@@ -46,6 +46,17 @@ def test_scattered_rows_are_noise(fitted):
     assert plain.covariances_[:, 1, 1].max() > 4.0 * fitted.covariances_[:, 1, 1].max()
 
 
+def test_noise_has_one_probability(fitted):
+    """Noise matches noise in every draw, and nothing else does."""
+    rows = fitted.posterior_.observations()
+    outside = (rows["cluster"] == -1).to_numpy()
+    assert outside.sum() == 6
+    chance = fitted.noise_probability_
+    np.testing.assert_allclose(rows["probability"][outside], chance[outside])
+    elsewhere = (rows["alternative"] == -1).to_numpy(bool, na_value=False)
+    np.testing.assert_allclose(rows["alternative_probability"][elsewhere], chance[elsewhere])
+
+
 def test_replicates_have_noise_and_weights_their_error(fitted):
     X = make_rows()
     # The farthest rows of the data are noise, and so are those of replicates.

@@ -145,13 +145,16 @@ def _match_labels(z: np.ndarray, n_z: int, c: np.ndarray, n_c: int) -> tuple[np.
     return np.concatenate(rows_out), np.concatenate(columns_out)
 
 
-def relabel(draws: Any, reference: Any) -> Relabelling:
+def relabel(draws: Any, reference: Any, noise: int | None = None) -> Relabelling:
     """Match the clusters of each draw to those of a reference partition.
 
     Parameters
     ----------
     draws : array of int, shape (draw, n)
     reference : array of int, shape (n,), labels 0..K-1
+    noise : int, optional
+        Where label 0 of the draws is noise: what noise is in the reference, -1 if no cluster of
+        it is. Noise matches noise only.
 
     Examples
     --------
@@ -167,13 +170,19 @@ def relabel(draws: Any, reference: Any) -> Relabelling:
     slots = np.full((len(flat), n_c), -1, np.int64)
     for start, rows, n_rows in iter_canonical(flat):
         for d, (z, n_z) in enumerate(zip(rows, n_rows, strict=True), start):
-            own, matched = _match_labels(z, n_z, c, n_c)
+            outside = np.zeros(len(c), bool) if noise is None else flat[d] == 0
+            both = ~outside if noise is None else ~outside & (c != noise)
+            own, matched = _match_labels(z[both], n_z, c[both], n_c)
             names = np.full(n_z, -1, np.int64)
             names[own] = matched
+            if noise is not None:
+                names[z[outside]] = noise
             labels[d] = names[z]
             value = np.empty(n_z, np.int64)
             value[z] = flat[d]
             slots[d, matched] = value[own]
+            if noise is not None and noise >= 0 and outside.any():
+                slots[d, noise] = 0
     return Relabelling(c, labels, slots)
 
 

@@ -30,6 +30,14 @@ def outside_probability(posterior: Posterior) -> np.ndarray:
     return (posterior.flat_labels == 0).mean(axis=0)
 
 
+def noise_of(posterior: Posterior, labels: np.ndarray) -> int | None:
+    """The cluster of a partition that is noise; None if none is."""
+    outside = outside_probability(posterior) > 0.5
+    held = np.unique(labels[outside])
+    apart = held.size == 1 and not np.any(labels[~outside] == held[0])
+    return int(held[0]) if apart else None
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What the draws say of a partition, computed once; `Posterior.view` makes and keeps it.
@@ -85,7 +93,10 @@ class View:
     @classmethod
     def of(cls, posterior: Posterior, labels: np.ndarray) -> View:
         """Look at `posterior` from labels 0..K-1."""
-        matched = relabel(posterior.flat_labels, labels)
+        noise = None
+        if posterior.record.noise:
+            noise = -1 if (own := noise_of(posterior, labels)) is None else own
+        matched = relabel(posterior.flat_labels, labels, noise)
         certainty = own_certainty(posterior.flat_labels, labels)
         return cls(posterior, labels, matched, certainty, *places(matched))
 
@@ -112,12 +123,7 @@ class View:
     @cached_property
     def noise(self) -> int | None:
         """The cluster that is noise, the observations outside every cluster; None without."""
-        if not self.posterior.record.noise:
-            return None
-        outside = outside_probability(self.posterior) > 0.5
-        held = np.unique(self.labels[outside])
-        apart = held.size == 1 and not np.any(self.labels[~outside] == held[0])
-        return int(held[0]) if apart else None
+        return noise_of(self.posterior, self.labels) if self.posterior.record.noise else None
 
     @property
     def n_proper(self) -> int:
