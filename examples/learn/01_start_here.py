@@ -2,7 +2,7 @@
 Start here: from a CSV file to an answer you can defend
 ========================================================
 
-Five minutes, one plot per step. You have a table, and you think that its rows fall into groups.
+About five minutes, eight steps. You have a table, and you think that its rows fall into groups.
 At the end you know how many groups there are, which rows are in which group, how certain that
 is, and what to report.
 
@@ -14,9 +14,9 @@ statistics.
 # Step 1: look at the table
 # -------------------------
 #
-# The table has the length, height and weight of 220 fish. Five rows contain typical errors: a
-# misplaced decimal point, two swapped columns. We simulated the data with three species, which are
-# not in the file, so we can check the answer at the end.
+# The table has the length, height and weight of 220 fish. Five rows contain typical errors: two
+# misplaced decimal points and three pairs of swapped values. We simulated the data with three
+# species, which are not in the file, so we can check the answer at the end.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -54,14 +54,16 @@ ax.scatter(fish["length"], fish["height"], s=12, color="0.3")
 ax.set(xlabel="length, cm", ylabel="height, cm", title="The data")
 
 # %%
-# The data need no cleaning. Two fish lie far to the right; leave them in.
+# Two fish lie far to the right. Do not delete anything yet: step 6 finds suspicious rows and cells.
+# Correct them, or set the wrong cells to NaN, and fit again.
 #
 # Step 2: fit
 # -----------
 #
 # ``n_clusters`` is the largest number of groups you consider possible, not the number you expect:
-# groups that the data do not need stay empty. Columns need no scaling. The first fit on a machine
-# compiles for a few seconds. A fit takes seconds to minutes and continues until its chains agree.
+# groups that the data do not need stay empty. Columns need no scaling. The first fit on a
+# machine also compiles its code, which takes 5 to 25 seconds. A fit takes seconds to minutes and
+# continues until its chains agree or ``max_sweeps`` is reached.
 # ``progress=True`` prints progress in a script. With ``checkpoint="fish.cavity"``, a fit that was
 # stopped continues where it left off.
 
@@ -74,17 +76,18 @@ m = StudentTMixture(n_clusters=10, random_state=0).fit(fish)
 # -------------------------
 #
 # The fit ran several *chains*: independent searches from different starting points. If they agree,
-# the result does not depend on where they started. Check this before you look at any cluster:
+# the starting point did not matter. Check this before you look at any cluster:
 
 p = m.posterior_
 print(p.diagnostics().sentences[0])
 
 # %%
-# "Converged" means that the draws can be trusted. It does not mean that the groups are clear.
-# Steps 4 and 5 answer that: how many groups, how certain, which rows are in doubt.
+# "Converged" means that no sign of disagreement was found; it does not mean that the clusters are
+# the kinds you asked about. Steps 4 to 6 show how many groups there are, how certain they are, and
+# in which columns they differ.
 #
-# In the trace plot, each color is a chain. All colors should cover the same range, without steps
-# and without a separate level for one color. If they do not, see
+# In the trace plot, each color is a chain. The colors should overlap. Steps are fine if every color
+# takes them; a color that stays on a level of its own is not. In that case, see
 # :doc:`/learn/05_when_chains_disagree`.
 
 p.plot_trace(["log joint", "number of clusters"])
@@ -93,10 +96,13 @@ p.plot_trace(["log joint", "number of clusters"])
 # Step 4: how many groups?
 # ------------------------
 #
-# Each number of groups has a probability. If the most probable number is the largest that you
-# allowed, allow more. See :doc:`/learn/04_how_many_clusters`.
+# Each number of groups has a probability. If at least 10% of the draws have the largest number that
+# you allowed, ``fit`` warns: allow more. ``alternatives`` describes how the clustering would change
+# with another number of groups. See :doc:`/learn/04_how_many_clusters`.
 
 print(p.n_clusters_posterior().round(2).to_string())
+for other in p.alternatives(least=0.05):
+    print(other)
 p.plot_n_clusters()
 
 # %%
@@ -109,9 +115,9 @@ p.plot_n_clusters()
 p.plot_clusters(fish, feature_names=list(fish.columns))
 
 # %%
-# The same as a table. The first row reads: this fish is in this cluster with this probability, and
-# otherwise most likely in the alternative. (The point estimate considers all rows jointly, so a
-# row in doubt need not be in its individually most probable cluster.)
+# As a table: fish 156 is in cluster 1 with probability 0.88; otherwise it is most likely noise
+# (-1). (Labels are chosen for all rows together, so an uncertain row's label need not be its own
+# most probable cluster.)
 
 columns = ["cluster", "probability", "alternative", "alternative_probability"]
 print(f"{len(p.doubtful())} of {len(fish)} fish are in doubt. The least certain:")
@@ -121,11 +127,11 @@ print(p.doubtful(threshold=1.0)[columns].head(5).round(2).to_string())
 # Step 6: describe the groups and find suspicious rows
 # ----------------------------------------------------
 #
-# In which columns does each group differ from the whole table, and by how much? The unit is one
-# robust standard deviation of the column.
+# In which columns does each group differ from the whole table, and by how much? Differences are
+# from the median of all rows, in robust standard deviations.
 #
 # Some rows are far from all others, so the fit included a noise class for rows outside every
-# group. They have label -1 and are the last row of the summary.
+# group. These rows have the label -1 and are summarized in the last line.
 
 sizes = p.summary()["size"]
 for k, words in enumerate(m.distinguishing_features()):
@@ -134,8 +140,9 @@ print(f"outside every group: {np.sum(m.labels_ == -1)} fish")
 
 # %%
 # Check two kinds of rows: those *outside* every group, and those that are *extreme* even for their
-# nearest group. ``tail_probabilities`` is how often a member would be at least as extreme. The
-# plot marks the rows that contain our errors; you would find them without knowing.
+# nearest group. ``tail_probabilities`` gives the probability that a true member of the cluster
+# lies at least as far out. Circles mark the errors we planted; all five are among the rows to
+# check.
 
 tail = pd.Series(m.tail_probabilities(fish), index=fish.index)
 strange = (m.labels_ == -1) | (tail < 1 / len(fish))
@@ -149,12 +156,19 @@ ax.set(xscale="log", xlabel="length, cm", ylabel="height, cm")
 ax.legend()
 
 # %%
+# ``suspicious_cells`` lists single cells that do not fit the rest of their row. Correct them if you
+# can. A cell set to NaN because it looked wrong is not missing at random: blank only values that
+# you can show to be errors.
+
+print(m.suspicious_cells(fish).round(4).to_string())
+
+# %%
 # Step 7: would other choices change the answer?
 # ----------------------------------------------
 #
-# An answer you can defend survives other reasonable choices. Change what a critic would ask about,
-# and compare. The adjusted Rand index is 1 for identical partitions and 0 for chance agreement.
-# ``max_sweeps`` only keeps this page fast; omit it in your analysis.
+# An answer you can defend survives other reasonable choices. Vary the choices a critic would
+# question, and compare. The adjusted Rand index is 1 for identical partitions and 0 for chance
+# agreement. We set ``max_sweeps`` only to keep this page fast; omit it in your analysis.
 
 from sklearn.metrics import adjusted_rand_score
 
@@ -183,19 +197,24 @@ m.report("fish.html", fish)
 # %%
 # And a paragraph for your methods section, with all numbers from the fit:
 
-number = p.n_clusters_posterior()
+from cavity import __version__
+
+number, limits = p.n_clusters_posterior(), p.diagnostics().precision
 print(
-    f"We clustered {len(fish)} rows with a Student-t mixture (cavity, {m.n_chains} chains, "
-    f"{p.record.n_sweeps} sweeps each; {p.diagnostics().sentences[0].rstrip('.').lower()}). "
-    f"The posterior has {number.idxmax()} clusters with probability {number.max():.2f}; "
-    f"{len(p.doubtful())} rows are assigned with probability below 0.8. Settings that "
-    f"differ in seed, largest number of clusters and tails agree with this "
-    f"partition to an adjusted Rand index of at least {min(agreement.values()):.2f}."
+    f"We clustered {len(fish)} rows with a Bayesian mixture of Student-t distributions (cavity "
+    f"{__version__}, at most 10 clusters, default priors) and {m.n_chains} chains of "
+    f"{p.record.n_sweeps:,} sweeps. Criteria of convergence: R-hat of at most {limits.rhat_max} "
+    f"and an effective sample size of at least {limits.ess_min} for every monitored quantity, and "
+    f"R-hat of at most {limits.pair_rhat_max} for 95% of the checked pairs of rows. "
+    f"{p.diagnostics().sentences[0]} The posterior has {number.idxmax()} clusters with "
+    f"probability {number.max():.2f}; {len(p.doubtful())} rows are assigned with probability "
+    f"below 0.8. Refits with another seed, a higher limit and Gaussian clusters gave nearly the "
+    f"same partition (adjusted Rand index at least {min(agreement.values()):.2f})."
 )
 
 # %%
-# Was it right? Only now do we look at the species. In your own data they are unknown, and steps 3
-# to 7 take their place.
+# Was it right? Only now do we look at the species. You will not have such labels; steps 3 to 7 are
+# what you rely on.
 
 print(pd.crosstab(species, m.labels_, rownames=["species"], colnames=["cluster"]).to_string())
 

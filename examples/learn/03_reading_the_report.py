@@ -7,7 +7,7 @@ can send it to anyone. This lesson writes one and explains it from top to bottom
 """
 
 # %%
-# Four groups and some outliers, as in the README:
+# Four groups and some outliers, as on the home page:
 
 from textwrap import fill
 
@@ -28,10 +28,11 @@ p = m.posterior_
 # Summary and verdict
 # -------------------
 #
-# The report starts with the number of rows, the number of clusters with its probability, the
-# answer for other numbers ("If there are 3 (22%): 0 and 2 are one"), and the **verdict** on
-# convergence. If it does not begin with "Converged", read :doc:`/learn/05_when_chains_disagree`
-# first. Without convergence, the rest of the report means little.
+# The report starts with the number of rows, the number of clusters with its probability, the answer
+# for other probable numbers (such as "With 2 clusters (25%): clusters 1 and 2 merge."), and the
+# **verdict** on convergence. If it does not say "Converged", read
+# :doc:`/learn/05_when_chains_disagree` first. Without convergence, the rest of the report means
+# little.
 
 for sentence in p.diagnostics().sentences:
     print(fill(sentence, 76))
@@ -41,10 +42,12 @@ for sentence in p.diagnostics().sentences:
 # ---------------------
 #
 # ``size`` is the number of rows in the point estimate, ``share`` the same as a fraction.
-# ``weight`` is the estimated share of the group in the population, with an interval. ``certainty``
-# is the average probability that a member shares its cluster with the other members: near 1, the
-# cluster is clear; at 0.6 it is a suggestion. ``presence`` is the share of draws that contain a
-# matching cluster.
+# ``weight`` is the estimated share of the group in the population, with an interval. It averages
+# over draws, in which the matched cluster may be only a part. ``certainty`` is the average
+# probability that a member shares its cluster with the other members: near 1, the cluster is
+# clear-cut; around 0.6, it is only tentative. If all members have about the same certainty, such as
+# 0.77, the whole cluster sometimes splits. ``presence`` is the share of draws that contain a
+# matching cluster; half of a cluster also matches.
 
 columns = ["size", "share", "certainty", "presence", "weight", "weight_lower", "weight_upper"]
 print(p.summary()[columns].round(2).to_string())
@@ -70,12 +73,14 @@ p.plot_clusters(X)
 # %%
 # **Similarity.** Each row and column of the matrix is a row of your table. Dark cells are pairs
 # that share a cluster in most draws. Clean blocks are clear clusters. A pale block between two
-# dark ones means that they may be one cluster. Stripes are rows that could be in several clusters.
+# dark ones means that they may be one cluster; pale patches inside a block mean that it may fall
+# apart. Stripes are rows that could be in several clusters.
 
 p.plot_similarity()
 
 # %%
-# **Certainty by cluster.** Each dot is a row. Look for clusters with low dots.
+# **Certainty by cluster.** Each bar is a row, the most certain first. Look for low plateaus
+# and long slopes.
 
 p.plot_certainty()
 
@@ -85,7 +90,7 @@ p.plot_certainty()
 p.plot_n_clusters()
 
 # %%
-# **Traces.** All colors should cover the same range.
+# **Traces.** The colors should overlap.
 
 p.plot_trace()
 
@@ -93,10 +98,10 @@ p.plot_trace()
 # Outliers
 # --------
 #
-# Some rows are far from all others, so the fit includes a *noise* class: label -1, the last row of
-# the table of clusters. Each row has a probability of being noise. The report also lists rows that
-# are more extreme than one row in a table of this size should be. They may be errors, or the most
-# interesting rows. Nothing is removed.
+# Some rows are far from all others, so the fit includes a *noise* class: label -1, summarized in
+# the last row of the table of clusters. Each row has a probability of being noise. The report also
+# lists rows that are more extreme than one row in a table of this size should be. They may be
+# errors, or the most interesting rows. Nothing is removed.
 
 outside = m.labels_ == -1
 found, added = is_outlier[outside].sum(), is_outlier.sum()
@@ -108,9 +113,12 @@ print(f"{added - found} of the {added} simulated outliers are assigned to a clus
 # --------
 #
 # The report ends with settings, seed, versions and the digest of the data: enough to reproduce the
-# draws. ``run.json`` of the command line has the same.
+# draws. The command line writes the same to ``run.json``.
 #
-# The report does *not* explain why the groups exist. A cluster is a region with many rows. Whether
+# What the report does not contain
+# --------------------------------
+#
+# The report does not explain why the groups exist. A cluster is a region with many rows. Whether
 # it is a species, a batch or a broken instrument is for you to find out. Start with the columns
 # that distinguish it.
 

@@ -3,14 +3,15 @@ How many clusters?
 ==================
 
 The short answer: choose a generous ``n_clusters`` and read ``n_clusters_posterior()``. This
-lesson shows why that works, and when no method can answer.
+lesson shows why that works, and when no method can tell.
 """
 
 # %%
-# A generous limit does no harm
-# -----------------------------
+# A generous limit usually does no harm
+# -------------------------------------
 #
-# Three groups. We allow 3, 6 and 12 clusters.
+# Three groups. We allow 3, 6 and 12 clusters. (The exception: groups that are not elliptical take
+# as many clusters as they are given, see :doc:`/groups`.)
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,9 +33,9 @@ table.plot.bar(rot=0, figsize=(6, 3), xlabel="number of clusters", ylabel="proba
 plt.tight_layout()
 
 # %%
-# The prior allows 1 to ``n_clusters`` clusters, and twice as many are a quarter as likely. The
-# data decide the rest. Small groups are not penalized: 20 rows among 120 are found like the
-# others.
+# The prior allows 1 to ``n_clusters`` clusters, and doubling their number divides the prior
+# probability by four. The data decide the rest. Small groups are not penalized: 20 rows among 120
+# are found like the others.
 #
 # Apart from this limit, the prior does not depend on ``n_clusters``. The odds of three against
 # four clusters stay the same, up to sampling error.
@@ -70,8 +71,9 @@ print("silhouette:", max(silhouette, key=silhouette.get), " BIC:", min(bic, key=
 print(unclear.n_clusters_posterior().round(2).to_string())
 
 # %%
-# The silhouette is not defined for a single cluster. BIC returns one number. The posterior shows
-# how much the data can determine.
+# The silhouette cannot choose one cluster, BIC gives no uncertainty; the posterior shows how
+# undecided the data are. Two clusters at 54% are not an answer: report the other numbers with their
+# probabilities too.
 #
 # ``alternatives`` describes how the answer would differ for every other plausible number. The
 # command line and the report print the same.
@@ -100,9 +102,9 @@ print(
 # If you know the number
 # ----------------------
 #
-# Use ``prior="dirichlet", concentration=20`` if all ``n_clusters`` groups are present and of
-# similar size, and ``prior="fixed"`` for equal or known weights. If you expect many small groups
-# and no upper limit, use ``prior="dp"`` or ``"pitman-yor"``. See :doc:`/number-of-clusters`.
+# Use ``prior="dirichlet", concentration=20`` if none of the ``n_clusters`` groups is empty and
+# sizes are similar, and ``prior="fixed"`` for equal or known weights. If you expect many small
+# groups and no upper limit, use ``prior="dp"`` or ``"pitman-yor"``. See :doc:`/number-of-clusters`.
 #
 # Four cautions
 # -------------
@@ -111,6 +113,8 @@ print(
 #   line say so. Allow more, unless you know the number.
 # - Curved or hollow groups need several elliptical clusters each. :doc:`/groups` merges clusters
 #   that overlap.
-# - Outliers that lie close together may form a cluster of their own. Leave room for them.
-# - If groups overlap, the prior matters. Try ``prior=cavity.priors.FiniteMixture(power=0)``, which
-#   makes all numbers equally likely. If the number of clusters changes, report both.
+# - Outliers that lie close together may form a cluster of their own. Set ``n_clusters`` high
+#   enough to hold them.
+# - If groups overlap so much that the data cannot tell, the prior decides. Try
+#   ``prior=cavity.priors.FiniteMixture(power=0)``, which makes all numbers equally likely. If the
+#   number of clusters changes, report both.

@@ -4,14 +4,14 @@ When chains disagree
 
 ``fit`` issues a ``NotConvergedWarning``, ``m.converged_`` is False, and the first lines of the
 report say so. The program has not failed: it has found that the result depends on the starting
-point, which a single run of any other method would not show. This lesson explains what to do.
+point, which a single run of any method would hide. This lesson explains what to do.
 """
 
 # %%
 # Too short
 # ---------
 #
-# Usually the chains have not run long enough. We force this with a few sweeps.
+# Usually the chains have not run long enough. We provoke this by running too few sweeps.
 
 from textwrap import fill
 
@@ -20,7 +20,7 @@ from cavity.datasets import make_student_t
 
 X, truth = make_student_t(200, 6, 2, df=30, separation=5, random_state=1)
 short = GaussianMixture(n_clusters=10, n_warmup=2, n_draws=15, random_state=0).fit(X)
-for sentence in short.diagnostics().sentences[:5]:  # and more of the kind
+for sentence in short.diagnostics().sentences[:5]:  # the first five
     print(fill(f"- {sentence}", 76))
 short.posterior_.plot_trace(["log joint", "number of clusters"])
 
@@ -65,8 +65,8 @@ stuck.posterior_.plot_trace(["log joint"])
 #
 # 1. Use the defaults: moves, and ``init="dispersed"``. Splits, merges and exchanges take chains
 #    out of most local modes.
-# 2. Set ``n_chains=8``. With ``n_draws="auto"``, chains in modes of negligible probability are set
-#    aside, and the verdict reports it.
+# 2. Use more chains (``n_chains=8``); chains stuck in negligible modes are then set aside and
+#    reported.
 # 3. Look at how the modes differ. Often it is one small question: are these two groups one?
 # 4. If both partitions are good, *this is the answer*. Report both, with the rows that differ.
 
@@ -98,9 +98,9 @@ for model in (short, stuck):
 # - 0.8 to 0.95: the large clusters are the same, and some rows differ. Show only those clusters.
 # - Below 0.8: the chains disagree, and you would choose the answer by its seed.
 #
-# To get there within the hour: allow fewer clusters (``n_clusters``), use fewer columns (leave out
-# those that cannot distinguish groups), or fit a sample of the rows and assign the others with
-# ``predict``. State what you did.
+# If you need an answer sooner: use fewer columns (leave out those that cannot distinguish groups),
+# fit a sample of the rows and assign the others with ``predict``, or allow fewer clusters
+# (``n_clusters``), which also changes the answer. State what you did.
 #
 # Do not choose the run with the nicest plot or a seed that "worked". The chains have shown that
 # the answer depends on it.
