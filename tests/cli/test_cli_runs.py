@@ -187,7 +187,7 @@ def test_a_run_that_came_to_its_limit_can_go_on(cavity, table, tmp_path):
     ran = cavity(*FIT, *options, "--max-sweeps", 40)
     assert ran.code == 0, ran.err
     told = " ".join(ran.out.split())
-    assert "Let it go on: --max-sweeps 400 may do." in told
+    assert "Continue the run: --max-sweeps 400 may be enough." in told
     assert "'cavity fit --out run --resume' with a larger --max-sweeps" in ran.out
     folder = tmp_path / "run"
     assert status(folder) == "limited"

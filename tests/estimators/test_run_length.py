@@ -121,7 +121,7 @@ def test_the_same_draws_whatever_the_threads():
 @pytest.mark.slow
 def test_the_limit_is_told_with_what_to_do(tmp_path):
     X, _ = blobs(1.5)
-    with pytest.warns(NotConvergedWarning, match=r"R-hat .* Let it go on: max_sweeps="):
+    with pytest.warns(NotConvergedWarning, match=r"R-hat .* Continue the run: max_sweeps="):
         model = GaussianMixture(3, max_sweeps=70, checkpoint=tmp_path / "c", **QUICK, **HELD).fit(X)
     assert model.posterior_.n_draws == 10
     assert model.posterior_.record.stopped == "max_sweeps"

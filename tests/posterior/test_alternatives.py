@@ -20,15 +20,18 @@ def swapped(labels, **changes):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ([0] * 6 + [1] * 9, "If there are 2 (30%): 1 and 2 are one."),
-        ([0] * 6 + [1] * 3 + [3] * 2 + [2] * 4, "If there are 4 (30%): 1 falls into 3 and 2."),
+        ([0] * 6 + [1] * 9, "With 2 clusters (30%): clusters 1 and 2 merge."),
+        (
+            [0] * 6 + [1] * 3 + [3] * 2 + [2] * 4,
+            "With 4 clusters (30%): cluster 1 splits into 3 and 2 observations.",
+        ),
         (
             swapped([0] * 6 + [1] * 9, at_0=1),
-            "If there are 2 (30%): 1 and 2 are one; 1 observation is elsewhere.",
+            "With 2 clusters (30%): clusters 1 and 2 merge; 1 observation moves elsewhere.",
         ),
         (
             [0] * 4 + [3] * 2 + [3] * 2 + [1] * 3 + [2] * 4,
-            "If there are 4 (30%): 4 observations of several are a cluster of their own.",
+            "With 4 clusters (30%): 4 observations of several clusters form a new one.",
         ),
     ],
 )
@@ -43,7 +46,7 @@ def test_a_small_cluster_that_wanders_is_told_of():
     found = Posterior.from_labels([ONE] * 20 + draws).alternatives()
     assert len(found) == 1
     assert found[0].partition.n_clusters == 3
-    assert "1 small one more that is not the same from draw to draw" in found[0].difference
+    assert "1 small one more differs from draw to draw" in found[0].difference
 
 
 def test_rare_numbers_and_the_answer_s_own_are_left_out():
@@ -60,4 +63,4 @@ def test_noise_is_no_cluster():
     posterior = Posterior(draws, record=RunRecord("a mixture", noise=True))
     (found,) = posterior.alternatives()
     assert (found.n_clusters, found.probability) == (3, 0.3)
-    assert found.difference == "1 falls into 3 and 3"
+    assert found.difference == "cluster 1 splits into 3 and 3 rows"

@@ -259,8 +259,8 @@ def test_two_equal_modes_are_named_and_not_averaged_silently():
     assert not found.converged
     assert "sit in 2 modes and none moves between them: chains 0 and 1 (mean" in found.verdict
     assert "chains 2 and 3 (mean log joint -5.1, log mass lower by -" in found.verdict
-    assert "counts every chain alike" in found.verdict
-    assert "More sweeps will not mend it: fit again with n_chains=8" in found.advice
+    assert "weight its chains equally" in found.verdict
+    assert "Running longer will not help: fit again with n_chains=8" in found.advice
     assert posterior([GOOD] * 4).diagnostics().converged
 
 
@@ -273,21 +273,21 @@ def test_chains_that_merely_need_longer_are_told_so():
     found = Posterior(labels, record=record).diagnostics()
     assert not found.converged
     assert "modes" not in found.verdict
-    assert found.advice.startswith("Let it go on: max_sweeps=")
+    assert found.advice.startswith("Continue the run: max_sweeps=")
     assert "came to its limit of 20,000 sweeps per chain" in found.verdict
     # At the limit of the number of clusters that comes first.
     full = replace(record, max_clusters=len(np.unique(FIRST)))
     found = Posterior(labels, record=full).diagnostics()
     assert f"first allow more, n_clusters={2 * full.max_clusters}:" in found.advice
-    assert "Else let it go on: max_sweeps=" in found.advice
+    assert "Otherwise continue the run: max_sweeps=" in found.advice
 
 
 @pytest.mark.parametrize(
     ("stopped", "advice"),
     [
-        ("max_sweeps", "Let it go on: max_sweeps="),
+        ("max_sweeps", "Continue the run: max_sweeps="),
         ("max_seconds", "Give it more time: raise max_seconds"),
-        ("interrupted", "Let the run go on"),
+        ("interrupted", "Continue the run to its end"),
         ("n_draws", "n_draws='auto'"),
     ],
 )

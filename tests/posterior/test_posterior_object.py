@@ -524,7 +524,7 @@ def test_good_chains_pass_and_bad_chains_fail():
     assert "n_chains=8" in bad.advice
     assert [mode.chains for mode in bad.modes] == [(0, 1, 3), (2,)]
     (differing,) = (text for text in bad.problems if "R-hat" in text)
-    assert differing.startswith("The chains differ by more than chance in the ")
+    assert differing.startswith("The chains differ by more than chance would explain in the ")
     above = bad.table["rhat"].drop("pairs together (worst)")
     assert all(name in differing for name in above.index[above > 1.01])
     assert "checked pairs" in bad.verdict
@@ -544,7 +544,7 @@ def test_chains_apart_in_a_run_that_was_cut_short_may_still_meet():
     whole = Posterior(labels, record=RunRecord("a mixture", stopped="max_sweeps")).diagnostics()
     assert len(cut.modes) == len(whole.modes) == 2
     assert "raise max_seconds" in cut.advice
-    assert "More sweeps will not mend it" in whole.advice
+    assert "Running longer will not help" in whole.advice
 
 
 def test_curves_of_either_sign_are_not_averaged():

@@ -20,8 +20,8 @@ def chain(rng, labels, wandering, n_draws=40):
 @pytest.mark.parametrize(
     ("moved", "words"),
     [
-        (0, "the clusters may be reported as provisional"),
-        (3, "as provisional at most"),
+        (0, "report the clusters only as provisional"),
+        (3, "at most as provisional"),
         (20, "report none of this"),
     ],
 )

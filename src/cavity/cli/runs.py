@@ -342,7 +342,7 @@ def _farewell(out: Path, run: RunFile, in_shards: bool) -> str:
     listing = [
         (files.REPORT, "everything above with pictures; open it in a browser"),
         *kind.written(in_shards),
-        (files.POSTERIOR, "all draws, for cavity.Posterior.load and other tools"),
+        (files.POSTERIOR, "all draws, for cavity.load and other tools"),
         (records.RUN, f"how it was run; the seed is {run.settings.get('random_state')}"),
     ]
     there = [(name, words) for name, words in listing if (out / name).exists()]
@@ -554,7 +554,10 @@ def compare(folders: Sequence[Path], to: Path | None = None) -> int:
         raise UserError(f"{listed_names} cannot be compared: {error}") from error
     say(str(table))
     if "elpd" not in table:
-        note("The runs have other columns or no leave-one-out densities, which are left out.")
+        note(
+            "Predictions are not compared: the data of the runs differ or have no leave-one-out "
+            "densities."
+        )
     if to is not None:
         table.report(to)
         say(f"\nWrote {to}.")

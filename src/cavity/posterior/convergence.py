@@ -27,7 +27,7 @@ from cavity.posterior.draws import evenly, size_summaries, subset_of_observation
 from cavity.posterior.effective import LEAST_DRAWS, ess, rhat
 from cavity.posterior.relabel import relabel
 from cavity.posterior.similarity import similarity
-from cavity.utils.text import enumerate_words, plural
+from cavity.utils.text import count, enumerate_words, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -543,8 +543,8 @@ def problems_of(checks: Checks, *, noun: str = "row", precision: Precision = REP
     name, fewest = checks.effective
     if fewest < needed:
         problems.append(
-            f"Only {fewest:.0f} effective draws of the {_spoken(name)} are there, {needed} "
-            "are needed."
+            f"The {_spoken(name)} has only {count(round(fewest), 'effective draw')}; {needed} are "
+            "needed."
         )
     bad = checks.pairs["rhat"] > precision.pair_rhat_max
     # One pair in twenty may exceed the bound by chance alone.
@@ -579,7 +579,7 @@ def _differing(checks: Checks, rhat_max: float) -> list[str]:
     worst += f"be below {rhat_max})"
     rest = [_spoken(name) for name in moving.index[1:]]
     others = f", and also in the {enumerate_words(rest)}" if rest else ""
-    sentences.append(f"The {of} differ by more than chance in {worst}{others}.")
+    sentences.append(f"The {of} differ by more than chance would explain in {worst}{others}.")
     return sentences
 
 
@@ -596,8 +596,8 @@ def _apart(checks: Checks) -> list[str]:
         worst = float(checks.between.max())
         within = float(checks.within.max())
         return [
-            f"The chains are still on their way and hold different clusterings: their similarity "
-            f"matrices differ by {worst:.2f} of 1, halves of one chain by {within:.2f}."
+            f"The chains have not settled: their similarity matrices differ by {worst:.2f} (on a "
+            f"scale from 0 to 1), two halves of one chain by {within:.2f}."
         ]
     parts = []
     for mode in checks.modes:
@@ -610,8 +610,8 @@ def _apart(checks: Checks) -> list[str]:
         parts.append(text + (f" ({', '.join(known)})" if known else ""))
     return [
         f"The chains sit in {len(parts)} modes and none moves between them: "
-        f"{'; '.join(parts)}. How probable each mode is this run does not tell, and what is said "
-        "of clusters and rows counts every chain alike."
+        f"{'; '.join(parts)}. This run cannot estimate the relative probability of the modes; all "
+        "results weight its chains equally."
     ]
 
 

@@ -226,28 +226,28 @@ def _advice(p: Posterior, checks: Checks, precision: Precision) -> str:
     cut_short = p.record.stopped in ("max_seconds", "interrupted")
     if checks.n_draws >= 4 and apart and not cut_short:
         return (
-            f"More sweeps will not mend it: fit again with n_chains={2 * asked} to see which modes "
+            f"Running longer will not help: fit again with n_chains={2 * asked} to see which modes "
             "other starts end in, or with another n_clusters."
         )
     share = checks.effective[1] / precision.ess_needed(checks.n_chains)
     factor = min(max(1.0 / share if share > 0 else 10.0, 2.0), 10.0)
     stopped = p.record.stopped
     if stopped == "max_sweeps":
-        longer = f"et it go on: max_sweeps={_round(factor * p.record.n_sweeps)} may do."
+        longer = f"ontinue the run: max_sweeps={_round(factor * p.record.n_sweeps)} may be enough."
         most, full = at_the_limit(p)
         if not full:
-            return f"L{longer}"
+            return f"C{longer}"
         return (
             f"Unless you know the number of clusters, first allow more, n_clusters={2 * most}: "
-            f"the limit may be what keeps chains apart. Else l{longer}"
+            f"the limit may be what keeps chains apart. Otherwise c{longer}"
         )
     if stopped == "max_seconds":
         return "Give it more time: raise max_seconds, or leave it out."
     if stopped == "interrupted":
-        return "Let the run go on to its end."
+        return "Continue the run to its end."
     if p.record.model:
         return (
-            "Let the run find its own length, n_draws='auto', or ask for about "
+            "Use n_draws='auto', which runs until the checks pass, or about "
             f"n_draws={_round(factor * p.n_draws)}."
         )
     return f"Draw longer, about {_round(factor * p.n_draws):,} per chain."
@@ -476,22 +476,22 @@ def provisional_words(p: Posterior) -> str:
     >>> import numpy as np
     >>> two, other = [0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1]
     >>> provisional_words(Posterior(np.array([[two] * 5, [other] * 5])))
-    'Until then report none of this: taken alone, two of the chains give different clusters \
+    'Until then, report none of this: two of the chains alone give different clusters \
 (adjusted Rand -0.11).'
     """
     least = float(p.chain_agreement.min())
     if least >= SAME:
         return (
-            "Until then the clusters may be reported as provisional, and no probability with them: "
-            f"taken alone, every chain gives the same ones (adjusted Rand {_at_least(least)})."
+            "Until then, report the clusters only as provisional, without probabilities: every "
+            f"chain alone gives the same clusters (adjusted Rand {_at_least(least)})."
         )
     if least >= NEARLY:
         return (
-            "Until then report the clusters as provisional at most, and no probability with them: "
-            f"taken alone, the chains give nearly the same (adjusted Rand {_at_least(least)})."
+            "Until then, report the clusters at most as provisional, without probabilities: the "
+            f"chains alone give nearly the same clusters (adjusted Rand {_at_least(least)})."
         )
     return (
-        "Until then report none of this: taken alone, two of the chains give different clusters "
+        "Until then, report none of this: two of the chains alone give different clusters "
         f"(adjusted Rand {least:.2f})."
     )
 

@@ -397,7 +397,8 @@ class Alternative:
     difference: str
 
     def __str__(self) -> str:
-        return f"If there are {self.n_clusters} ({self.probability:.0%}): {self.difference}."
+        number = count(self.n_clusters, "cluster")
+        return f"With {number} ({self.probability:.0%}): {self.difference}."
 
 
 def find_alternatives(view: View, least: float = 0.1, most: int = 2) -> list[Alternative]:
@@ -436,35 +437,45 @@ def _difference(view: View, labels: np.ndarray, number: int) -> str:
     parts = []
     for ours, theirs in related:
         sizes = np.bincount(labels)[theirs]
-        names = enumerate_words([view.cluster_name(k) for k in ours])
+        names = _names_words(view, ours)
         if len(ours) == len(theirs) == 1:
             continue
         if not len(theirs):
-            parts.append(f"the {plural(noun)} of {names} are spread over others")
+            parts.append(f"the {plural(noun)} of {names} move to other clusters")
         elif not len(ours):
-            parts.append(f"{count(int(sizes[0]), noun)} of several are a cluster of their own")
+            size = int(sizes[0])
+            form = "forms" if size == 1 else "form"
+            parts.append(f"{count(size, noun)} of several clusters {form} a new one")
         elif len(theirs) == 1:
-            parts.append(f"{names} are one")
+            parts.append(f"{names} merge")
         else:
-            become = "falls" if len(ours) == 1 else "fall"
-            parts.append(f"{names} {become} into {_sizes_words(sizes)}")
+            become = "splits" if len(ours) == 1 else "are redivided"
+            parts.append(f"{names} {become} into {_sizes_words(sizes, noun)}")
     if not parts:
         more = number - view.n_proper
         if more > 0:
             return (
-                f"the clusters are these, and {count(more, 'small one')} more that "
-                f"{'is' if more == 1 else 'are'} not the same from draw to draw"
+                f"the clusters are the same, and {count(more, 'small one')} more "
+                f"{'differs' if more == 1 else 'differ'} from draw to draw"
             )
-        parts.append("the clusters are these")
+        parts.append("the clusters are the same")
     if n_moved:
-        parts.append(f"{count(n_moved, noun)} {'is' if n_moved == 1 else 'are'} elsewhere")
+        parts.append(f"{count(n_moved, noun)} {'moves' if n_moved == 1 else 'move'} elsewhere")
     return "; ".join(parts)
 
 
-def _sizes_words(sizes: np.ndarray) -> str:
+def _names_words(view: View, clusters: np.ndarray) -> str:
+    """Return the names of clusters in words, noise last."""
+    proper = [str(k) for k in clusters if k != view.noise]
+    words = [f"{plural('cluster', len(proper))} {enumerate_words(proper)}"] if proper else []
+    return enumerate_words([*words, "noise"] if len(proper) < len(clusters) else words)
+
+
+def _sizes_words(sizes: np.ndarray, noun: str) -> str:
     if len(sizes) > _SIZES_LISTED:
-        return f"{len(sizes)}, of {sizes.min():,} to {sizes.max():,}"
-    return enumerate_words([f"{s:,}" for s in sorted(sizes.tolist(), reverse=True)])
+        return f"{len(sizes)} parts of {sizes.min():,} to {count(int(sizes.max()), noun)}"
+    ordered = sorted(sizes.tolist(), reverse=True)
+    return f"{enumerate_words([f'{s:,}' for s in ordered])} {plural(noun)}"
 
 
 def _related(

@@ -286,18 +286,17 @@ class Posterior:
         return answers_of_chains(self)
 
     def alternatives(self, partition: Any = None, *, least: float = 0.1) -> list[Alternative]:
-        """What the answer is if the number of clusters is another than the estimate's.
+        """Describe the clustering for other numbers of clusters than the estimate's.
 
-        For each other number that a share of the draws has: the estimate among those draws, and
-        how it differs, in words. Where the number is in doubt this says what the doubt is about.
+        For each other number that enough draws have: the estimate among those draws, and how it
+        differs, in words.
 
         Parameters
         ----------
         partition : Partition or labels, optional
             What they are compared with; the point estimate by default.
         least : float
-            Numbers less probable than this are left out; of the others the two most probable
-            are told.
+            Numbers less probable than this are omitted, and at most two are returned.
 
         Returns
         -------
@@ -309,7 +308,7 @@ class Posterior:
         >>> two, three = [0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 2, 2]
         >>> p = Posterior.from_labels([three] * 3 + [two])
         >>> print(*p.alternatives())
-        If there are 2 (25%): 1 and 2 are one.
+        With 2 clusters (25%): clusters 1 and 2 merge.
         """
         from cavity.posterior.estimate import find_alternatives
 
