@@ -53,11 +53,11 @@ def features_words(posterior: Posterior) -> str:
             "when its standardized trends are highest and lowest on average, and the series most "
             "typical of it"
         )
-    if "taken_for" in posterior.record.details:
-        return (
-            "shares of categories compared with those of all rows, and cluster means with their "
-            "distance from the overall mean in standard deviations"
-        )
+    if columns := posterior.record.details.get("taken_for"):
+        means = "cluster means with their distance from the overall mean in standard deviations"
+        if not any(column["categories"] for column in columns):
+            return means
+        return f"shares of categories compared with those of all rows, and {means}"
     return "cluster center minus overall median, in robust standard deviations"
 
 
