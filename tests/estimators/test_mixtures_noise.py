@@ -255,7 +255,7 @@ def test_files_page_and_leave_one_out(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     page = fitted.report(tmp_path / "page.html", X).read_text(encoding="utf-8")
     assert "outside every cluster" in page
-    assert "puts 80 rows in 2 clusters, of 40 and 40. 6 rows lie outside every cluster" in page
+    assert "has 80 rows in 2 clusters of 40 and 40. 6 rows are outside every cluster" in page
     view = fitted.posterior_.view()
     assert (view.n_clusters, view.n_proper, view.noise) == (3, 2, 2)
     assert view.cluster_name(2) == "noise"
