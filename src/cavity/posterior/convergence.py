@@ -25,6 +25,7 @@ from cavity.mcmc.draws import stack_parameter
 from cavity.mcmc.schedule import Assessment, StoppingRule
 from cavity.posterior.draws import evenly, size_summaries, subset_of_observations
 from cavity.posterior.effective import LEAST_DRAWS, ess, rhat
+from cavity.posterior.record import NOISE_WEIGHT
 from cavity.posterior.relabel import relabel
 from cavity.posterior.similarity import similarity
 from cavity.utils.text import count, enumerate_words, plural
@@ -47,15 +48,10 @@ def label_free(posterior: Posterior) -> dict[str, np.ndarray]:
     >>> list(label_free(Posterior.from_labels([[0, 0, 1]])))
     ['number of clusters', 'largest cluster', 'entropy of sizes']
     """
-    sizes = (posterior.n_occupied, posterior.largest_cluster, posterior.size_entropy)
+    sizes = (posterior.n_proper, posterior.largest_cluster, posterior.size_entropy)
     # What becomes every observation's own in the data's units is followed in those of the model.
     drawn = scalars(posterior.drawn, posterior.cluster_parameters)
     return named(posterior.log_joint, sizes) | drawn | scalar_parameters(posterior)
-
-
-def shown(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The same as pictures show them: noise is no cluster."""
-    return label_free(posterior) | {"number of clusters": posterior.n_proper}
 
 
 def named(
@@ -692,6 +688,8 @@ def _quantities(chains: Chains, with_clusters: Collection[str]) -> dict[str, np.
     """Label-free quantities by name, as those of a posterior."""
     sizes = [size_summaries(chain["labels"]) for chain in chains]
     n_clusters, largest, entropy = (np.stack(part) for part in zip(*sizes, strict=True))
+    if f"parameters/{NOISE_WEIGHT}" in chains[0]:  # noise is no cluster
+        n_clusters -= np.stack([(chain["labels"] == 0).any(axis=1) for chain in chains])
     small = {}
     for key in chains[0]:
         kind, _, name = key.partition("/")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cavity.posterior.convergence import shown
+from cavity.posterior.convergence import label_free
 from cavity.posterior.groups import CUT
 from cavity.posterior.view import THRESHOLD
 
@@ -139,7 +139,7 @@ def plot_trace(
     from cavity.plotting import style
     from cavity.plotting.partition import draw_trace
 
-    known = shown(self)
+    known = label_free(self)
     if quantities is None:
         quantities = [name for name in USUAL if name in known]
     elif isinstance(quantities, str):

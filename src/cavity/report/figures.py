@@ -209,10 +209,10 @@ def number(view: View) -> Figure:
 def trace(view: View) -> Figure:
     """Traces of the chains."""
     from cavity.plotting.partition import draw_trace
-    from cavity.posterior.convergence import shown
+    from cavity.posterior.convergence import label_free
     from cavity.posterior.plots import USUAL
 
-    known = {k: v for k, v in shown(view.posterior).items() if k in USUAL}
+    known = {k: v for k, v in label_free(view.posterior).items() if k in USUAL}
 
     def _draw(width: float) -> MatplotlibFigure:
         figure = style.page_figure(width, 0.8 + 1.6 * len(known))
