@@ -104,9 +104,11 @@ def given_matched(inside: np.ndarray) -> np.ndarray:
     --------
     >>> given_matched(np.array([[0.3, 0.1], [0.0, 0.0]])).round(6).tolist()
     [[0.75, 0.25], [0.5, 0.5]]
+    >>> given_matched(np.empty((3, 0))).shape  # every row is noise
+    (3, 0)
     """
     total = inside.sum(axis=1, keepdims=True)
-    even = np.full(inside.shape, 1.0 / inside.shape[1])
+    even = np.full(inside.shape, 1.0 / max(inside.shape[1], 1))
     return np.where(total > 0.0, inside / np.where(total > 0.0, total, 1.0), even)
 
 
