@@ -23,6 +23,8 @@ m = GaussianMixture(n_clusters=6, noise=True, n_warmup=300, n_draws=500, random_
 print(m.diagnostics().sentences[0])
 
 # %%
+# The run is short, so the chains are not shown to have converged, and the probabilities are rough.
+#
 # **Answer.** Left: the clusters. Right: the probability that each point is noise. It changes
 # gradually at the edge of each group.
 

@@ -42,6 +42,6 @@ ax.set(xlabel="probability of the predicted name", ylabel="flowers, least certai
 filled = SimpleImputer().fit_transform(flowers.drop(columns="species"))
 knn = KNeighborsClassifier(5).fit(filled[~unnamed], flowers.loc[~unnamed, "species"])
 print(
-    f"nearest neighbours: "
+    f"nearest neighbors: "
     f"{np.mean(knn.predict(filled[unnamed]) == whole.loc[unnamed, 'species']):.0%} right"
 )

@@ -26,6 +26,9 @@ one = m.posterior_.n_clusters_posterior()
 print(one.round(2).to_string())
 
 # %%
+# The run is short, so the chains are not shown to have converged, and the probabilities are rough;
+# leave out ``n_warmup`` and ``n_draws`` in your analysis.
+#
 # **Answer.** Read the probability of a single cluster: patients differ by degrees, not by type. We
 # took logarithms first, as usual for positive, skewed values. Without them, the model describes
 # the skew by several nested clusters. This is a reasonable description of the density, but no

@@ -7,7 +7,7 @@ can send it to anyone. This lesson writes one and explains it from top to bottom
 """
 
 # %%
-# Four groups and some outliers, as on the home page:
+# Four groups and some outliers:
 
 from textwrap import fill
 

@@ -2,8 +2,8 @@
 Missing values and mixed tables
 ===============================
 
-Real tables have missing values, text, counts and yes/no columns. There is no need to drop rows,
-impute values or make dummy variables, which either discard or invent information.
+Real tables have missing values, text, counts and yes/no columns. You need not drop rows (which
+loses information) or impute values (which invents it), and you need no dummy variables.
 :doc:`/missing-values` and :doc:`/tables` have the details.
 """
 
@@ -33,6 +33,10 @@ filled = m.impute(incomplete, level=0.9)
 print(m.diagnostics().sentences[0])
 
 # %%
+# The warning says that two of the three species overlap (versicolor and virginica), so there are
+# two groups with a gap between them, and the data do not settle the number of clusters. We know
+# that there are three species and allow no more.
+#
 # Dropping incomplete rows would leave
 
 left = ~out.any(axis=1)
@@ -126,4 +130,5 @@ print(t.impute(new).mean[["spent", "visits"]].round(1).to_string())
 
 # %%
 # Values must be missing *at random* given the observed ones. If people hide their income *because*
-# it is high, missingness is information: add a yes/no column for it.
+# it is high, there is no general remedy. A yes/no column for missingness helps only if missingness
+# depends on the value through the cluster.

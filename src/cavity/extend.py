@@ -115,7 +115,7 @@ def sample(
     n : int
         Number of observations.
     n_clusters : int
-        The most clusters there may be; under an open prior, how many to start from.
+        Maximum number of clusters. For priors without a limit, the number to start with.
     prior : {"finite", "dirichlet", "fixed", "dp", "pitman-yor"} or a prior from `cavity.priors`
         Partition prior.
     concentration : float, "learn" or None

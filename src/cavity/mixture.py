@@ -828,8 +828,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
     def distinguishing_features(self, most: int = 3, *, as_frame: bool = False) -> Any:
         """Return the columns in which each cluster differs most from all rows.
 
-        Continuous columns are compared by the cluster's mean minus the overall median, in robust
-        standard deviations. Categories and counts are compared by the root of twice the
+        Continuous columns are compared by the cluster's mean minus the median of all rows, in
+        robust standard deviations. Categories and counts are compared by the root of twice the
         Kullback-Leibler divergence, which is the same number for a normal distribution.
 
         Parameters
@@ -1433,15 +1433,16 @@ def table_parts(X: Any, n_clusters: int, n_warmup: int) -> tuple[tuple[Any, ...]
 class StudentTMixture(Mixture):
     """Bayesian mixture of multivariate Student-t distributions, robust to outliers.
 
-    Clusters have heavy tails, so outliers have little influence on them. The posterior over
+    With heavy tails, moderate outliers neither pull clusters nor get clusters of their own. The
+    posterior over
     partitions is sampled by collapsed Gibbs sampling. Each cluster's mean and covariance are
     integrated out by drawing each row's scale together with its label.
 
     Parameters
     ----------
     n_clusters : int
-        Largest number of clusters. A generous number is safe, since clusters that the data do not
-        need usually stay empty. For priors without a limit, the number of clusters to start with.
+        Maximum number of clusters. Clusters that the data do not need usually stay empty. For
+        priors without a limit, the number of clusters to start with.
     df : "learn", "learn-each" or float
         Degrees of freedom: one learned value for all clusters, one per cluster, or fixed. The
         prior of learned values is Gamma(2, 0.1).
@@ -1471,8 +1472,9 @@ class StudentTMixture(Mixture):
     max_sweeps : int
         Largest number of sweeps of each chain with ``n_draws="auto"``.
     max_seconds : float, optional
-        Time limit of sampling, in seconds. The draws made so far are kept. Their number depends on
-        the machine, so results are not reproducible.
+        Stop after this many seconds of sampling and keep the draws made so far. Compiling and the
+        report come on top. The number of draws depends on the machine, so results are not
+        reproducible.
     precision : {"draft", "report"}
         Precision at which ``n_draws="auto"`` stops: 100 effective draws and R-hat of at most 1.05
         (``"draft"``), or 400 and 1.01 (``"report"``). Estimated probabilities then have standard
@@ -1490,12 +1492,12 @@ class StudentTMixture(Mixture):
         one long run: from a draft to a report, or with a larger `max_sweeps` or `n_draws`. Data
         and all other settings must be unchanged.
     collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
-        Method for the cluster parameters. ``"collapsed"``: integrated out exactly, with each row's
-        scale drawn together with its label. ``"ep"``: integrated out approximately, by expectation
-        propagation. ``"blocked"``: integrated out given scales that are drawn after each sweep.
-        ``"naive"``: drawn. ``"parallel"``: drawn, with all labels drawn in parallel on `n_jobs`
-        threads or a Dask cluster, and with splits and merges; for 100,000 rows or more. All but
-        ``"ep"`` target the exact posterior.
+        How cluster parameters are handled. The default, ``"collapsed"``, integrates them out
+        exactly, with each row's scale drawn together with its label. ``"ep"``: integrated out
+        approximately, by expectation propagation. ``"blocked"``: integrated out given scales that
+        are drawn after each sweep. ``"naive"``: drawn. ``"parallel"``: drawn, with all labels drawn
+        in parallel on `n_jobs` threads or a Dask cluster, and with splits and merges; for 100,000
+        rows or more. All but ``"ep"`` target the exact posterior.
     concentration : float, "learn" or None
         Dirichlet parameter of each cluster, or mass of a new cluster for the Dirichlet and
         Pitman-Yor processes. By default it is learned for ``"finite"``, one over ``n_clusters``
@@ -1508,7 +1510,7 @@ class StudentTMixture(Mixture):
         Learn which columns matter. Each column either has its own distribution in every cluster,
         or one that all clusters share; `column_relevance` returns the probability that it matters.
         Requires columns that are independent within clusters: measurements with
-        ``covariance_type="diag"``, and categories and counts in a table. Not supported with
+        ``covariance_type="diag"``, and categories and counts in a table. Not available with
         weights or noise.
     n_warmup : int
         Smallest number of sweeps before the first draw. With ``n_draws="auto"`` and more than
@@ -1587,7 +1589,7 @@ class GaussianMixture(Mixture):
     Parameters
     ----------
     n_clusters : int
-        Largest number of clusters. For priors without a limit, the number to start with.
+        Maximum number of clusters. For priors without a limit, the number to start with.
     collapse : {"collapsed", "naive", "parallel"}
         Method for the cluster parameters. ``"collapsed"``: integrated out. ``"naive"``: drawn.
         ``"parallel"``: drawn, with all labels drawn in parallel, and with splits and merges.
@@ -1635,7 +1637,7 @@ class TableMixture(Mixture):
     Parameters
     ----------
     n_clusters : int
-        Largest number of clusters. For priors without a limit, the number to start with.
+        Maximum number of clusters. For priors without a limit, the number to start with.
     feature_types : dict, optional
         Types of columns, by name: ``"continuous"``, ``"ordinal"`` (ordered categories such as
         grades, modeled as intervals of a latent measurement), ``"categorical"``, ``"count"``

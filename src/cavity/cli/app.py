@@ -33,8 +33,8 @@ Cluster tables with outliers and short, noisy time series, with the certainty of
 Start here:
   cavity demo                           see it work on 178 wines
   cavity fit data.csv --clusters 8      cluster the rows of your own table
-  cavity fit --out cavity-run --resume  continue a run that was stopped
-  cavity report cavity-run              write the report of a run again
+  cavity fit --out cavity-run --resume  resume a stopped run
+  cavity report cavity-run              rewrite the report of a run
   cavity predict cavity-run new.csv     assign new rows to the clusters
 
 A run is a folder: report.html explains the result, labels.csv has each row's cluster with its
@@ -45,16 +45,16 @@ FIT_HELP = """
 Cluster the rows of a table, or the series in it.
 
 The table is a CSV or Parquet file. Numbers, text, booleans and missing values are used as they are,
-and columns need no scaling. Clusters are robust to outliers. Text columns are categories, and
-numbers are measurements, unless --types declares them as counts or categories. The type of each
-column is printed.
+and columns need no scaling. Moderate outliers hardly move clusters. Text columns are categories,
+and numbers are measurements, unless --types declares them as counts or categories. The type of
+each column is printed.
 
 \b
 Examples:
   cavity fit wine.csv --clusters 3 --out wine-run
   cavity fit people.csv --columns height,weight --id-column name
   cavity fit people.csv --exclude street --types children=count,grade=categorical
-  cavity fit messwerte.csv --separator ';' --decimal ',' --encoding latin-1
+  cavity fit measurements.csv --separator ';' --decimal ',' --encoding latin-1
   cavity fit big.parquet --prior dp --df learn --draws 1000
   cavity fit sales.csv --model series --series shop --time month --value sales
   cavity fit births.csv --model series --series country --season 12

@@ -150,7 +150,7 @@ class RowsModel:
     after: ClassVar[str] = "puts new rows into these clusters"
     results: ClassVar[tuple[tuple[str, str], ...]] = (
         (files.LABELS, "each row's cluster, probabilities and certainty"),
-        (files.PICTURE, "the rows coloured by cluster"),
+        (files.PICTURE, "the rows colored by cluster"),
         (files.COLUMNS, "the probability that each column matters"),
         (files.IMPUTED, "true values of cells with errors, with 90% intervals"),
     )

@@ -71,7 +71,7 @@ def tell_of_noise(noise: bool | str, noisy: bool) -> None:
     if noisy and noise == AUTO:
         say(
             "Some rows are far from all others, so the model includes a noise class (label -1). "
-            "Pass noise=False to assign every row to a cluster."
+            "To assign every row to a cluster, pass noise=False (--no-noise on the command line)."
         )
 
 

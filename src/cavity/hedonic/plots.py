@@ -15,7 +15,7 @@ _MOST_PANELS = 12
 
 
 def draw_index(index: pd.DataFrame, last_month: Any, *, ax: Any = None) -> Axes:
-    """Draw indices with their intervals, one colour a region; forecasts are dotted.
+    """Draw indices with their intervals, one color per region; forecasts are dotted.
 
     Parameters
     ----------

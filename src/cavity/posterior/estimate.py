@@ -1,4 +1,4 @@
-"""The point estimate: the partition that minimises posterior expected loss."""
+"""The point estimate: the partition that minimizes posterior expected loss."""
 
 from __future__ import annotations
 

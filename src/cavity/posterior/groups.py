@@ -313,7 +313,11 @@ def group_words(view: View) -> str:
         return ""
     groups = view.posterior.groups()
     found = groups.view()
-    chance = float(groups.n_clusters_posterior().get(found.n_proper, 0.0))
+    number = groups.n_clusters_posterior()
+    chance = f"probability {number.get(found.n_proper, 0.0):.2f}"
+    best = int(number.idxmax())
+    if best != found.n_proper:
+        chance = f"in the point estimate, {chance}; {count(best, 'group')}: {number[best]:.2f}"
     of = group_of_clusters(view)
     several = []
     for g in range(found.n_clusters):
@@ -322,8 +326,8 @@ def group_words(view: View) -> str:
             several.append(
                 f"group {g} contains {len(held)} overlapping clusters ({', '.join(map(str, held))})"
             )
-    text = f"{found.n_proper} well-separated groups (probability {chance:.2f})"
+    text = f"{found.n_proper} well-separated groups ({chance})"
     if found.n_proper == 1:
-        text = f"1 group, with no gap inside (probability {chance:.2f})"
+        text = f"1 group, with no gap inside ({chance})"
         several = [f"it contains {count(view.n_proper, 'overlapping cluster')}"]
     return f"{text}; {enumerate_words(several)}." if several else f"{text}."

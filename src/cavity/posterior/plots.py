@@ -56,12 +56,12 @@ def plot_dendrogram(self: Posterior, partition: Any = None, *, ax: Any = None) -
     Parameters
     ----------
     partition : Partition or labels, optional
-        Clusters that colour the leaves; the point estimate by default.
+        Clusters that color the leaves; the point estimate by default.
     ax : matplotlib axes, optional
 
     Notes
     -----
-    A line has a cluster's colour where all leaves below it are of that cluster. Above 300
+    A line has a cluster's color where all leaves below it are of that cluster. Above 300
     observations the tree is that of a random sample of each cluster, in proportion to its
     size, and the picture says so. Up to 60 leaves have their names.
 
@@ -224,7 +224,7 @@ def plot_clusters(
     threshold: float = THRESHOLD,
     ax: Any = None,
 ) -> Any:
-    """Draw the data, coloured by cluster; the less certain a point, the more transparent.
+    """Draw the data, colored by cluster; the less certain a point, the more transparent.
 
     Parameters
     ----------

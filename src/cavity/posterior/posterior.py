@@ -356,11 +356,11 @@ class Posterior:
 
     @property
     def loss(self) -> Loss:
-        """The loss that the estimate minimises unless another is asked for: that of the fit."""
+        """The loss that the estimate minimizes unless another is asked for: that of the fit."""
         return as_loss(self.record.settings.get("loss", DEFAULT))
 
     def partition(self, loss: str | Loss | None = None, **options: Any) -> Partition:
-        """The partition that minimises posterior expected loss, searched over all partitions.
+        """The partition that minimizes posterior expected loss, searched over all partitions.
 
         Parameters
         ----------

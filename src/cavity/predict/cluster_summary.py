@@ -289,8 +289,8 @@ def sections(summary: ClusterSummary, columns: list[Column]) -> list[tuple[str, 
     frame = summary.features().reset_index()
     apart = markup.Table(
         "apart",
-        "Each cluster and column, how far apart it is from all: in standard deviations of a "
-        "measurement, and for shares and counts in units that compare with them.",
+        "Difference of each cluster from all rows in each column: for measurements from the "
+        "median, in robust standard deviations; for shares and counts in comparable units.",
         [
             markup.numeric("cluster", frame["cluster"], form=lambda value: str(int(value))),
             markup.Column("column", frame["column"].tolist()),
@@ -312,8 +312,9 @@ def relevance_section(table: pd.DataFrame) -> list[tuple[str, Any, str]]:
         return []
     shown = markup.Table(
         "relevance",
-        "Probability that the distribution of a column differs between clusters, from an indicator "
-        "in the fit or from the marginal odds of the column given the clusters.",
+        "Probability that the distribution of a column differs between clusters. An indicator is "
+        "part of the fit. Marginal odds are computed afterwards, as if the clusters were known, "
+        "and overstate differences in columns that formed the clusters.",
         [
             markup.Column("column", table.index.tolist()),
             markup.numeric("matters", table["probability"], form=markup.probability),

@@ -141,7 +141,7 @@ def certainty(view: View) -> Figure:
         _draw(DESK),
         f"Certainty of each {view.noun}, cluster by cluster; mean {view.certainty.mean():.2f}.",
         f"Certainty: the probability that the {view.noun} shares its cluster with a random other "
-        "member. A cluster that stays high to its right end is clear; a long slope means a blurred "
+        "member. Bars that stay high mean a clear cluster; a long slope means a blurred "
         f"edge. Ticks above mark the {plural(view.noun)} in doubt.",
         wide=True,
         narrow=_draw(PHONE),
@@ -159,9 +159,9 @@ def similarity(view: View) -> Figure:
         figure,
         f"Similarity matrix of {count(view.n, view.noun)}, "
         f"{count(view.n_proper, 'cluster')} along its diagonal.",
-        f"Probability that each pair of {plural(view.noun)} shares a cluster. Clusters of the "
-        "point estimate are outlined. Dark areas off the diagonal are clusters that are sometimes "
-        "merged; a pale block is sometimes divided.",
+        f"Each cell is the probability that two {plural(view.noun)} share a cluster. Outlines are "
+        "the estimated clusters. Dark cells outside them: two clusters sometimes merge; pale cells "
+        "inside: a cluster sometimes splits.",
         hover=lambda: _hover_matrix(view, together, figure),
     )
 

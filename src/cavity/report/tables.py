@@ -330,7 +330,7 @@ def diagnostics_table(diagnostics: Diagnostics, n_chains: int) -> Table:
         f"Quantities that do not depend on labels. R-hat should be below {precision.rhat_max}; "
         f"{needed:,} effective draws (ESS) are needed. Pairs: the worst of a fixed random set, "
         f"whose R-hat should be below {precision.pair_rhat_max} (a few may exceed it by chance); "
-        "there is no minimum number of effective draws for pairs."
+        "no minimum applies to a single pair."
     )
     return Table("diagnostics-table", caption, columns)
 
@@ -378,7 +378,8 @@ def moves_table(diagnostics: Diagnostics) -> Table:
     ]
     caption = (
         "Proposals for whole clusters at once, tried after each sweep; all chains together, "
-        "warm-up included. Few are accepted, and these take chains from one mode to another."
+        "warm-up included. Few are accepted, but those few let chains change modes. A pinch is a "
+        "split or merge of neighbors only."
     )
     return Table("moves", caption, columns)
 

@@ -54,11 +54,14 @@ def features_words(posterior: Posterior) -> str:
             "typical of it"
         )
     if columns := posterior.record.details.get("taken_for"):
-        means = "cluster means with their distance from the overall mean in standard deviations"
+        means = (
+            "cluster means with their difference from the median of all rows in robust standard "
+            "deviations"
+        )
         if not any(column["categories"] for column in columns):
             return means
         return f"shares of categories compared with those of all rows, and {means}"
-    return "cluster center minus overall median, in robust standard deviations"
+    return "cluster center minus the median of all rows, in robust standard deviations"
 
 
 def number_sentence(view: View) -> str:
@@ -89,15 +92,18 @@ def certainty_sentence(view: View, converged: bool = True) -> str:
         words = "very uncertain"
     text = (
         f"{'Assignments are' if converged else 'At face value, assignments are'} {words}: "
-        f"on average each {view.noun} shares its cluster "
-        f"with another member with probability {probability(mean)}"
+        f"on average, two members of a cluster are together in {_percent(mean)} of the draws"
     )
     weakest = view.cluster_certainty
     k = int(weakest.argmin())
     if view.n_clusters > 1 and weakest[k] < mean - 0.1:
         where = "noise" if k == view.noise else f"cluster {k}"
-        text += f", least so in {where} ({probability(float(weakest[k]))})"
+        text += f", least so in {where} ({_percent(float(weakest[k]))})"
     return text + "."
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share < 0.995 else "over 99%"
 
 
 def doubt_sentence(view: View) -> str:

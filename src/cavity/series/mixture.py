@@ -105,7 +105,7 @@ class SeriesMixture(Estimator):
     Parameters
     ----------
     n_clusters : int
-        Largest number of clusters. For priors without a limit, the number to start with.
+        Maximum number of clusters. For priors without a limit, the number to start with.
     collapse : {"auto", "corrected", "ep", "collapsed", "naive", "parallel"}
         Method for the factors. ``"corrected"`` proposes labels by a fast approximation and accepts
         them with the exact posterior. ``"collapsed"`` scores every cluster exactly, at many times

@@ -157,7 +157,7 @@ def _codes(values: Any, name: str, frequency: str | None) -> _Codes:
             raise ValueError(f"{name} holds an infinite number. Times must be finite.")
         if np.abs(numbers).max(initial=0.0) > _EXACT:
             raise ValueError(
-                f"{name} holds numbers beyond 2**53 as floats, where neighbouring times are one "
+                f"{name} holds numbers beyond 2**53 as floats, where neighboring times are one "
                 "number. Give them as integers, or subtract the first from all."
             )
         if (numbers == np.rint(numbers)).all():
