@@ -69,14 +69,16 @@ print(
 # ------------------------
 #
 # A simulated table of customers with two unknown kinds. Text columns are categories by default;
-# counts are declared.
+# counts are declared. Amounts spent are skewed, so the table has their logarithm. With the amounts
+# themselves, large ones form a third cluster, ``fit`` warns that the clusters are pieces of one
+# group, and the adjusted Rand index with the true kinds falls to 0.54.
 
 n = 240
 kind = rng.random(n) < 0.35
 customers = pd.DataFrame(
     {
         "age": rng.normal(np.where(kind, 31, 47), 8).round(),
-        "spent": rng.lognormal(np.where(kind, 3.1, 3.9), 0.5).round(2),
+        "log_spent": np.log(rng.lognormal(np.where(kind, 3.1, 3.9), 0.5)).round(2),
         "visits": rng.poisson(np.where(kind, 9, 3)),
         "channel": np.where(rng.random(n) < np.where(kind, 0.8, 0.25), "phone", "shop"),
         "payment": rng.choice(["card", "cash", "invoice"], n),
@@ -119,14 +121,15 @@ print(f"the usual recipe, 2 clusters given: ARI {adjusted_rand_score(kind, label
 new = pd.DataFrame(
     {
         "age": [29.0, 60.0],
-        "spent": [np.nan, np.nan],
+        "log_spent": [np.nan, np.nan],
         "visits": [11, np.nan],
         "channel": [None, None],
         "payment": ["card", "cash"],
     }
 )
 print(t.category_probabilities(new, "channel").round(2).to_string())
-print(t.impute(new).mean[["spent", "visits"]].round(1).to_string())
+imputed = t.impute(new).mean.assign(spent=lambda table: np.exp(table["log_spent"].astype(float)))
+print(imputed[["spent", "visits"]].round(1).to_string())
 
 # %%
 # Values must be missing *at random* given the observed ones. If people hide their income *because*

@@ -1441,7 +1441,7 @@ class StudentTMixture(Mixture):
     Parameters
     ----------
     n_clusters : int
-        Maximum number of clusters. Clusters that the data do not need usually stay empty. For
+        Maximum number of clusters; clusters that the data do not need usually stay empty. For
         priors without a limit, the number of clusters to start with.
     df : "learn", "learn-each" or float
         Degrees of freedom: one learned value for all clusters, one per cluster, or fixed. The
@@ -1472,7 +1472,7 @@ class StudentTMixture(Mixture):
     max_sweeps : int
         Largest number of sweeps of each chain with ``n_draws="auto"``.
     max_seconds : float, optional
-        Stop after this many seconds of sampling and keep the draws made so far. Compiling and the
+        Stop after this many seconds of sampling and keep the draws made so far; compiling and the
         report come on top. The number of draws depends on the machine, so results are not
         reproducible.
     precision : {"draft", "report"}
@@ -1492,8 +1492,8 @@ class StudentTMixture(Mixture):
         one long run: from a draft to a report, or with a larger `max_sweeps` or `n_draws`. Data
         and all other settings must be unchanged.
     collapse : {"collapsed", "ep", "blocked", "naive", "parallel"}
-        How cluster parameters are handled. The default, ``"collapsed"``, integrates them out
-        exactly, with each row's scale drawn together with its label. ``"ep"``: integrated out
+        How cluster parameters are handled; the default, ``"collapsed"``, integrates them out
+        exactly. Each row's scale is then drawn together with its label. ``"ep"``: integrated out
         approximately, by expectation propagation. ``"blocked"``: integrated out given scales that
         are drawn after each sweep. ``"naive"``: drawn. ``"parallel"``: drawn, with all labels drawn
         in parallel on `n_jobs` threads or a Dask cluster, and with splits and merges; for 100,000

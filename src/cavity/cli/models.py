@@ -149,7 +149,10 @@ class RowsModel:
     of_numbers: ClassVar[bool] = True
     after: ClassVar[str] = "puts new rows into these clusters"
     results: ClassVar[tuple[tuple[str, str], ...]] = (
-        (files.LABELS, "each row's cluster, probabilities and certainty"),
+        (
+            files.LABELS,
+            "each row's cluster, probabilities and certainty; unnamed rows count from 1",
+        ),
         (files.PICTURE, "the rows colored by cluster"),
         (files.COLUMNS, "the probability that each column matters"),
         (files.IMPUTED, "true values of cells with errors, with 90% intervals"),
