@@ -14,8 +14,8 @@ from sklearn.metrics import adjusted_rand_score
 from cavity import GaussianMixture
 
 rng = np.random.default_rng(11)
-centres, widths = [[2, 3], [7, 7], [8, 2]], [0.35, 0.8, 0.5]
-groups = [rng.normal(c, w, (40, 2)) for c, w in zip(centres, widths, strict=True)]
+centers, widths = [[2, 3], [7, 7], [8, 2]], [0.35, 0.8, 0.5]
+groups = [rng.normal(c, w, (40, 2)) for c, w in zip(centers, widths, strict=True)]
 X = np.vstack([*groups, rng.uniform(0, 10, (120, 2))])
 truth = np.r_[np.repeat([0, 1, 2], 40), np.full(120, -1)]
 

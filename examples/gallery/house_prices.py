@@ -42,13 +42,13 @@ print(model.region_clusters().round(2).to_string())
 # few sales it is mostly noise:
 
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-for name, colour in (("tract 0", "C0"), ("tract 8", "C1")):
+for name, color in (("tract 0", "C0"), ("tract 8", "C1")):
     one = sales[sales["region"] == name]
     median = one.groupby(one["sale_date"].dt.to_period("M"))["price"].median()
     ax.plot(
         median.index.to_timestamp(),
         median / median.iloc[0] * 100,
-        color=colour,
+        color=color,
         label=f"{name}, {len(one)} sales",
     )
 ax.set(ylabel="median price, first month 100")

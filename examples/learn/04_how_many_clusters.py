@@ -20,8 +20,8 @@ import pandas as pd
 from cavity import GaussianMixture
 
 rng = np.random.default_rng(0)
-centres = np.array([[0.0, 0.0], [10.0, 0.0], [4.0, 9.0]])
-X = np.vstack([c + rng.standard_normal((n, 2)) for c, n in zip(centres, (60, 40, 20), strict=True)])
+centers = np.array([[0.0, 0.0], [10.0, 0.0], [4.0, 9.0]])
+X = np.vstack([c + rng.standard_normal((n, 2)) for c, n in zip(centers, (60, 40, 20), strict=True)])
 
 posteriors = {}
 for most in (3, 6, 12):

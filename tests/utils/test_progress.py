@@ -99,7 +99,6 @@ def test_work_whose_amount_is_estimated_shows_one_time_left(clock, capsys):
         reporter.finish()
     assert capsys.readouterr().err.splitlines() == [
         "fit: 600 sweeps, about 20 s left",
-        "fit: 1,200 sweeps, about 20 s left",
         "fit: 1,200 sweeps, 24 s",
     ]
 

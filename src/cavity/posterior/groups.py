@@ -315,7 +315,7 @@ def group_words(view: View) -> str:
     found = groups.view()
     number = groups.n_clusters_posterior()
     chance = f"probability {number.get(found.n_proper, 0.0):.2f}"
-    best = int(number.idxmax())
+    best = int(number.index.to_numpy()[number.to_numpy().argmax()])
     if best != found.n_proper:
         chance = f"in the point estimate, {chance}; {count(best, 'group')}: {number[best]:.2f}"
     of = group_of_clusters(view)

@@ -21,6 +21,8 @@ _logger = logging.getLogger("cavity")
 _PLAIN_SECONDS = 10.0
 _PLAIN_FRACTION = 0.1
 _PLAIN_PAUSE = 1.0
+# An estimate of the time left is printed again if it changed by this factor, or after a minute.
+_CHANGE, _SAME_SECONDS = 1.5, 60.0
 
 
 class Silent:
@@ -48,7 +50,7 @@ class Plain(Silent):
 
     def __init__(self, label: str, total: float, unit: str, done: float) -> None:
         self._label, self._unit, self._total = label, unit, total
-        self._about = False
+        self._about, self._said = False, 0.0
         # Work of an earlier run, and time before this one starts, do not count for its speed.
         self._done = self._first = self._last_done = done
         self._start = self._moving = self._last_time = time.monotonic()
@@ -70,9 +72,17 @@ class Plain(Silent):
         step = done - self._last_done
         finished = done >= self._total and step > 0 and not self._about
         due = step >= _PLAIN_FRACTION * self._total and now - self._last_time >= _PLAIN_PAUSE
-        if finished or due or now - self._last_time >= _PLAIN_SECONDS:
-            self._last_time, self._last_done = now, done
+        left, passed = self._seconds_left(now), now - self._last_time
+        same = self._about and self._said / _CHANGE < left < self._said * _CHANGE
+        waiting = same and passed < _SAME_SECONDS
+        if finished or ((due or passed >= _PLAIN_SECONDS) and not waiting):
+            self._last_time, self._last_done, self._said = now, done, left
             self.say(f"{self._line()} {note}" if note and done == self._first else self._line())
+
+    def _seconds_left(self, now: float) -> float:
+        """Return the estimated time left; 0 if unknown."""
+        new = self._done - self._first
+        return (now - self._moving) * (self._total - self._done) / new if new > 0 else 0.0
 
     def _advance(self, done: float) -> None:
         self._done = done
@@ -90,7 +100,7 @@ class Plain(Silent):
             return f"{line}, {_duration(now - self._start)}"
         if new <= 0:
             return line
-        seconds = (now - self._moving) * left / new
+        seconds = self._seconds_left(now)
         return (
             f"{line}, about {roughly(seconds)} left"
             if self._about
