@@ -1,6 +1,6 @@
 """
-Start here: from a CSV file to an answer you can defend
-========================================================
+Start here: from a CSV file to a first clustering
+=================================================
 
 About five minutes, eight steps. You have a table, and you think that its rows fall into groups.
 At the end you know how many groups there are, which rows are in which group, how certain that

@@ -435,7 +435,8 @@ class Mixture(ClusterMixin, DensityMixin, Estimator):
             self.feature_names_in_ = reader.feature_names_in_
         self._warn_of_columns(cells)
         warn_of_heavy_rows(prepared.weight, bool(cells.continuous.shape[1]))
-        tell_of_noise(self.noise, plan.noisy)
+        if plan.noisy and self.noise == AUTO:
+            tell_of_noise(filled(prepared.units.standardise(cells.continuous)))
         from cavity.predict.cluster_summary import OVERALL, overall_of
 
         n, weight, units = len(cells), prepared.weight, prepared.units

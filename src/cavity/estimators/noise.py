@@ -61,18 +61,25 @@ def is_noisy(noise: bool | str, standard: np.ndarray) -> bool:
     """Return whether to include a noise class: as set, or if enough rows are isolated."""
     if isinstance(noise, bool | np.bool_):
         return bool(noise)
-    every = -(-len(standard) // LOOKED_AT)
-    alone = rows_alone(standard[::every])
+    alone = _alone_among_some(standard)
     return int(alone.sum()) >= max(LEAST_ALONE, LEAST_SHARE * alone.size)
 
 
-def tell_of_noise(noise: bool | str, noisy: bool) -> None:
+def _alone_among_some(standard: np.ndarray) -> np.ndarray:
+    """Return which rows are isolated, of at most `LOOKED_AT`."""
+    every = -(-len(standard) // LOOKED_AT)
+    return rows_alone(standard[::every])
+
+
+def tell_of_noise(standard: np.ndarray) -> None:
     """Report that a noise class was included because of the data."""
-    if noisy and noise == AUTO:
-        say(
-            "Some rows are far from all others, so the model includes a noise class (label -1). "
-            "To assign every row to a cluster, pass noise=False (--no-noise on the command line)."
-        )
+    alone = _alone_among_some(standard)
+    rows = "rows" if alone.size == len(standard) else "sampled rows"
+    say(
+        f"{alone.sum():,} of {alone.size:,} {rows} are far from all others, so the model includes "
+        "a noise class (label -1). To assign every row to a cluster, pass noise=False (--no-noise "
+        "on the command line)."
+    )
 
 
 def known_partition(posterior: Posterior, labels: np.ndarray) -> Partition:
