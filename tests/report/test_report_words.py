@@ -79,8 +79,8 @@ def test_a_row_in_none_of_the_clusters_is_reported():
     draws = np.tile(np.arange(12) % 2, (1, 100, 1))
     draws[:, :55, 5] = 2  # alone, more often than not
     view = Posterior.from_labels(draws).view(np.arange(12) % 2)
-    assert view.could_be(5) == ("none of these", pytest.approx(0.55))
-    assert "(cluster 1, or none of these)" in words.doubt_sentence(view)
+    assert view.could_be(5) == ("unmatched", pytest.approx(0.55))
+    assert "(cluster 1, or unmatched)" in words.doubt_sentence(view)
     assert view.could_be(0) == ("", 0.0)
 
 

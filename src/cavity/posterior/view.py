@@ -137,12 +137,12 @@ class View:
     def could_be(self, i: int) -> tuple[str, float]:
         """Where else observation i most probably is, and how probably; empty if nowhere.
 
-        It may be in none of these clusters: together with a few in some draws, say.
+        It may be in a cluster that matches none of these: together with a few in some draws, say.
         """
         other, unmatched = int(self.alternative[i]), float(self.unmatched[i])
         chance = float(self.alternative_probability[i]) if other >= 0 else 0.0
         if unmatched > chance:
-            return "none of these", unmatched
+            return "unmatched", unmatched
         return (self.cluster_name(other), chance) if other >= 0 else ("", 0.0)
 
     def with_noise(self, texts: Sequence[str]) -> list[str]:
