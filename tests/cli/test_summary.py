@@ -39,7 +39,8 @@ def test_a_row_that_is_a_cluster_of_its_own_is_pointed_out():
     told = summarise(p, np.array(three))
     assert "odd" in told
     assert "\x1b" not in told
-    assert "is a cluster of its own, with nothing like it: check for measurement errors" in told
+    lines = " ".join(told.split())
+    assert "is a cluster of its own, with nothing like it: check for measurement errors" in lines
     both = [0, 0, 0, 1, 1, 2, 3]
     assert "6 and 7 are clusters of their own" in summarise(
         Posterior.from_labels([both] * 20), np.array(both)
