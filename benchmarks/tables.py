@@ -356,7 +356,6 @@ def speed(seeds, first=FIRST):
 
 
 def _speed_of_fits(d):
-
     rng = np.random.default_rng(0)
     n, k = 1000, 10
     z = rng.integers(0, k, n)

@@ -67,7 +67,7 @@ def common_density(q):
 
 @verb
 def is_scored(q, c):
-    """Whether column c differs between slots, so that scores depend on it."""
+    """Return True if the distribution of column c differs between slots, False if it is shared."""
 
 
 # --------------------------------------------------------------------------- models

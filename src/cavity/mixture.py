@@ -1435,9 +1435,8 @@ class StudentTMixture(Mixture):
     """Bayesian mixture of multivariate Student-t distributions, robust to outliers.
 
     With heavy tails, moderate outliers neither pull clusters nor get clusters of their own. The
-    posterior over
-    partitions is sampled by collapsed Gibbs sampling. Each cluster's mean and covariance are
-    integrated out by drawing each row's scale together with its label.
+    posterior over partitions is sampled by collapsed Gibbs sampling. Each cluster's mean and
+    covariance are integrated out by drawing each row's scale together with its label.
 
     Parameters
     ----------

@@ -249,9 +249,10 @@ class ClusterSummary:
         """One row per cluster and column, the farthest first."""
         import pandas as pd
 
+        each = [one.sizes() for one in self.described]
         rows = []
         for k in range(self.n_clusters):
-            sizes = np.array([one.sizes()[k] for one in self.described])
+            sizes = np.array([of_clusters[k] for of_clusters in each])
             for j in np.argsort(-sizes, kind="stable").tolist():
                 one = self.described[j]
                 rows.append((k, one.column.name, sizes[j], one.words(k)))

@@ -252,8 +252,17 @@ def doubtful_table(view: View) -> Table:
     return Table("doubtful", caption, columns)
 
 
+def _furthest(
+    furthest: Sequence[str] | None, positions: np.ndarray, explained: str
+) -> list[Column]:
+    """Column in which each observation is most extreme, where it is known."""
+    if furthest is None:
+        return []
+    return [Column("most extreme in", [furthest[i] for i in positions], explained=explained)]
+
+
 def noise_table(view: View, furthest: Sequence[str] | None = None) -> Table:
-    """The observations outside every cluster, in the order of the data."""
+    """Table of observations outside every cluster, in the order of the data."""
     every = np.flatnonzero(view.looks < 0)
     chosen = every[:ROWS_MAX]
     chance = outside_probability(view.posterior)[chosen]
@@ -261,14 +270,7 @@ def noise_table(view: View, furthest: Sequence[str] | None = None) -> Table:
         *_observations(view, chosen)[:1],
         numeric("probability", chance, "of lying outside every cluster", form=probability),
     ]
-    if furthest is not None:
-        columns.append(
-            Column(
-                "furthest out in",
-                [furthest[i] for i in chosen],
-                explained="in robust standard deviations from the median of all",
-            )
-        )
+    columns += _furthest(furthest, chosen, "in robust standard deviations from the median of all")
     caption = (
         f"{plural(view.noun).capitalize()} outside every cluster. Check them for measurement "
         "errors." + _cut(len(chosen), len(every), plural(view.noun))
@@ -289,14 +291,9 @@ def unusual_table(view: View, tail: np.ndarray, furthest: Sequence[str] | None =
         ),
         numeric("probability", view.probability[chosen], "of its cluster", form=probability),
     ]
-    if furthest is not None:
-        columns.append(
-            Column(
-                "most extreme in",
-                [furthest[i] for i in chosen],
-                explained="in standard deviations of its cluster, or the value itself",
-            )
-        )
+    columns += _furthest(
+        furthest, chosen, "in standard deviations of its cluster, or the value itself"
+    )
     caption = (
         "Most extreme first. Tail probability: probability that a member of the cluster is at "
         f"least as extreme. Values below 1 in {view.n:,} are listed."

@@ -184,7 +184,7 @@ def _not_agreeing(view: View, diagnostics: Diagnostics, source: str) -> str:
     if settled and len(diagnostics.problems) == 1 and _too_few(diagnostics, chains):
         return f"The draws ({source}) are too few to rely on: see the diagnostics."
     return (
-        f"The chains do not agree ({source}). Treat the result with care and read the diagnostics."
+        f"The chains may not agree ({source}). Treat the result with care and read the diagnostics."
     )
 
 
